@@ -1,0 +1,88 @@
+"""Every error that trtdiag raises, as one tree.
+
+An error says what happened, because of what, and what to do about it.  A property of the model is a
+finding (see ``analysis``); an error only means "this stage cannot go on".  This file imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import re
+
+_REFERENCE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class TrtdiagError(Exception):
+    """The root of the tree.
+
+    Args:
+        message: What happened, one sentence without a full stop.
+        because: Why it happened; what was seen.
+        fix: What the reader can do.
+        reference: A kebab-case name of this kind of error, stable over versions.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, because: str, fix: str, reference: str) -> None:
+        if not _REFERENCE.fullmatch(reference):
+            raise ValueError(f"error reference {reference!r} is not kebab-case")
+        super().__init__(message)
+        self.message = message
+        self.because = because
+        self.fix = fix
+        self.reference = reference
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  because: {self.because}\n  fix: {self.fix}\n  [{self.reference}]"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions with keyword-only arguments do not survive pickling (subprocess workers) on their own.
+        return (_rebuild, (type(self), self.message, self.because, self.fix, self.reference))
+
+
+def _rebuild(kind: type[TrtdiagError], message: str, because: str, fix: str, reference: str) -> TrtdiagError:
+    return kind(message, because=because, fix=fix, reference=reference)
+
+
+class UserError(TrtdiagError):
+    """The input, an option or the environment of the user is at fault."""
+
+    exit_code = 2
+
+
+class CaptureError(UserError):
+    """A source could not be read into a Program."""
+
+
+class DimsError(UserError):
+    """Dims, ranges or guards could not be read or make no sense together."""
+
+
+class UnsupportedOpError(UserError):
+    """An op cannot be converted and the options forbid leaving it to PyTorch."""
+
+
+class ShapeOutOfRangeError(UserError):
+    """A tensor's size lies outside the range that the program was compiled for."""
+
+
+class ArtifactError(UserError):
+    """A saved file is damaged, foreign, or of another version."""
+
+
+class PlatformError(TrtdiagError):
+    """Something this machine lacks: TensorRT, a GPU, a driver."""
+
+    exit_code = 2
+
+
+class EngineBuildError(TrtdiagError):
+    """TensorRT refused to build an engine."""
+
+    exit_code = 3
+
+
+class InternalError(TrtdiagError):
+    """Our bug."""
+
+    exit_code = 4

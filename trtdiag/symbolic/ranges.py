@@ -1,0 +1,51 @@
+"""Integer ranges with open ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """All integers from ``min`` to ``max``, both included; ``None`` is an open end."""
+
+    min: int | None = None
+    max: int | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether both ends are numbers."""
+        return self.min is not None and self.max is not None
+
+    @property
+    def empty(self) -> bool:
+        """Whether no integer lies inside."""
+        return self.min is not None and self.max is not None and self.min > self.max
+
+    @property
+    def single(self) -> int | None:
+        """The only value, where there is exactly one."""
+        return self.min if self.min is not None and self.min == self.max else None
+
+    @property
+    def count(self) -> int | None:
+        """How many values lie inside; ``None`` when unbounded."""
+        if self.min is None or self.max is None:
+            return None
+        return max(0, self.max - self.min + 1)
+
+    def __contains__(self, value: int) -> bool:
+        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
+
+    def intersect(self, other: Range) -> Range:
+        """The values in both."""
+        lows = [end for end in (self.min, other.min) if end is not None]
+        highs = [end for end in (self.max, other.max) if end is not None]
+        return Range(max(lows) if lows else None, min(highs) if highs else None)
+
+    def __str__(self) -> str:
+        if self.single is not None:
+            return str(self.single)
+        low = "-oo" if self.min is None else str(self.min)
+        high = "oo" if self.max is None else str(self.max)
+        return f"{low}..{high}"
