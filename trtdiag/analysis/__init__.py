@@ -1,0 +1,1 @@
+"""Rules, findings and the facts they read."""

@@ -1,0 +1,41 @@
+"""Everything one analysis found: the input of every report format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trtdiag.analysis.finding import Finding
+from trtdiag.capture.program import Program
+from trtdiag.dims.facts import DimSystem
+from trtdiag.dtypes.facts import DtypeFacts
+from trtdiag.lower.facts import Checked
+from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
+
+
+@dataclass(frozen=True)
+class StageTiming:
+    """How one stage went: ``state`` is ``ok``, ``failed`` or ``not run``; wall seconds; the failure's message."""
+
+    name: str
+    state: str
+    seconds: float
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The facts and findings of one program.  Graph facts are ``None`` where there is no graph."""
+
+    program: Program
+    dims: DimSystem
+    checked: Checked | None
+    symbols: SymbolTable | None
+    shapes: ShapeFacts | None
+    memory: MemoryEstimate | None
+    dtypes: DtypeFacts | None
+    findings: tuple[Finding, ...]
+    stages: tuple[StageTiming, ...]
+    not_checked: tuple[str, ...]
+    trtdiag_version: str
+    target: str
+    op_nodes: int

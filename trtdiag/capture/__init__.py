@@ -1,0 +1,1 @@
+"""From a file, a live ExportedProgram or a factory to a Program."""

@@ -1,0 +1,1 @@
+"""Guards as constraints, solved; what the user should declare."""

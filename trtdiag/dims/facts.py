@@ -1,0 +1,156 @@
+"""The facts of the dims stage: guards as constraints, their verdicts, and what to declare instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from trtdiag.graph.source import NO_STACK, Stack
+from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.proof import Proof
+from trtdiag.symbolic.ranges import Range
+
+
+class Verdict(Enum):
+    """Whether a constraint holds for every value of the declared ranges."""
+
+    HOLDS = "holds"
+    BREAKS = "breaks"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class GuardOrigin:
+    """Where a constraint was found (``_guards_code``, ``ShapeEnv``, ...), and what caused it.
+
+    ``branch`` is True when a Python condition in the user's code caused it, False when an op did, None if unknown.
+    ``op`` is the op (``aten.view.default``) and ``node`` its graph node, where an op caused it.
+    """
+
+    found_in: tuple[str, ...]
+    stack: Stack = NO_STACK
+    branch: bool | None = None
+    op: str | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A condition over the graph's symbols that the program relies on, and whether it holds.
+
+    Attributes:
+        condition: Over graph symbols.
+        text: The same in the user's names, Python syntax.
+        symbols: The symbols in it, sorted.
+        origin: Where from.
+        verdict: Over the declared box.
+        proof: Of the verdict.
+        counterexample: Smallest breaking values, user's names -> value; empty unless it breaks.
+        witness: Values next to the counterexample (else the example) that satisfy it, same keys.
+        allowed: The exact set for a single symbol in words (``h % 8 == 0, 136..2160: 254 of 2026 values``).
+        kept: How many of the declared values satisfy it, and of how many, for a bounded single symbol.
+    """
+
+    condition: Condition
+    text: str
+    symbols: tuple[str, ...]
+    origin: GuardOrigin
+    verdict: Verdict
+    proof: Proof
+    counterexample: Mapping[str, int]
+    witness: Mapping[str, int]
+    allowed: str
+    kept: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class UnparsedGuard:
+    """A guard that could not be read: its text, the reason, where it was found."""
+
+    text: str
+    why: str
+    found_in: str
+
+
+@dataclass(frozen=True)
+class DimSuggestion:
+    """What to declare for one symbol or group of symbols.
+
+    Attributes:
+        symbols: The graph symbols it covers.
+        code: Lines of Python that define the Dims (``_h = Dim("_h", min=17, max=270)``, ``h = 8 * _h``).
+        spelled: The declaration at the site in words of torch.export (``8*_h``, ``h``, ``4``).
+        summary: ``h % 8 == 0: keeps 254 of 2026 values``.
+        kept: Admitted and requested values; ``None`` where unbounded.
+        proof: That every admitted value satisfies all constraints of these symbols.
+        alternatives: Other sayable sets, same form of text as ``summary``.
+    """
+
+    symbols: tuple[str, ...]
+    code: tuple[str, ...]
+    spelled: str
+    summary: str
+    kept: tuple[int, int] | None
+    proof: Proof
+    alternatives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DimRow:
+    """One line of the dims table: an input dim, what was declared, what is allowed, what to declare.
+
+    ``state``: ``ok``, ``breaks`` (values of the declared range are refused), ``pinned`` (one value only),
+    ``unbounded``, ``static`` (never dynamic).
+    """
+
+    site: str
+    symbol: str | None
+    declared: str
+    range: Range
+    allowed: str
+    suggested: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A dim that was declared dynamic but took one value in the program, and why, as far as known."""
+
+    site: str
+    declared: str
+    value: int
+    why: str
+    origin: GuardOrigin
+
+
+@dataclass(frozen=True)
+class Tied:
+    """Dims declared apart that the program forces to be equal."""
+
+    sites: tuple[str, ...]
+    declared: tuple[str, ...]
+    constraint: Constraint | None
+    smallest: int
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A smallest set of constraints that no values satisfy together (each alone is needed for the conflict)."""
+
+    constraints: tuple[Constraint, ...]
+    box: tuple[str, ...]
+    proof: Proof
+
+
+@dataclass(frozen=True)
+class DimSystem:
+    """Everything known about the dims of a program."""
+
+    rows: tuple[DimRow, ...]
+    constraints: tuple[Constraint, ...]
+    unparsed: tuple[UnparsedGuard, ...]
+    suggestions: tuple[DimSuggestion, ...]
+    pinned: tuple[Pinned, ...]
+    tied: tuple[Tied, ...]
+    conflicts: tuple[Conflict, ...]

@@ -1,0 +1,1 @@
+"""Which dtypes a program uses and what a target makes of them."""

@@ -1,0 +1,78 @@
+"""The facts of the dtypes stage: tensors that a target has no counterpart for, or would narrow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from trtdiag.graph.source import Frame
+from trtdiag.symbolic.ranges import Range
+
+
+class Role(Enum):
+    """What a tensor is to the program."""
+
+    INPUT = "input"
+    CONSTANT = "constant"
+    OUTPUT = "output"
+    INNER = "inner"
+
+
+class Fit(Enum):
+    """Whether int64 values fit into int32."""
+
+    FITS = "fits"
+    OVERFLOWS = "overflows"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class WideTensor:
+    """An int64 tensor: its value range as far as known, and whether int32 holds every value.
+
+    ``why`` says where the range comes from (``arange(0, seq) with seq <= 256``, ``values read: 0..7``,
+    ``user input, any int64``) .
+    """
+
+    node: str
+    role: Role
+    values: Range
+    fit: Fit
+    why: str
+    frame: Frame | None
+
+
+@dataclass(frozen=True)
+class OddTensor:
+    """A tensor of a dtype that needs attention: float64, or one that TensorRT has no counterpart for.
+
+    ``root`` is True where no input of the node has that dtype already (the op that introduces it).
+    """
+
+    node: str
+    role: Role
+    dtype: str
+    op: str
+    root: bool
+    frame: Frame | None
+
+
+@dataclass(frozen=True)
+class DtypeFacts:
+    """The dtypes of a program for one target.
+
+    Attributes:
+        target: Version text of the target.
+        counts: dtype text -> number of tensor values, most frequent first.
+        int64: Every int64 tensor, graph order.
+        float64: Every float64 tensor.
+        unsupported: Tensors of dtypes without counterpart on the target (complex, uint16, ...).
+        native_int64: Whether the target has int64.
+    """
+
+    target: str
+    counts: tuple[tuple[str, int], ...]
+    int64: tuple[WideTensor, ...]
+    float64: tuple[OddTensor, ...]
+    unsupported: tuple[OddTensor, ...]
+    native_int64: bool

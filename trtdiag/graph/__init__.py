@@ -1,0 +1,1 @@
+"""Graph facts that need no torch internals: source frames."""

@@ -1,0 +1,1 @@
+"""The report: HTML, JSON, SARIF and terminal text from one analysis."""

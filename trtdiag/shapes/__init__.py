@@ -1,0 +1,1 @@
+"""Symbols, exact sizes and memory."""

@@ -1,0 +1,1 @@
+"""Integer expressions, ranges, value sets and their solver."""

@@ -1,0 +1,1 @@
+"""What each supported TensorRT version takes, as data."""
