@@ -1,0 +1,73 @@
+# Everything a developer or a first user runs.  Needs python3 (3.10 or later, with venv) and make, nothing else.
+#
+#   PYTHON   the interpreter that makes the virtual environment       (default python3)
+#   VENV     where the virtual environment is                         (default .venv)
+#   ARGS     more arguments for pytest, `make test ARGS="-k guards"`  (default none)
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CHECKED := trtdiag tests benchmarks examples
+ZOO_WITHOUT_DEPS := torchvision timm segmentation-models-pytorch
+ZOO := transformers diffusers torch-geometric
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format bench clean
+
+help: ## Print the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
+	  printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+demo: $(VENV)/.package ## Export an example model and analyze it: no GPU, no TensorRT
+	@mkdir -p demo
+	$(BIN)/python examples/demo.py demo/model.pt2
+	$(BIN)/trtdiag analyze demo/model.pt2 -o demo/report.html --json demo/report.json --fail-on never
+	@echo
+	@echo "The report: $(CURDIR)/demo/report.html (open it in a browser; report.json beside it says the same)"
+
+test: $(VENV)/.test lint ## Lint, type check and run the tests that need neither GPU nor minutes
+	$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
+
+test-all: $(VENV)/.zoo lint ## All tests that need no GPU: adds the slow ones and the model zoo
+	$(BIN)/python -m pytest -m "not gpu" $(ARGS)
+
+lint: $(VENV)/.test ## ruff and mypy
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy
+
+format: $(VENV)/.test ## Rewrite the sources in the house's format
+	$(BIN)/ruff check --fix-only $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+
+bench: $(VENV)/.zoo ## Time and memory of the analysis, beside torch.export
+	$(BIN)/python benchmarks/analyze.py
+
+clean: ## Remove the virtual environment, caches and the demo's output
+	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch goes first and alone: pip then takes the build that this machine offers, and nothing below replaces it.
+$(VENV)/.torch: constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "trtdiag needs Python 3.10 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1).  Try: make PYTHON=python3.11"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt torch
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.torch pyproject.toml
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.package
+	$(PIP) install -c constraints.txt -e '.[test]'
+	@touch $@
+
+# torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.
+$(VENV)/.zoo: $(VENV)/.test
+	$(PIP) install -c constraints.txt --no-deps $(ZOO_WITHOUT_DEPS)
+	$(PIP) install -c constraints.txt $(ZOO) pyyaml safetensors pillow tqdm
+	@touch $@
