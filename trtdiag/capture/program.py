@@ -42,6 +42,7 @@ class InputDim:
         expr: Its size over the graph's symbols; a ``Num`` where it is static.
         declared: The text of what ``dynamic_shapes`` said (``h``, ``2*_seq``, ``Dim.AUTO``), where known.
         declared_name: The name of the declared ``Dim``, where it is a named one.
+        declared_root: The name of the ``Dim`` that a derived one is made of.
         declared_range: The range of the declared ``Dim`` as the user wrote it, where known.
         dynamic: Whether the user asked for it to be dynamic; ``None`` when not known (a saved file).
         hint: The size in the example input, where known.
@@ -55,6 +56,7 @@ class InputDim:
     declared_range: Range | None = None
     dynamic: bool | None = None
     hint: int | None = None
+    declared_root: str | None = None
 
     @property
     def site(self) -> str:
@@ -105,6 +107,16 @@ class RawGuard:
 
 
 @dataclass(frozen=True)
+class Pin:
+    """An input dim that was dynamic when tracing began and took one value: where, which, and the line that did it."""
+
+    site: str
+    value: int
+    condition: str
+    stack: Stack = NO_STACK
+
+
+@dataclass(frozen=True)
 class ExportFailure:
     """An export that failed while the program was captured from a factory.
 
@@ -140,6 +152,8 @@ class Program:
         failure: Set when the asked-for export failed.
         export_s: How long the export took in seconds, where it happened here.
         file_bytes: The size of the file it was read from.
+        notes: What had to be left out while reading, in words.
+        pins: Dims that tracing narrowed to one value, where that can still be seen.
     """
 
     label: str
@@ -156,3 +170,4 @@ class Program:
     export_s: float | None = None
     file_bytes: int | None = None
     notes: tuple[str, ...] = field(default=())
+    pins: tuple[Pin, ...] = field(default=())

@@ -1,0 +1,127 @@
+"""What the user declared for each input dim: ``dynamic_shapes`` laid beside the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from trtdiag.symbolic.ranges import Range
+
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One dim's declaration: its text, name and range where it is a named Dim, whether dynamic, its root's name."""
+
+    text: str
+    name: str | None
+    range: Range | None
+    dynamic: bool
+    root: str | None = None
+
+
+def declared_dims(
+    args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str], dynamic_shapes: Any
+) -> list[dict[int, Declared]]:
+    """For each leaf of ``(args, kwargs)``, in pytree order, the declaration of its dims by index.
+
+    Args:
+        args: Positional example inputs.
+        kwargs: Keyword example inputs.
+        names: The parameter name of each positional argument, then of each keyword.
+        dynamic_shapes: As given to ``torch.export.export``: a mapping by parameter name, or a sequence.
+    """
+    collected = getattr(dynamic_shapes, "dynamic_shapes", None)
+    if callable(collected):  # ShapesCollection and AdditionalInputs turn into the plain form themselves
+        return []
+    values = [*args, *kwargs.values()]
+    found: list[dict[int, Declared]] = []
+    for name, value, spec in zip(names, values, _per_argument(values, names, dynamic_shapes), strict=False):
+        del name
+        found.extend(_leaves(value, spec))
+    return found
+
+
+def _per_argument(values: Sequence[Any], names: Sequence[str], spec: Any) -> list[Any]:
+    if spec is None:
+        return [None] * len(values)
+    if isinstance(spec, Mapping):
+        if names and names.count("*") and "*" not in spec:
+            return _with_varargs(values, names, spec)
+        return [spec.get(name) for name in names]
+    listed = list(spec)
+    # forward(*args) may be declared as one nested entry for all of its positional arguments.
+    if len(listed) == 1 and len(values) != 1 and isinstance(listed[0], (list, tuple)):
+        listed = list(listed[0])
+    return listed + [None] * (len(values) - len(listed))
+
+
+def _with_varargs(values: Sequence[Any], names: Sequence[str], spec: Mapping[str, Any]) -> list[Any]:
+    rest: list[Any] = []
+    known = set(names)
+    for key, entry in spec.items():
+        if key not in known and isinstance(entry, (list, tuple)):
+            rest = list(entry)
+    specs: list[Any] = []
+    for name in names:
+        specs.append((rest.pop(0) if rest else None) if name == "*" else spec.get(name))
+    return specs
+
+
+def _leaves(value: Any, spec: Any) -> list[dict[int, Declared]]:
+    leaves = pytree.tree_leaves(value)
+    if isinstance(value, torch.Tensor):
+        return [_tensor_dims(value, spec)]
+    if spec is None:
+        return [{} for _ in leaves]
+    if isinstance(value, Mapping) and isinstance(spec, Mapping):
+        return [d for key, child in value.items() for d in _leaves(child, spec.get(key))]
+    if isinstance(value, (list, tuple)):
+        if len(value) == 1 and isinstance(spec, Mapping):
+            return _leaves(value[0], spec)
+        children = list(spec) if isinstance(spec, (list, tuple)) else []
+        children += [None] * (len(value) - len(children))
+        return [d for child, entry in zip(value, children, strict=False) for d in _leaves(child, entry)]
+    if not isinstance(spec, (Mapping, list, tuple)) and isinstance(value, int):
+        return [{0: read_dim(spec)}]  # an integer input that is itself declared dynamic
+    children_specs = pytree.tree_leaves(spec, is_leaf=lambda s: isinstance(s, Mapping) and _by_index(s))
+    if len(children_specs) == len(leaves):
+        return [_tensor_dims(leaf, s) for leaf, s in zip(leaves, children_specs, strict=True)]
+    return [{} for _ in leaves]
+
+
+def _by_index(spec: Mapping[Any, Any]) -> bool:
+    return all(isinstance(key, int) for key in spec)
+
+
+def _tensor_dims(value: Any, spec: Any) -> dict[int, Declared]:
+    rank = value.dim() if isinstance(value, torch.Tensor) else 0
+    if isinstance(spec, Mapping):
+        return {index % rank if rank else index: read_dim(entry) for index, entry in spec.items() if entry is not None}
+    if isinstance(spec, (list, tuple)):
+        return {index: read_dim(entry) for index, entry in enumerate(spec) if entry is not None}
+    return {}
+
+
+def read_dim(entry: Any) -> Declared:
+    """The declaration behind one leaf of ``dynamic_shapes``: a Dim, a derived Dim, a hint, an int."""
+    if isinstance(entry, int):
+        return Declared(str(entry), None, Range(entry, entry), dynamic=False)
+    kind = getattr(getattr(entry, "type", None), "name", None)  # Dim.AUTO, Dim.DYNAMIC, Dim.STATIC
+    if kind is not None and not hasattr(entry, "root"):
+        low, high = getattr(entry, "min", None), getattr(entry, "max", None)
+        given = ", ".join(f"{k}={v}" for k, v in (("min", low), ("max", high)) if v is not None)
+        bounds = None if low is None and high is None else Range(low, high)
+        return Declared(f"Dim.{kind}({given})" if given else f"Dim.{kind}", None, bounds, dynamic=kind != "STATIC")
+    name = str(getattr(entry, "__name__", entry))
+    low, high = int(getattr(entry, "min", 0)), getattr(entry, "max", None)
+    top = None if high is None or not isinstance(high, int) or high >= _INT64_MAX - 1 else int(high)
+    root = getattr(entry, "root", None)
+    if root is None:
+        return Declared(name, name, Range(low, top), dynamic=True)
+    return Declared(name, None, Range(low, top), dynamic=True, root=str(root.__name__))

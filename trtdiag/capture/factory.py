@@ -1,0 +1,171 @@
+"""From ``package.module:factory`` to an export, with the guards' source lines noted on the way."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import Dim, ExportedProgram
+
+from trtdiag.capture.failure import export_failure, failed_env
+from trtdiag.capture.guard_stacks import GuardStacks, recording
+from trtdiag.capture.program import ExportFailure
+from trtdiag.errors import CaptureError
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a factory returns: a module and how to export it."""
+
+    module: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dynamic_shapes: Any
+
+    def parameter_names(self) -> list[str]:
+        """The name of each positional argument, ``*`` for those of ``*args``, then of each keyword."""
+        parameters = list(inspect.signature(self.module.forward).parameters.values())
+        plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        names = plain[: len(self.args)] + ["*"] * max(0, len(self.args) - len(plain))
+        return [*names, *self.kwargs]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """How an export ended.  ``program`` is ``None`` when neither the asked-for nor a relaxed export passed."""
+
+    program: ExportedProgram | None
+    failure: ExportFailure | None
+    error: BaseException | None
+    stacks: GuardStacks
+    seconds: float
+
+
+def load_factory(text: str) -> Callable[[], Any]:
+    """The callable named by ``package.module:factory``; the current folder is importable."""
+    module_name, _, attribute = text.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise CaptureError(
+            f"cannot import {module_name!r}",
+            because=str(error),
+            fix="run from the folder that holds it, or install it; the form is package.module:factory",
+            reference="factory-not-importable",
+        ) from error
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            near = [name for name in vars(module) if callable(getattr(module, name)) and not name.startswith("_")]
+            raise CaptureError(
+                f"{module_name!r} has no {attribute!r}",
+                because=f"its callables are: {', '.join(sorted(near)[:8]) or 'none'}",
+                fix="name one of them after the colon",
+                reference="factory-not-found",
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        raise CaptureError(
+            f"{text!r} is not callable",
+            because=f"it is a {type(found).__name__}",
+            fix="write a function without arguments that returns (module, args, kwargs, dynamic_shapes)",
+            reference="factory-not-callable",
+        )
+    return found  # type: ignore[no-any-return]  # checked one line above
+
+
+def call_factory(factory: Callable[[], Any], label: str) -> Recipe | ExportedProgram:
+    """Run the factory; a failure inside it is the user's, shown with its own line."""
+    try:
+        made = factory()
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise CaptureError(
+            f"the factory {label!r} failed",
+            because=f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})",
+            fix="run the factory on its own and mend it; --debug shows the whole traceback",
+            reference="factory-failed",
+        ) from error
+    return made if isinstance(made, ExportedProgram) else recipe_of(made, label)
+
+
+def recipe_of(made: Any, label: str) -> Recipe:
+    """A ``(module, args[, kwargs[, dynamic_shapes]])`` tuple as a Recipe."""
+    parts = list(made) if isinstance(made, (tuple, list)) else [made]
+    if not 2 <= len(parts) <= 4 or not isinstance(parts[0], torch.nn.Module) or not isinstance(parts[1], (tuple, list)):
+        shown = ", ".join(type(part).__name__ for part in parts)
+        raise CaptureError(
+            f"{label!r} did not give what can be exported",
+            because=f"it gave ({shown})",
+            fix="return (module, args, kwargs, dynamic_shapes): a torch.nn.Module, a tuple, a dict, a dict or None",
+            reference="factory-wrong-result",
+        )
+    kwargs = parts[2] if len(parts) > 2 else None
+    spec = parts[3] if len(parts) > 3 else None
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise CaptureError(
+            f"{label!r} gave a {type(kwargs).__name__} for kwargs",
+            because="the third item must be a dict or None",
+            fix="return (module, args, kwargs, dynamic_shapes)",
+            reference="factory-wrong-result",
+        )
+    return Recipe(parts[0], tuple(parts[1]), dict(kwargs or {}), spec)
+
+
+def export(recipe: Recipe, progress: Progress) -> Exported:
+    """Export as asked; where torch refuses, once more with what it refuses turned into run-time checks.
+
+    The relaxed program has the same ops and ranges, so everything but the refused guards can be analysed; with dims
+    that torch pinned to a constant, the last attempt leaves their ranges to torch.
+    """
+    started = time.perf_counter()
+    with recording() as stacks:
+        progress("export")
+        try:
+            program = _export(recipe, recipe.dynamic_shapes)
+            return Exported(program, None, None, stacks, time.perf_counter() - started)
+        except Exception as error:  # torch raises anything here; every kind becomes a finding
+            first = error
+        if failed_env(first) is not None:
+            for how, spec, deferred in (
+                ("the same ranges, guards as run-time checks", recipe.dynamic_shapes, True),
+                ("dims left to torch (Dim.AUTO)", as_auto(recipe.dynamic_shapes), False),
+            ):
+                progress("export again, relaxed")
+                try:
+                    program = _export(recipe, spec, deferred=deferred)
+                except Exception:  # the first error is the one to report
+                    continue
+                return Exported(program, export_failure(first, how), first, stacks, time.perf_counter() - started)
+    return Exported(None, export_failure(first, None), first, stacks, time.perf_counter() - started)
+
+
+def _export(recipe: Recipe, dynamic_shapes: Any, *, deferred: bool = False) -> ExportedProgram:
+    extra = {"prefer_deferred_runtime_asserts_over_guards": True} if deferred else {}
+    return torch.export.export(
+        recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=dynamic_shapes, strict=False, **extra
+    )
+
+
+def as_auto(spec: Any) -> Any:
+    """``dynamic_shapes`` with every Dim replaced by ``Dim.AUTO`` of the same bounds."""
+    if isinstance(spec, Mapping):
+        return {key: as_auto(value) for key, value in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        return type(spec)(as_auto(value) for value in spec)
+    if isinstance(spec, Dim):
+        return Dim.AUTO
+    return spec

@@ -1,0 +1,81 @@
+"""Records which Python lines caused each guard, while an export runs.
+
+A saved program keeps the text of its guards but not their origin, and a live one only the innermost frame, which
+lies inside torch for every guard that an op asked for.  While the code of the user runs under fake tensors its frames
+are still on the Python stack: this is the only moment to note them.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from trtdiag.graph.source import Frame, Stack
+
+_MAX_FRAMES = 40
+# Files that every guard passes through: the symbolic shapes themselves, SymBool.__bool__, logging.
+_BOOKKEEPING = re.compile(r"torch/(fx/experimental/|__init__\.py|_logging/|_guards\.py|utils/_stats|_utils)")
+
+
+class GuardStacks:
+    """The stacks of the guards of every ShapeEnv that was alive while recording, by text of the condition."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[str, Stack] = {}
+
+    def of(self, condition: object) -> Stack | None:
+        """The stack of the first guard with this condition."""
+        return self._stacks.get(str(condition))
+
+    def note(self, condition: object) -> None:
+        """Keep the present stack for ``condition``, if it is its first guard."""
+        key = str(condition)
+        if key not in self._stacks:
+            self._stacks[key] = python_stack(sys._getframe(1))
+
+
+def python_stack(frame: FrameType | None) -> Stack:
+    """The frames from ``frame`` outwards, outermost first, without torch's and Python's.
+
+    Of torch's frames the innermost that is more than bookkeeping is kept as the last one: a guard whose stack ends
+    outside torch comes from a Python condition on a size, any other from an op.
+    """
+    frames: list[Frame] = []
+    innermost = True
+    while frame is not None and len(frames) < _MAX_FRAMES:
+        code = frame.f_code
+        here = Frame(code.co_filename, frame.f_lineno, code.co_name)
+        package = str(frame.f_globals.get("__name__", "")).split(".")[0]
+        if package == "torch" or here.package == "torch":
+            if innermost and not _BOOKKEEPING.search(here.file):
+                frames.append(here)
+                innermost = False
+        elif package != "trtdiag" and here.package != "python":
+            frames.append(Frame(here.file, here.line, here.function, linecache.getline(here.file, here.line).strip()))
+            innermost = False
+        frame = frame.f_back
+    return Stack(tuple(reversed(frames)))
+
+
+@contextmanager
+def recording() -> Iterator[GuardStacks]:
+    """Note the stack of each guard that any ShapeEnv records inside this context."""
+    stacks = GuardStacks()
+    original = ShapeEnv._log_guard
+
+    def log_guard(self: ShapeEnv, prefix: str, g: Any, forcing_spec: bool) -> None:
+        stacks.note(g)
+        original(self, prefix, g, forcing_spec)
+
+    ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]  # restored below, whatever happens
+    try:
+        yield stacks
+    finally:
+        ShapeEnv._log_guard = original  # type: ignore[method-assign]

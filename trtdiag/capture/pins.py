@@ -1,0 +1,69 @@
+"""Input dims that began dynamic and that tracing narrowed to one value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from trtdiag.capture.guard_stacks import GuardStacks
+from trtdiag.capture.program import InputTensor, Pin
+from trtdiag.capture.torch_private import replacements, shape_env_guards, symbol_sources
+from trtdiag.graph.source import NO_STACK
+
+_SIZE = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<dim>\d+)\]$")
+_PART = re.compile(r"\['?([^\]']+)'?\]")
+
+
+def pinned_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: GuardStacks | None) -> tuple[Pin, ...]:
+    """Each input dim whose symbol torch replaced by a number, with the guard that did it."""
+    if env is None:
+        return ()
+    known = {name: int(expr) for name, expr in replacements(env).items() if getattr(expr, "is_Integer", False)}
+    if not known:
+        return ()
+    sources = symbol_sources(env)
+    guards = shape_env_guards(env)
+    pins = []
+    for symbol, value in known.items():
+        cause = next(((c, s) for c, s in guards if _equates(c, symbol, value)), None)
+        stack = NO_STACK if cause is None else cause[1]
+        if cause is not None and stacks is not None:
+            stack = stacks.of(cause[0]) or stack
+        site = next((found for text in sources.get(symbol, ()) if (found := site_of(text, inputs))), None)
+        if site is not None:
+            pins.append(Pin(site, value, "" if cause is None else str(cause[0]), stack))
+    return tuple(pins)
+
+
+def _equates(condition: object, symbol: str, value: int) -> bool:
+    sides = getattr(condition, "args", ())
+    return (
+        type(condition).__name__ == "Equality"
+        and any(symbol in {str(s) for s in side.free_symbols} for side in sides)
+        and {str(s) for s in getattr(condition, "free_symbols", ())} == {symbol}
+    ) or (len(sides) == 2 and {str(sides[0]), str(sides[1])} == {symbol, str(value)})
+
+
+def site_of(source: str, inputs: Sequence[InputTensor]) -> str | None:
+    """``L['x'].size()[2]`` as the user's ``x.shape[2]``, where it names a dim of an input."""
+    match = _SIZE.match(source)
+    if match is None:
+        return None
+    key = source_key(match["tensor"])
+    flat = re.fullmatch(r"L\['flat_args'\]\[(\d+)\]", match["tensor"])
+    for index, tensor in enumerate(inputs):
+        if (int(flat[1]) == index) if flat else source_key(tensor.name) == key:
+            return f"{tensor.name}.shape[{match['dim']}]"
+    return None
+
+
+def source_key(text: str) -> str:
+    """A spelling shared by torch's sources and the user's names: path parts joined by ``_``, lower case.
+
+    ``L['opts']['k'][1]`` and ``opts['k'][1]`` both give ``opts_k_1``; this is also how torch names placeholders.
+    """
+    plain = re.sub(r"^L(?=\[)", "", text)
+    parts = _PART.sub(r"_\1", plain).replace(".", "_").strip("_")
+    return re.sub(r"[^a-zA-Z0-9]", "_", parts).lower()

@@ -1,0 +1,109 @@
+"""The one place that reads torch's private attributes of programs and shape environments.
+
+Names changed over versions (``var_to_val`` became ``backed_var_to_val`` in 2.11, ``Source.name()`` a property in
+2.10); everything else in the package sees plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from trtdiag.graph.source import NO_STACK, Frame, Stack
+from trtdiag.symbolic.ranges import Range
+
+_INT64_MAX = 2**63 - 1
+
+
+def shape_env_of(graph_module: GraphModule) -> ShapeEnv | None:
+    """The ShapeEnv that the values of the graph's nodes belong to, ``None`` for a fully static graph."""
+    vals = [node.meta["val"] for node in graph_module.graph.nodes if node.meta.get("val") is not None]
+    for val in vals:
+        if isinstance(val, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return val.node.shape_env
+    mode = detect_fake_mode([v for v in vals if isinstance(v, torch.Tensor)][:1])
+    return None if mode is None else mode.shape_env
+
+
+def guards_code(exported: ExportedProgram) -> list[str]:
+    """The Python text of the program's guards; empty for programs of torch 2.8 and before."""
+    return list(getattr(exported, "_guards_code", None) or [])
+
+
+def shape_env_guards(env: ShapeEnv) -> list[tuple[object, Stack]]:
+    """Each guard's sympy condition and the frame that torch noted for it."""
+    return [(guard.expr, _sloc_stack(getattr(guard, "sloc", None))) for guard in env.guards]
+
+
+def _sloc_stack(sloc: Any) -> Stack:
+    location = getattr(sloc, "framework_loc", None)
+    filename = getattr(location, "filename", None)
+    if filename is None:
+        return NO_STACK
+    return Stack((Frame(str(filename), int(location.lineno or 0), str(location.name), (location.line or "").strip()),))
+
+
+def backed_hints(env: ShapeEnv) -> dict[str, int]:
+    """Each backed symbol's size in the example inputs."""
+    values = getattr(env, "backed_var_to_val", None)
+    if values is None:
+        values = getattr(env, "var_to_val", {})
+    hints: dict[str, int] = {}
+    for symbol, value in values.items():
+        try:
+            hints[str(symbol)] = int(value)
+        except (TypeError, ValueError):  # a float symbol; sizes never depend on it
+            continue
+    return hints
+
+
+def symbol_sources(env: ShapeEnv) -> dict[str, list[str]]:
+    """Each symbol's sources as text (``L['x'].size()[2]``); empty in a loaded program."""
+    found: dict[str, list[str]] = {}
+    for symbol, sources in getattr(env, "var_to_sources", {}).items():
+        found[str(symbol)] = [str(s.name() if callable(s.name) else s.name) for s in sources]
+    return found
+
+
+def replacements(env: ShapeEnv) -> dict[str, Any]:
+    """Symbols that torch replaced by another expression during tracing."""
+    return {str(symbol): expr for symbol, expr in getattr(env, "replacements", {}).items()}
+
+
+def value_range(vr: Any) -> Range:
+    """Torch's ValueRanges as a Range; infinities and int64's maximum are open ends."""
+    low, high = _end(vr.lower), _end(vr.upper)
+    return Range(low, None if high is not None and high >= _INT64_MAX - 1 else high)
+
+
+def _end(value: Any) -> int | None:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError, AttributeError):  # int_oo, oo: no integer
+        return None
+    return None if abs(number) > _INT64_MAX else number
+
+
+def plain_ranges(constraints: Mapping[Any, Any]) -> dict[str, Range]:
+    """``range_constraints`` of plain symbols; entries keyed by expressions follow from them and are left out."""
+    return {str(key): value_range(vr) for key, vr in constraints.items() if getattr(key, "is_Symbol", False)}
+
+
+def env_ranges(env: ShapeEnv, symbols: Iterable[str]) -> dict[str, Range]:
+    """Ranges that the ShapeEnv itself holds for ``symbols`` (widened by torch's 0/1 assumption to start at 2)."""
+    wanted = set(symbols)
+    return {str(s): value_range(vr) for s, vr in env.var_to_range.items() if str(s) in wanted}
+
+
+def running_schema() -> str | None:
+    """``major.minor`` of the schema that this torch writes, where it says so."""
+    from torch._export.serde import schema
+
+    version = getattr(schema, "SCHEMA_VERSION", None)
+    return None if version is None else ".".join(str(part) for part in version)
