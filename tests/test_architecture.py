@@ -1,0 +1,339 @@
+"""The rules about files and imports that hold over the whole tree, and that each check can fail."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "trtdiag"
+
+# Data moves down this list in a run, imports point up it: a package may import what stands above it, and itself.
+ORDER = (
+    "errors",
+    "symbolic",
+    "graph",
+    "targets",
+    "capture",
+    "lower",
+    "shapes",
+    "dims",
+    "dtypes",
+    "analysis",
+    "report",
+    "pipeline",
+    PACKAGE,  # the front door, trtdiag/__init__.py
+    "cli",
+    "__main__",
+)
+CHECKED_FOLDERS = (PACKAGE, "tests", "benchmarks", "examples")
+MOST_LINES = 400
+BANNED_NAMES = frozenset({"utils", "helpers", "misc", "common", "manager", "handler", "process", "data", "info", "tmp"})
+BANNED_WORDS_IN_FILE_NAMES = frozenset({"util", "utils", "helper", "helpers", "misc", "common"})
+MAY_USE_PRIVATE_TORCH = frozenset({"graph", "capture", "lower", "shapes", "dims"})
+MAY_IMPORT_TENSORRT = "trtdiag/engine/tensorrt/"
+
+
+def _files(root: Path, *folders: str) -> Iterator[tuple[str, Path]]:
+    """Python files below the folders with their path from ``root``."""
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.py")):
+            yield path.relative_to(root).as_posix(), path
+
+
+def _trees(root: Path, *folders: str) -> Iterator[tuple[str, ast.Module]]:
+    for name, path in _files(root, *folders):
+        yield name, ast.parse(path.read_text(encoding="utf-8"), name)
+
+
+def _unit(name: str) -> str:
+    """The entry of ORDER that a file belongs to: ``trtdiag/dims/facts.py`` is of ``dims``."""
+    first = name.split("/")[1].removesuffix(".py")
+    return PACKAGE if first == "__init__" else first
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    """Dotted names that an import statement may load; ``from a import b`` counts as ``a.b``."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imports_against_the_order(root: Path) -> list[str]:
+    """Imports of a package that stands below the importing one, inside functions too."""
+    faults = []
+    for name, tree in _trees(root, PACKAGE):
+        unit = _unit(name)
+        if unit not in ORDER:
+            faults.append(f"{name}: {unit} has no place in ORDER")
+            continue
+        for node in ast.walk(tree):
+            for dotted in _imported(node):
+                parts = dotted.split(".")
+                if parts[0] != PACKAGE:
+                    continue
+                target = parts[1] if len(parts) > 1 and parts[1] in ORDER else PACKAGE
+                if ORDER.index(target) > ORDER.index(unit):
+                    faults.append(f"{name}:{node.lineno}: {unit} imports {dotted}")  # type: ignore[attr-defined]
+    return faults
+
+
+def relative_imports(root: Path) -> list[str]:
+    """Imports that begin with a dot."""
+    return [
+        f"{name}:{node.lineno}: relative import"
+        for name, tree in _trees(root, *CHECKED_FOLDERS)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+
+def long_files(root: Path) -> list[str]:
+    """Files of more than MOST_LINES lines: they have two subjects."""
+    counted = (
+        (name, len(path.read_text(encoding="utf-8").splitlines())) for name, path in _files(root, *CHECKED_FOLDERS)
+    )
+    return [f"{name}: {lines} lines" for name, lines in counted if lines > MOST_LINES]
+
+
+def banned_file_names(root: Path) -> list[str]:
+    """Files and folders whose name says nothing about their subject."""
+    faults = []
+    for name, _ in _files(root, *CHECKED_FOLDERS):
+        for part in name.removesuffix(".py").split("/"):
+            if part in BANNED_NAMES or BANNED_WORDS_IN_FILE_NAMES & set(part.split("_")):
+                faults.append(f"{name}: {part} is no name")
+    return faults
+
+
+def banned_identifiers(root: Path) -> list[str]:
+    """Functions, classes, arguments and variables with a banned name."""
+    faults = []
+    for name, tree in _trees(root, PACKAGE):
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                given, line = node.name, node.lineno
+            elif isinstance(node, ast.arg):
+                given, line = node.arg, node.lineno
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                given, line = node.id, node.lineno
+            else:
+                continue
+            if given.lower() in BANNED_NAMES:
+                faults.append(f"{name}:{line}: {given} is no name")
+    return faults
+
+
+def _at_import(tree: ast.Module) -> Iterator[ast.AST]:
+    """Nodes that run when the module is imported: everything outside function bodies."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def eager_tensorrt_imports(root: Path) -> list[str]:
+    """Imports of tensorrt that run at import time outside the one package that needs it."""
+    return [
+        f"{name}:{node.lineno}: imports tensorrt"  # type: ignore[attr-defined]
+        for name, tree in _trees(root, PACKAGE)
+        if not name.startswith(MAY_IMPORT_TENSORRT)
+        for node in _at_import(tree)
+        if any(dotted.split(".")[0] == "tensorrt" for dotted in _imported(node))
+    ]
+
+
+def _dotted(node: ast.AST) -> str:
+    """``torch._C.foo`` of an attribute chain, empty for anything else."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join(reversed([*parts, node.id])) if isinstance(node, ast.Name) else ""
+
+
+def private_torch(root: Path) -> list[str]:
+    """Private names of torch outside the packages that may touch them."""
+    faults = []
+    for name, tree in _trees(root, PACKAGE):
+        if _unit(name) in MAY_USE_PRIVATE_TORCH:
+            continue
+        for node in ast.walk(tree):
+            for dotted in (*_imported(node), _dotted(node)):
+                parts = dotted.split(".")
+                if parts[0] == "torch" and any(p.startswith("_") and not p.endswith("__") for p in parts[1:]):
+                    faults.append(f"{name}:{node.lineno}: uses {dotted}")  # type: ignore[attr-defined]
+    return sorted(set(faults))
+
+
+Check = Callable[[Path], list[str]]
+CHECKS: tuple[Check, ...] = (
+    imports_against_the_order,
+    relative_imports,
+    long_files,
+    banned_file_names,
+    banned_identifiers,
+    eager_tensorrt_imports,
+    private_torch,
+)
+
+# Each check with a file that must be reported, and one next to it that must not.
+PLANTED: dict[str, tuple[Check, str, str, str, str]] = {
+    "import_below": (
+        imports_against_the_order,
+        "trtdiag/shapes/ranges.py",
+        "from trtdiag.dims.facts import Constraint",
+        "trtdiag/dims/solve.py",
+        "from trtdiag.shapes.facts import Size",
+    ),
+    "import_below_in_function": (
+        imports_against_the_order,
+        "trtdiag/errors.py",
+        "def f():\n    import trtdiag.symbolic.expr",
+        "trtdiag/symbolic/bounds.py",
+        "def f():\n    import trtdiag.errors",
+    ),
+    "import_below_as_name": (
+        imports_against_the_order,
+        "trtdiag/report/html.py",
+        "from trtdiag import cli",
+        "trtdiag/cli/main.py",
+        "from trtdiag import report",
+    ),
+    "import_of_the_front_door": (
+        imports_against_the_order,
+        "trtdiag/capture/load.py",
+        "from trtdiag import analyze",
+        "trtdiag/cli/main.py",
+        "from trtdiag import analyze",
+    ),
+    "package_without_a_place": (
+        imports_against_the_order,
+        "trtdiag/toolbox/x.py",
+        "",
+        "trtdiag/dims/x.py",
+        "",
+    ),
+    "relative": (
+        relative_imports,
+        "tests/dims/test_a.py",
+        "from . import b",
+        "tests/dims/test_b.py",
+        "import b",
+    ),
+    "long": (
+        long_files,
+        "benchmarks/a.py",
+        "x = 1\n" * (MOST_LINES + 1),
+        "benchmarks/b.py",
+        "x = 1\n" * MOST_LINES,
+    ),
+    "file_name": (banned_file_names, "trtdiag/dims/utils.py", "", "trtdiag/dims/utility.py", ""),
+    "file_name_part": (banned_file_names, "tests/graph_helpers.py", "", "tests/graph_cases.py", ""),
+    "folder_name": (banned_file_names, "trtdiag/common/x.py", "", "trtdiag/dims/x.py", ""),
+    "variable": (
+        banned_identifiers,
+        "trtdiag/dims/a.py",
+        "def f():\n    tmp = 1",
+        "trtdiag/dims/b.py",
+        "def f(log):\n    log.info(1)",
+    ),
+    "argument": (banned_identifiers, "trtdiag/dims/a.py", "def f(*, info): ...", "trtdiag/dims/b.py", "f(info=1)"),
+    "tensorrt": (
+        eager_tensorrt_imports,
+        "trtdiag/targets/a.py",
+        "try:\n    import tensorrt as trt\nexcept ImportError: trt = None",
+        "trtdiag/targets/b.py",
+        "def f():\n    import tensorrt",
+    ),
+    "tensorrt_elsewhere": (
+        eager_tensorrt_imports,
+        "trtdiag/engine/build.py",
+        "from tensorrt import Builder",
+        "trtdiag/engine/tensorrt/build.py",
+        "from tensorrt import Builder",
+    ),
+    "private_import": (
+        private_torch,
+        "trtdiag/report/a.py",
+        "from torch._guards import detect_fake_mode",
+        "trtdiag/capture/a.py",
+        "from torch._guards import detect_fake_mode",
+    ),
+    "private_name": (
+        private_torch,
+        "trtdiag/dtypes/a.py",
+        "from torch.export.exported_program import _get_shape_env",
+        "trtdiag/dtypes/b.py",
+        "from torch.export.exported_program import ExportedProgram",
+    ),
+    "private_attribute": (
+        private_torch,
+        "trtdiag/analysis/a.py",
+        "import torch\nx = torch._C",
+        "trtdiag/analysis/b.py",
+        "import torch\nx = torch.__version__",
+    ),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_tree_holds(check: Check) -> None:
+    assert check(ROOT) == []
+
+
+@pytest.mark.parametrize("case", PLANTED)
+def test_planted_fault_is_reported(case: str, tmp_path: Path) -> None:
+    check, bad_name, bad_text, good_name, good_text = PLANTED[case]
+    (tmp_path / good_name).parent.mkdir(parents=True)
+    (tmp_path / good_name).write_text(good_text)
+    assert check(tmp_path) == []
+
+    (tmp_path / bad_name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / bad_name).write_text(bad_text)
+    faults = check(tmp_path)
+    assert faults
+    assert all(fault.startswith(bad_name) for fault in faults)
+
+
+def test_every_check_has_a_planted_fault() -> None:
+    assert {case[0] for case in PLANTED.values()} == set(CHECKS)
+
+
+def test_order_names_what_exists() -> None:
+    units = {_unit(name) for name, _ in _files(ROOT, PACKAGE)}
+    assert units <= set(ORDER)
+
+
+WITHOUT_TENSORRT = """
+import builtins, runpy, sys
+real = builtins.__import__
+def refuse(name, *args, **kwargs):
+    if name.split(".")[0] == "tensorrt":
+        raise ModuleNotFoundError("tensorrt is blocked", name="tensorrt")
+    return real(name, *args, **kwargs)
+builtins.__import__ = refuse
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import trtdiag; assert callable(trtdiag.analyze)",
+        "sys.argv = ['trtdiag', '--help']; from trtdiag.cli.main import main; sys.exit(main())",
+    ],
+    ids=["import", "cli_help"],
+)
+def test_works_where_tensorrt_is_missing(body: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TENSORRT + body], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
