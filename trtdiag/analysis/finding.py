@@ -67,6 +67,7 @@ class Hit:
         fix: What to do, where there is something.
         cause: Hits of one rule with the same cause become one finding with several places.  Empty: the message.
         because_of: A key ``<rule id>:<cause>`` of the finding that is this one's root cause, where known.
+        severity: Where this occurrence is milder than its rule; ``None`` takes the rule's.
     """
 
     message: str
@@ -75,6 +76,7 @@ class Hit:
     fix: Fix | None = None
     cause: str = ""
     because_of: str = ""
+    severity: Severity | None = None
 
     def __post_init__(self) -> None:
         if not self.evidence:
@@ -90,7 +92,7 @@ class Finding:
         rule: Rule id.
         name: Rule's kebab name.
         title: First line of the rule's page.
-        severity: Of the rule.
+        severity: Of its hits (the rule's unless they say otherwise).
         message: Of the first hit.
         evidence: Of all hits, without repeats.
         places: Of all hits, graph order.

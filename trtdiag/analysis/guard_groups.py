@@ -1,0 +1,123 @@
+"""Guards that break for the same reason: the same sizes, asked for by the same source line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from trtdiag.analysis.finding import Applicability, Evidence, Fix
+from trtdiag.dims.facts import Constraint, DimSystem, Verdict
+from trtdiag.graph.source import Frame
+
+_UNBACKED = re.compile(r"z?u[0-9]+")
+_MOST_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class GuardGroup:
+    """Constraints with the same symbols and the same source line, the narrowest first.
+
+    Attributes:
+        constraints: Never empty; the first one keeps the fewest values.
+        symbols: The graph symbols of all of them.
+        frame: Their source line, where known.
+        by_data: Whether a size that is born from data takes part, so that no declaration can satisfy them.
+    """
+
+    constraints: tuple[Constraint, ...]
+    symbols: tuple[str, ...]
+    frame: Frame | None
+    by_data: bool
+
+    @property
+    def cause(self) -> str:
+        """The key under which the findings about this group refer to each other."""
+        return f"{','.join(self.symbols)} @ {self.frame or 'no line'}"
+
+    @property
+    def lead(self) -> Constraint:
+        """The constraint that says the most about the group."""
+        return self.constraints[0]
+
+    @property
+    def branch(self) -> bool:
+        """Whether a Python condition in the user's code caused it."""
+        return any(c.origin.branch for c in self.constraints)
+
+
+def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
+    """The constraints of a verdict, grouped, in the order in which torch recorded them.
+
+    Equalities of two dims that have a finding of their own (``DimSystem.tied``) are left out.
+    """
+    tied = [tie.constraint for tie in dims.tied if tie.constraint is not None]
+    found: dict[tuple[tuple[str, ...], Frame | None], list[Constraint]] = {}
+    for constraint in dims.constraints:
+        if constraint.verdict is verdict and constraint not in tied:
+            frame = constraint.origin.stack.best
+            found.setdefault((constraint.symbols, frame), []).append(constraint)
+    return tuple(
+        GuardGroup(
+            constraints=tuple(sorted(constraints, key=_share_kept)),
+            symbols=symbols,
+            frame=frame,
+            by_data=any(_UNBACKED.fullmatch(symbol) for symbol in symbols),
+        )
+        for (symbols, frame), constraints in found.items()
+    )
+
+
+def _share_kept(constraint: Constraint) -> float:
+    if constraint.kept is None or constraint.kept[1] == 0:
+        return 1.0
+    return constraint.kept[0] / constraint.kept[1]
+
+
+def guard_evidence(group: GuardGroup) -> tuple[Evidence, ...]:
+    """The guards, a value that breaks the first, the allowed set with its proof, and the source line."""
+    shown = group.constraints[:_MOST_SHOWN]
+    facts = [Evidence(f"guard {c.text}", ", ".join(c.origin.found_in) or "export") for c in shown]
+    if len(group.constraints) > len(shown):
+        more = len(group.constraints) - len(shown)
+        facts.append(Evidence(f"and {more} more guards on the same sizes", "the guards table"))
+    lead = group.lead
+    if lead.counterexample:
+        facts.append(Evidence(f"{assignment(lead.counterexample)} breaks it", proof_text(lead)))
+    if lead.witness:
+        facts.append(Evidence(f"{assignment(lead.witness)} satisfies it", "tried"))
+    if lead.allowed:
+        facts.append(Evidence(f"allowed: {lead.allowed}", proof_text(lead)))
+    if group.frame is not None:
+        facts.append(Evidence(group.frame.code or f"in {group.frame.function}", str(group.frame)))
+    elif lead.origin.op:
+        facts.append(Evidence(f"asked for by {lead.origin.op}", f"node {lead.origin.node or 'unknown'}"))
+    return tuple(facts)
+
+
+def proof_text(constraint: Constraint) -> str:
+    """How the verdict was established, in words."""
+    proof = constraint.proof
+    checked = f", {proof.checked:,} values" if proof.checked else ""
+    return f"{proof.kind.value}{checked}{': ' + proof.detail if proof.detail else ''}"
+
+
+def assignment(values: object) -> str:
+    """``h = 136, w = 7``."""
+    pairs = values.items() if hasattr(values, "items") else ()
+    return ", ".join(f"{name} = {value}" for name, value in pairs)
+
+
+def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
+    """The fix that declares the suggested Dims of these symbols; ``None`` where there is no suggestion.
+
+    It is SAFE only where every requested value is kept: anything narrower takes inputs away.
+    """
+    suggestions = [s for s in dims.suggestions if set(s.symbols) & set(symbols)]
+    if not suggestions:
+        return None
+    covered = {symbol for suggestion in suggestions for symbol in suggestion.symbols}
+    lines = [line for suggestion in suggestions for line in suggestion.code]
+    lines += [f"# {row.site}: {row.suggested}" for row in dims.rows if row.symbol in covered and row.suggested]
+    complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in suggestions)
+    title = f"declare {', '.join(s.spelled for s in suggestions)} ({'; '.join(s.summary for s in suggestions)})"
+    return Fix(title, Applicability.SAFE if complete else Applicability.UNSAFE, "\n".join(lines))

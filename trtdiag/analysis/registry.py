@@ -1,0 +1,76 @@
+"""All rules, found by importing the modules of ``trtdiag.analysis.rules``; and the words that select some of them."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from trtdiag.analysis import rules as rules_package
+from trtdiag.analysis.rule import Rule
+from trtdiag.errors import InternalError, UserError
+
+
+@lru_cache(maxsize=1)
+def rules() -> tuple[Rule, ...]:
+    """Every rule, ordered by id.  The modules are imported once."""
+    found: list[Rule] = []
+    for module in pkgutil.walk_packages(rules_package.__path__, f"{rules_package.__name__}."):
+        if not module.ispkg:
+            members = vars(importlib.import_module(module.name)).values()
+            found += [member for member in members if isinstance(member, Rule)]
+    return ordered(found, rules_package.RETIRED)
+
+
+def ordered(found: Iterable[Rule], retired: Mapping[str, str]) -> tuple[Rule, ...]:
+    """The rules by id.
+
+    Raises:
+        InternalError: Two rules share an id or a name, or a rule uses a retired id.
+    """
+    seen: dict[str, Rule] = {}
+    for entry in found:
+        if entry.id in retired:
+            raise _clash(entry, f"id {entry.id} is retired: {retired[entry.id]}")
+        for key in (entry.id, entry.name):
+            if key in seen:
+                raise _clash(entry, f"{key} is taken by {seen[key].check.__module__}")
+            seen[key] = entry
+    return tuple(sorted(set(seen.values()), key=lambda entry: entry.id))
+
+
+def matching(selector: str, among: tuple[Rule, ...]) -> frozenset[str]:
+    """The ids that a selector names: an id, the beginning of one (``GRD``, ``GRD3``), or a rule's name.
+
+    Raises:
+        UserError: No rule matches; the fix lists the nearest ids and names.
+    """
+    word = selector.strip()
+    chosen = frozenset(r.id for r in among if word and (r.id.startswith(word.upper()) or r.name == word.lower()))
+    if not chosen:
+        raise unknown(selector, among)
+    return chosen
+
+
+def unknown(selector: str, among: tuple[Rule, ...]) -> UserError:
+    """The error for a word that names no rule, with the nearest ids and names."""
+    words = {r.id.lower(): r.id for r in among} | {r.name: r.name for r in among}
+    near = [words[key] for key in difflib.get_close_matches(selector.strip().lower(), list(words), n=3, cutoff=0.5)]
+    families = ", ".join(dict.fromkeys(r.id[:3] for r in among))
+    return UserError(
+        f"{selector!r} names no rule",
+        because=f"rules are named by id, by the beginning of an id ({families}) or by name",
+        fix=f"did you mean {' or '.join(near)}?" if near else "`trtdiag rules` lists all of them",
+        reference="unknown-rule",
+    )
+
+
+def _clash(entry: Rule, because: str) -> InternalError:
+    return InternalError(
+        f"rule {entry.id} {entry.name} of {entry.check.__module__} cannot be registered",
+        because=because,
+        fix="give the rule an id and a name of its own",
+        reference="rule-clash",
+    )

@@ -1,0 +1,103 @@
+"""What a rule is: an id, a page, and a check from typed facts to hits."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from trtdiag.analysis.finding import Hit, Severity
+from trtdiag.analysis.page import Page, parse_page
+from trtdiag.capture.program import Program
+from trtdiag.dims.facts import DimSystem
+from trtdiag.dtypes.facts import DtypeFacts
+from trtdiag.errors import InternalError
+from trtdiag.lower.facts import Checked
+from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
+from trtdiag.targets.target import Target
+
+FACTS: tuple[type, ...] = (
+    Program,
+    Checked,
+    SymbolTable,
+    ShapeFacts,
+    MemoryEstimate,
+    DimSystem,
+    DtypeFacts,
+    Target,
+)
+
+_ID = re.compile(r"[A-Z]{3}[0-9]{3}")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+
+Check = Callable[..., Iterator[Hit]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        id: Three letters of the family and a number, never reused.
+        name: Kebab case, names the bad pattern.
+        severity: Of its hits, unless a hit says it is milder.
+        page: The text of ``trtdiag explain``.
+        needs: The types of the facts it reads, in the order of the check's parameters.
+        check: Yields one hit per occurrence; never prints, never raises for a fault of the model.
+    """
+
+    id: str
+    name: str
+    severity: Severity
+    page: Page
+    needs: tuple[type, ...]
+    check: Check
+
+    @property
+    def title(self) -> str:
+        """The first line of the page."""
+        return self.page.title
+
+
+def rule(rule_id: str, name: str, severity: Severity) -> Callable[[Check], Rule]:
+    """Turn a generator function over facts into a Rule; its docstring is the page.
+
+    Raises:
+        InternalError: The id, the name, the page or a parameter's type is not what a rule needs; names the file.
+    """
+
+    def build(check: Check) -> Rule:
+        where = inspect.getsourcefile(check) or check.__module__
+        if not _ID.fullmatch(rule_id):
+            raise _refuse(where, f"id {rule_id!r} is not three capitals and three digits")
+        if not _NAME.fullmatch(name):
+            raise _refuse(where, f"name {name!r} is not kebab-case of two or more words")
+        if not inspect.isgeneratorfunction(check):
+            raise _refuse(where, "its check is not a generator function")
+        return Rule(rule_id, name, severity, parse_page(check.__doc__, where), _needs(check, where), check)
+
+    return build
+
+
+def _needs(check: Check, where: str) -> tuple[type, ...]:
+    hints = typing.get_type_hints(check)
+    needs = []
+    for parameter in inspect.signature(check).parameters:
+        fact = hints.get(parameter)
+        if fact not in FACTS:
+            raise _refuse(where, f"parameter {parameter!r} has type {fact!r}, which is not a fact")
+        needs.append(fact)
+    if not needs:
+        raise _refuse(where, "its check reads no fact")
+    return tuple(needs)
+
+
+def _refuse(where: str, because: str) -> InternalError:
+    return InternalError(
+        f"the rule in {where} is malformed",
+        because=because,
+        fix="follow the checklist 'add a rule' in CONTRIBUTING.md",
+        reference="malformed-rule",
+    )

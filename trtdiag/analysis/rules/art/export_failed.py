@@ -1,0 +1,71 @@
+"""ART802."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.guard_groups import groups
+from trtdiag.analysis.rule import rule
+from trtdiag.capture.program import ExportFailure, Program
+from trtdiag.dims.facts import DimSystem, Verdict
+
+# What torch.export says when dynamic_shapes and the model's guards do not agree.
+_ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "CONSTRAINT_VIOLATION", "constant (", "always equal")
+
+
+@rule("ART802", "export-failed", Severity.ERROR)
+def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
+    """torch.export refused the model with the dynamic_shapes that were asked for.
+
+    Why:
+        There is no program of what you asked for.  Where the refusal is about sizes, the model is exported
+        once more without the declared ranges, so that the graph and all guards can be looked at; the
+        other findings are about that graph, and the finding that this one is shown under says what to
+        change.  Where it is about something else (an op without a fake kernel, data-dependent Python,
+        an unsupported construct), torch's message is the whole diagnosis.
+
+    Example:
+        export(m, (torch.randn(1, 3, 64, 64),), dynamic_shapes={"x": {2: Dim("h", max=512)}})
+        # Constraints violated (h)! ... guard (h % 8) == 0
+    Fix safety:
+        Manual.  The findings about guards and dims carry the corrected declaration where there is one.
+    Source:
+        The exception of torch.export.export, word by word in the evidence.
+    """
+    failure = program.failure
+    if failure is None:
+        return
+    roots = _roots(dims) if _about_dims(failure) else []
+    lines = [line.strip() for line in failure.message.splitlines() if line.strip()]
+    facts = [Evidence(line, failure.error_type) for line in lines[:12]] or [Evidence("no message", failure.error_type)]
+    facts.append(Evidence(failure.relaxed or "no graph could be obtained", "how the analysis went on"))
+    frame = failure.stack.best
+    if frame is not None:
+        facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
+    yield Hit(
+        f"torch.export failed: {lines[0] if lines else failure.error_type}",
+        tuple(facts),
+        Place(frame=frame),
+        Fix(
+            "change dynamic_shapes as the findings about guards and dims say"
+            if roots
+            else "change the line that torch names, then export again",
+            Applicability.MANUAL,
+        ),
+        cause="export",
+        because_of=roots[0] if roots else "",
+    )
+
+
+def _about_dims(failure: ExportFailure) -> bool:
+    return any(mark in failure.message or mark in failure.error_type for mark in _ABOUT_DIMS)
+
+
+def _roots(dims: DimSystem) -> list[str]:
+    """The keys of the findings that explain a refusal about sizes, the strongest first."""
+    keys = [f"GRD304:{' and '.join(c.text for c in conflict.constraints)}" for conflict in dims.conflicts]
+    keys += [f"GRD301:{group.cause}" for group in groups(dims, Verdict.BREAKS) if not group.by_data]
+    keys += [f"GRD302:{' == '.join(tie.sites)}" for tie in dims.tied]
+    keys += [f"SYM202:{pin.site}" for pin in dims.pinned]
+    return keys

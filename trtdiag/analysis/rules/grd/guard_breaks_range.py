@@ -1,0 +1,74 @@
+"""GRD301."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.finding import Evidence, Hit, Place, Severity
+from trtdiag.analysis.guard_groups import GuardGroup, assignment, corrected_dims, groups, guard_evidence
+from trtdiag.analysis.rule import rule
+from trtdiag.analysis.wording import counted
+from trtdiag.capture.program import Program
+from trtdiag.dims.facts import DimSystem, Verdict
+
+
+@rule("GRD301", "guard-breaks-range", Severity.ERROR)
+def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
+    """A guard does not hold for every value of the declared range.
+
+    Why:
+        While torch.export runs the model once, every size comparison, reshape and slice that depends on
+        a dynamic dim is recorded as a guard.  The program is right only where all guards hold.  When a
+        guard does not hold over the whole declared range, torch.export refuses the Dim ("Constraints
+        violated"); where it does not notice (Dim.AUTO, derived dims, guards over two dims) the program
+        refuses such inputs at run time, and an engine, which has no guards, gives wrong results or fails.
+
+        The finding names the smallest size that breaks the guard and one next to it that works, the exact
+        set of sizes that are allowed, and how that was proved.  Guards of the same sizes and the same
+        source line are one finding.
+
+        A guard over a size that is computed from data is a warning: no declaration can satisfy it, the
+        data must.  The program checks it at run time, an engine does not.
+
+    Example:
+        h = Dim("h", min=135, max=2160)         # the encoder halves (h - 1)//4 - 1: it must be even
+        _h = Dim("_h", min=17, max=270)         # allowed: h % 8 == 0
+        dynamic_shapes={"x": {2: 8 * _h}}
+    Fix safety:
+        Unsafe when it narrows the range: sizes that you asked for are no longer accepted.  Pad the input
+        to the next allowed size where you need them.  Safe when every requested value is kept.
+    Source:
+        ExportedProgram._guards_code, the ShapeEnv and _assert_scalar nodes; torch.export, "Constraints
+        violated"; pytorch issues 124507, 144852, 136216.
+    """
+    for group in groups(dims, Verdict.BREAKS):
+        yield Hit(
+            _message(group),
+            guard_evidence(group) + _refusal(program),
+            Place(node=group.lead.origin.node, frame=group.frame, op=group.lead.origin.op),
+            None if group.by_data else corrected_dims(dims, group.symbols),
+            cause=group.cause,
+            because_of=f"GRD303:{group.cause}" if group.branch else "",
+            severity=Severity.WARNING if group.by_data else None,
+        )
+
+
+def _message(group: GuardGroup) -> str:
+    lead = group.lead
+    if group.by_data:
+        return f"guard {lead.text} depends on data; the program checks it when it runs, an engine does not"
+    names = " and ".join(lead.counterexample) or " and ".join(lead.symbols)
+    message = f"guard {lead.text} breaks the declared range of {names}"
+    tried = [f"{assignment(lead.witness)} works"] * bool(lead.witness)
+    tried += [f"{assignment(lead.counterexample)} fails"] * bool(lead.counterexample)
+    if tried:
+        message += f": {', '.join(tried)}"
+    if len(group.constraints) > 1:
+        message += f" (with {counted(len(group.constraints) - 1, 'more guard')})"
+    return message
+
+
+def _refusal(program: Program) -> tuple[Evidence, ...]:
+    if program.failure is None:
+        return ()
+    return (Evidence("torch.export refused these dynamic_shapes", program.failure.error_type),)

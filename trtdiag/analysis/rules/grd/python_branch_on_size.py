@@ -1,0 +1,54 @@
+"""GRD303."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.guard_groups import GuardGroup, groups, guard_evidence
+from trtdiag.analysis.rule import rule
+from trtdiag.analysis.wording import at_line
+from trtdiag.dims.facts import DimSystem, Verdict
+
+
+@rule("GRD303", "python-branch-on-size", Severity.WARNING)
+def python_branch_on_size(dims: DimSystem) -> Iterator[Hit]:
+    """A Python condition on a size was decided once, and the other side is not in the program.
+
+    Why:
+        `if`, `while`, `assert`, min() and max() over a size run in Python, while torch.export traces.  The
+        program keeps the side that the example took, and a guard that says when that side is right.
+        Sizes that would take the other side are refused, or, in an engine, computed by the wrong side.
+
+        Branches that go the same way for every declared size are not reported.
+
+    Example:
+        if x.shape[2] % 32: x = F.pad(...)              # decided once
+        x = F.pad(x, (0, 0, 0, -x.shape[2] % 32))       # no branch: pads by 0 where nothing is needed
+    Fix safety:
+        Manual: the model has to be written without the branch, with torch.cond, or exported once per side.
+    Source:
+        The guard and the Python line that torch recorded for it; pytorch issue 136216.
+    """
+    for verdict in (Verdict.BREAKS, Verdict.UNKNOWN):
+        for group in groups(dims, verdict):
+            if group.branch:
+                yield _hit(group)
+
+
+def _hit(group: GuardGroup) -> Hit:
+    lead = group.lead
+    where = at_line(group.frame)
+    names = " and ".join(lead.counterexample) or " and ".join(lead.symbols)
+    message = f"the Python condition on {names}{where} was decided once: only the side of {lead.text} is in the program"
+    facts = list(guard_evidence(group))
+    if lead.kept is not None:
+        kept, declared = lead.kept
+        facts.append(Evidence(f"{declared - kept:,} of {declared:,} declared values take the other side", "counted"))
+    return Hit(
+        message,
+        tuple(facts),
+        Place(node=lead.origin.node, frame=group.frame, op=lead.origin.op),
+        Fix("write the line without the branch, use torch.cond, or export one program per side", Applicability.MANUAL),
+        cause=group.cause,
+    )

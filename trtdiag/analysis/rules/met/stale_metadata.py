@@ -1,0 +1,57 @@
+"""MET102."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.placing import at_origin
+from trtdiag.analysis.rule import rule
+from trtdiag.lower.facts import Checked, Defect
+
+
+@rule("MET102", "stale-metadata", Severity.ERROR)
+def stale_metadata(checked: Checked) -> Iterator[Hit]:
+    """A node's recorded value (meta["val"]) differs from what the op computes from its inputs.
+
+    Why:
+        The recorded dtype and shape decide which ops an engine takes and how its buffers are laid out.
+        When they are wrong, the engine is built for tensors that never come: it fails late, or writes
+        past the size that was planned.  The usual cause is a graph pass that replaced an op, a dtype or
+        a shape and kept the old value; every node behind it then inherits the mistake.
+
+        Where the right value can be recomputed, the analysis goes on with a repaired copy and the finding
+        is a warning.  Only the first wrong node is the cause; the ones behind it are shown under it.
+
+    Example:
+        node.args = (node.args[0], torch.float16)       # node.meta["val"] still says float32
+    Fix safety:
+        Safe: metadata changes no result.  It is the pass that has to be mended, so nothing is edited for
+        you.
+    Source:
+        Recomputed by fake propagation of the op over its inputs' values; torch.fx.Node.meta.
+    """
+    root = ""
+    for defect in checked.defects:
+        if defect.defect is not Defect.STALE:
+            continue
+        if defect.root or not root:
+            root = defect.node
+        message = f"node {defect.node} ({defect.target}) is recorded as {defect.recorded}"
+        if defect.repaired:
+            message += f", but its inputs give {defect.recomputed}"
+        else:
+            message += f", which is wrong and cannot be recomputed: {defect.cause}"
+        yield Hit(
+            message,
+            (
+                Evidence(f"recorded: {defect.recorded}", f'meta["val"] of {defect.node}'),
+                Evidence(f"recomputed: {defect.recomputed or defect.cause}", "fake propagation from its inputs"),
+            ),
+            at_origin(defect.node, defect.origin, defect.target),
+            Fix(
+                'export again, or make the graph pass that edited the node renew node.meta["val"]', Applicability.MANUAL
+            ),
+            cause=root,
+            severity=Severity.WARNING if defect.repaired else Severity.ERROR,
+        )

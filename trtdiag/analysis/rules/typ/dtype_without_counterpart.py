@@ -1,0 +1,64 @@
+"""TYP403."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.odd_tensors import by_origin
+from trtdiag.analysis.placing import place_of
+from trtdiag.analysis.rule import rule
+from trtdiag.analysis.wording import at_line, counted
+from trtdiag.capture.program import Program
+from trtdiag.dtypes.facts import DtypeFacts
+from trtdiag.targets.target import Target
+
+
+@rule("TYP403", "dtype-without-counterpart", Severity.WARNING)
+def dtype_without_counterpart(program: Program, dtypes: DtypeFacts, target: Target) -> Iterator[Hit]:
+    """TensorRT has no counterpart for this dtype: these ops stay in PyTorch.
+
+    Why:
+        A tensor can only enter an engine in a dtype that TensorRT has.  Complex numbers have none in any
+        version; unsigned and short integers have none or only at the engine's edge; bfloat16 has none
+        before version 10.  The ops with such a tensor run in PyTorch between two engines, with copies at
+        both ends.  The program stays right, so it is a warning.
+
+        One finding per op that brings the dtype in; the ops behind it are counted there.
+
+    Example:
+        freqs = torch.polar(torch.ones_like(angle), angle)          # complex64 rotary embedding
+        q = torch.view_as_real(q * freqs)
+        q = q * cos + rotate_half(q) * sin                          # the same with real numbers
+    Fix safety:
+        Manual: write the line with a dtype that the target has.  Results then differ in rounding.
+    Source:
+        Target.dtypes, with the page it was read from in Target.sources.
+    """
+    for origin in by_origin(dtypes.unsupported):
+        root = origin.root
+        behind = len(origin.tensors) - 1
+        more = f" and {counted(behind, 'tensor')} after it" if behind else ""
+        for tensor in origin.tensors:
+            yield Hit(
+                f"{root.node} ({root.op}){at_line(root.frame)} makes {root.dtype}{more}; "
+                f"TensorRT {dtypes.target} has no counterpart",
+                (
+                    Evidence(f"{root.node} is {root.dtype}", str(root.frame or root.op)),
+                    Evidence(
+                        f"TensorRT {dtypes.target} takes {', '.join(sorted(target.dtypes))}",
+                        dict(target.sources).get("dtypes", "Target"),
+                    ),
+                ),
+                place_of(program, tensor.node, tensor.op, tensor.frame),
+                Fix(_advice(root.dtype), Applicability.MANUAL),
+                cause=origin.key,
+            )
+
+
+def _advice(dtype: str) -> str:
+    if "complex" in dtype:
+        return "compute with real and imaginary parts as two real tensors (torch.view_as_real)"
+    if "bfloat16" in dtype:
+        return "use float16 or float32 for this target, or compile for TensorRT 10 or later"
+    return "cast to a dtype that the target has where the tensor is made"

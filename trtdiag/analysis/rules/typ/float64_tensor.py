@@ -1,0 +1,67 @@
+"""TYP402."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.odd_tensors import Origin, by_origin
+from trtdiag.analysis.placing import place_of
+from trtdiag.analysis.rule import rule
+from trtdiag.analysis.wording import at_line, counted
+from trtdiag.capture.program import Program
+from trtdiag.dtypes.facts import DtypeFacts, Role
+
+
+@rule("TYP402", "float64-tensor", Severity.WARNING)
+def float64_tensor(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
+    """TensorRT has no float64: these ops stay in PyTorch, or lose precision when asked to.
+
+    Why:
+        No version of TensorRT computes in float64.  An op with a float64 tensor is left to PyTorch, which
+        cuts the graph into more and smaller engines; with truncate_double=True it is computed in float32
+        inside the engine, with about 7 digits instead of 16.  float64 is rarely wanted: it slips in with
+        numpy constants, torch.linspace(..., dtype=torch.double), or a Python float made into a tensor
+        under another default dtype.
+
+        One finding per op that brings float64 in; the ops behind it are counted there.
+
+    Example:
+        scale = torch.tensor(np.sqrt(2.0))                          # float64, from numpy
+        scale = torch.tensor(np.sqrt(2.0), dtype=torch.float32)
+    Fix safety:
+        Unsafe: float32 changes the numbers.
+    Source:
+        nvinfer1::DataType has no 64-bit float (TensorRT 8.6, 10.16, 11.4).
+    """
+    for origin in by_origin(dtypes.float64):
+        for tensor in origin.tensors:
+            yield Hit(
+                _message(origin),
+                (
+                    Evidence(f"{origin.root.op} gives {origin.root.dtype}", str(origin.root.frame or origin.root.node)),
+                    Evidence(f"{counted(len(origin.tensors), 'tensor')} of this dtype from there on", "the graph"),
+                ),
+                place_of(program, tensor.node, tensor.op, tensor.frame),
+                Fix(_advice(origin), Applicability.UNSAFE),
+                cause=origin.key,
+            )
+
+
+def _message(origin: Origin) -> str:
+    root = origin.root
+    behind = len(origin.tensors) - 1
+    more = f" and {counted(behind, 'tensor')} after it" if behind else ""
+    if root.role is Role.INPUT:
+        return f"input {root.node} is float64{more}; TensorRT has no float64"
+    if root.role is Role.CONSTANT:
+        return f"constant {root.node} is float64{more}; TensorRT has no float64"
+    return f"{root.node} ({root.op}){at_line(root.frame)} makes float64{more}; TensorRT has no float64"
+
+
+def _advice(origin: Origin) -> str:
+    if origin.root.role is Role.INPUT:
+        return "give the input as float32"
+    if origin.root.role is Role.CONSTANT:
+        return "store the constant as float32 (module.float(), or register the buffer with dtype=torch.float32)"
+    return "make this line float32 (dtype=torch.float32 or .float()), or compile with truncate_double=True"

@@ -1,0 +1,161 @@
+"""Runs the rules over the facts of one program and turns their hits into findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from trtdiag.analysis.finding import Evidence, Finding, Hit, Place, Severity
+from trtdiag.analysis.fingerprint import fingerprint
+from trtdiag.analysis.placing import node_order
+from trtdiag.analysis.registry import matching, rules
+from trtdiag.analysis.rule import Rule
+from trtdiag.capture.program import Program
+from trtdiag.errors import InternalError
+from trtdiag.lower.facts import Checked
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """A rule that did not run, and why."""
+
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RuleRun:
+    """The findings in report order (severity, id, graph order), and the rules that did not run."""
+
+    findings: tuple[Finding, ...]
+    not_run: tuple[NotRun, ...]
+
+
+@dataclass
+class _Cause:
+    rule: Rule
+    severity: Severity
+    key: str
+    hits: list[Hit]
+
+
+def run(
+    facts: Mapping[type, object],
+    *,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    among: tuple[Rule, ...] | None = None,
+) -> RuleRun:
+    """Run every selected rule whose facts are all there.
+
+    Args:
+        facts: Each fact under its type; a rule that needs an absent (or ``None``) one does not run.
+        select: Ids, beginnings of ids or names; empty selects all.
+        ignore: The same, taken away from the selection.
+        among: The rules to choose from; all registered ones by default.
+
+    Raises:
+        UserError: A selector names no rule.
+        InternalError: A rule raised.
+    """
+    every = rules() if among is None else among
+    wanted = frozenset[str]().union(*(matching(word, every) for word in select)) if select else None
+    unwanted = frozenset[str]().union(*(matching(word, every) for word in ignore))
+    order = node_order(_fact(facts, Program), _fact(facts, Checked))
+
+    causes: list[_Cause] = []
+    not_run: list[NotRun] = []
+    for rule in every:
+        reason = _reason_not_to_run(rule, facts, wanted, unwanted)
+        if reason:
+            not_run.append(NotRun(rule.id, reason))
+        else:
+            causes += _group(rule, _hits(rule, facts), order)
+    return RuleRun(_findings(causes, order), tuple(not_run))
+
+
+def _fact(facts: Mapping[type, object], kind: type) -> object:
+    return facts.get(kind)
+
+
+def _reason_not_to_run(
+    rule: Rule, facts: Mapping[type, object], wanted: frozenset[str] | None, unwanted: frozenset[str]
+) -> str:
+    if wanted is not None and rule.id not in wanted:
+        return "not selected"
+    if rule.id in unwanted:
+        return "ignored"
+    absent = [need.__name__ for need in rule.needs if facts.get(need) is None]
+    return f"needs {' and '.join(absent)}, which could not be computed for this program" if absent else ""
+
+
+def _hits(rule: Rule, facts: Mapping[type, object]) -> list[Hit]:
+    try:
+        return list(rule.check(*(facts[need] for need in rule.needs)))
+    except Exception as fault:
+        raise InternalError(
+            f"rule {rule.id} ({rule.name}) stopped with {type(fault).__name__}: {fault}",
+            because="a rule must not raise, whatever the model is",
+            fix=f"report this with the program; until then run with --ignore {rule.id}",
+            reference="rule-raised",
+        ) from fault
+
+
+def _group(rule: Rule, hits: list[Hit], order: Mapping[str, int]) -> list[_Cause]:
+    groups: dict[tuple[Severity, str], _Cause] = {}
+    for hit in sorted(hits, key=lambda hit: _position(hit.place, order)):
+        key = hit.cause or hit.message
+        severity = hit.severity or rule.severity
+        groups.setdefault((severity, key), _Cause(rule, severity, key, [])).hits.append(hit)
+    return list(groups.values())
+
+
+def _position(place: Place, order: Mapping[str, int]) -> int:
+    """Where a place stands in the graph; whatever has no node stands before all nodes."""
+    return -1 if place.node is None else order.get(place.node, len(order))
+
+
+def _findings(causes: list[_Cause], order: Mapping[str, int]) -> tuple[Finding, ...]:
+    causes = sorted(causes, key=lambda c: (c.severity.rank, c.rule.id, _position(c.hits[0].place, order)))
+    numbers: Counter[str] = Counter()
+    repeats: Counter[str] = Counter()
+    ids: dict[str, str] = {}
+    findings: list[Finding] = []
+    for cause in causes:
+        numbers[cause.rule.id] += 1
+        finding_id = f"{cause.rule.id}-{numbers[cause.rule.id]}"
+        ids.setdefault(f"{cause.rule.id}:{cause.key}", finding_id)
+        first = cause.hits[0]
+        plain = fingerprint(cause.rule.id, first.place, first.message, 0)
+        findings.append(
+            Finding(
+                id=finding_id,
+                rule=cause.rule.id,
+                name=cause.rule.name,
+                title=cause.rule.title,
+                severity=cause.severity,
+                message=first.message,
+                evidence=_evidence(cause.hits),
+                places=_places(cause.hits),
+                fix=next((hit.fix for hit in cause.hits if hit.fix), None),
+                root=None,
+                fingerprint=fingerprint(cause.rule.id, first.place, first.message, repeats[plain]),
+            )
+        )
+        repeats[plain] += 1
+    # Roots are linked last: a finding may come before its root cause in report order.
+    return tuple(replace(f, root=_root(f, c.hits, ids)) for f, c in zip(findings, causes, strict=True))
+
+
+def _root(finding: Finding, hits: list[Hit], ids: Mapping[str, str]) -> str | None:
+    roots = (ids.get(hit.because_of) for hit in hits if hit.because_of)
+    return next((root for root in roots if root and root != finding.id), None)
+
+
+def _evidence(hits: list[Hit]) -> tuple[Evidence, ...]:
+    return tuple(dict.fromkeys(evidence for hit in hits for evidence in hit.evidence))
+
+
+def _places(hits: list[Hit]) -> tuple[Place, ...]:
+    return tuple(dict.fromkeys(hit.place for hit in hits if hit.place != Place()))
