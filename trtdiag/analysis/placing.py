@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from trtdiag.analysis.finding import Place
 from trtdiag.capture.program import OpOrigin, Program
@@ -32,12 +32,13 @@ def node_order(program: object, checked: object) -> Mapping[str, int]:
         graph_module = checked.graph_module
     elif isinstance(program, Program) and program.exported is not None:
         graph_module = program.exported.graph_module
-    return {} if graph_module is None else {name: index for index, name in enumerate(_names(graph_module, ""))}
+    return {} if graph_module is None else {name: index for index, (name, _, _) in enumerate(nodes(graph_module))}
 
 
-def _names(graph_module: GraphModule, prefix: str) -> Iterator[str]:
+def nodes(graph_module: GraphModule, prefix: str = "") -> Iterator[tuple[str, str, Node]]:
+    """Every node with its full name and the part of it before its own; nested subgraphs follow their parent."""
     for node in graph_module.graph.nodes:
-        yield f"{prefix}{node.name}"
+        yield f"{prefix}{node.name}", prefix, node
     for name, child in graph_module.named_children():
         if isinstance(child, GraphModule):
-            yield from _names(child, f"{prefix}{name}.")
+            yield from nodes(child, f"{prefix}{name}.")

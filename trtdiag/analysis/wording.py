@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from trtdiag.graph.source import Frame
+from trtdiag.targets.target import Target
 
 
 def counted(count: int, noun: str) -> str:
@@ -40,3 +41,9 @@ def identifier(name: str) -> str:
 def at_line(frame: Frame | None) -> str:
     """`` at model.py:41``, or nothing."""
     return "" if frame is None else f" at {frame}"
+
+
+def stated_by(target: Target, statement: str) -> str:
+    """Where a target's statement (``max_volume``) was read; the version's name where no source is kept."""
+    sources = (f"{kind} ({where})" for kind, where in target.sources if kind.partition(":")[0] == statement)
+    return next(sources, f"TensorRT {target.version}")

@@ -28,8 +28,10 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
     Example:
         export(m, (torch.randn(1, 3, 64, 64),), dynamic_shapes={"x": {2: Dim("h", max=512)}})
         # Constraints violated (h)! ... guard (h % 8) == 0
+
     Fix safety:
         Manual.  The findings about guards and dims carry the corrected declaration where there is one.
+
     Source:
         The exception of torch.export.export, word by word in the evidence.
     """

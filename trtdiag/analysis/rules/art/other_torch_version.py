@@ -26,8 +26,10 @@ def other_torch_version(program: Program) -> Iterator[Hit]:
 
     Example:
         exported by torch 2.8.0, read by torch 2.13.0       # no guards in the file
+
     Fix safety:
         Safe: exporting again with the running torch gives a program of the same model.
+
     Source:
         archive/version and models/model.json of the file (torch_version, schema_version); guards_code is
         there from torch 2.9 on.

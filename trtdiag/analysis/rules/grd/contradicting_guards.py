@@ -22,8 +22,10 @@ def contradicting_guards(dims: DimSystem) -> Iterator[Hit]:
 
     Example:
         h = Dim("h", min=9, max=15)     # and the model needs h % 8 == 0: no multiple of 8 lies inside
+
     Fix safety:
         Manual: either a range has to be widened or a line of the model changed.
+
     Source:
         The solver's conflict set; its proof is in the evidence.
     """

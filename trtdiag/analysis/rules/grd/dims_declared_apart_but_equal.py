@@ -24,9 +24,11 @@ def dims_declared_apart_but_equal(dims: DimSystem) -> Iterator[Hit]:
 
         batch = Dim("batch", min=2, max=64)
         dynamic_shapes={"x": {0: batch}, "y": {0: batch}}
+
     Fix safety:
         Safe when both ranges begin at 2 or more.  Otherwise unsafe: eager mode broadcasts a size of 1
         against any other, and one shared Dim takes that input away.
+
     Source:
         torch.export, "Constraints violated ... are always equal"; seen on torch 2.13.
     """

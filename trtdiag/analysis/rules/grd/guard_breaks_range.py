@@ -34,9 +34,11 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
         h = Dim("h", min=135, max=2160)         # the encoder halves (h - 1)//4 - 1: it must be even
         _h = Dim("_h", min=17, max=270)         # allowed: h % 8 == 0
         dynamic_shapes={"x": {2: 8 * _h}}
+
     Fix safety:
         Unsafe when it narrows the range: sizes that you asked for are no longer accepted.  Pad the input
         to the next allowed size where you need them.  Safe when every requested value is kept.
+
     Source:
         ExportedProgram._guards_code, the ShapeEnv and _assert_scalar nodes; torch.export, "Constraints
         violated"; pytorch issues 124507, 144852, 136216.

@@ -25,8 +25,10 @@ def python_branch_on_size(dims: DimSystem) -> Iterator[Hit]:
     Example:
         if x.shape[2] % 32: x = F.pad(...)              # decided once
         x = F.pad(x, (0, 0, 0, -x.shape[2] % 32))       # no branch: pads by 0 where nothing is needed
+
     Fix safety:
         Manual: the model has to be written without the branch, with torch.cond, or exported once per side.
+
     Source:
         The guard and the Python line that torch recorded for it; pytorch issue 136216.
     """

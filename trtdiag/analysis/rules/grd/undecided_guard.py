@@ -25,8 +25,10 @@ def undecided_guard(dims: DimSystem) -> Iterator[Hit]:
     Example:
         b = Dim("b"); t = Dim("t")                                  # b * t % 16 == 0 over all sizes
         b = Dim("b", min=1, max=32); t = Dim("t", min=1, max=512)   # 16,384 pairs: tried
+
     Fix safety:
         Manual: narrower ranges take inputs away.
+
     Source:
         The proof that was attempted is in the evidence.
     """

@@ -20,9 +20,11 @@ def unread_guard(dims: DimSystem) -> Iterator[Hit]:
 
     Example:
         torch.sym_float(h) ** 0.5 == 8          # a root of a size: not an integer expression
+
     Fix safety:
         Manual: check by hand that the condition holds for every declared size, or write the line of the
         model with integer arithmetic (//, %, *, +, min, max).
+
     Source:
         The text of the guard as torch recorded it.
     """

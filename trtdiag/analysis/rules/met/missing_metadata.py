@@ -30,9 +30,11 @@ def missing_metadata(checked: Checked) -> Iterator[Hit]:
             relu = graph.call_function(torch.ops.aten.relu.default, (node,))
             relu.meta = {}                              # the hole
             relu.meta["val"] = relu.target(node.meta["val"])    # what the pass should write
+
     Fix safety:
         Safe: metadata changes no result.  It is the pass that has to be mended, so nothing is edited for
         you.
+
     Source:
         torch.fx.Node.meta; torch/_export/serde/serialize.py; pytorch/TensorRT issues 2259, 2901, 3016.
     """

@@ -32,9 +32,11 @@ def no_user_source_line(program: Program, checked: Checked) -> Iterator[Hit]:
     Example:
         for node in ep.graph.nodes:
             node.meta.pop("stack_trace", None)          # after this no finding can name a line
+
     Fix safety:
         Safe: a stack changes no result.  Export again from Python, and let passes copy the stack of the
         node that they replace (torch.fx.traceback.preserve_node_meta).
+
     Source:
         meta["stack_trace"] of the nodes; torch.fx.traceback.
     """

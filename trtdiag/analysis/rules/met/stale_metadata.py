@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.placing import at_origin
+from trtdiag.analysis.placing import at_origin, nodes
 from trtdiag.analysis.rule import rule
 from trtdiag.lower.facts import Checked, Defect
 
@@ -25,18 +25,18 @@ def stale_metadata(checked: Checked) -> Iterator[Hit]:
 
     Example:
         node.args = (node.args[0], torch.float16)       # node.meta["val"] still says float32
+
     Fix safety:
         Safe: metadata changes no result.  It is the pass that has to be mended, so nothing is edited for
         you.
+
     Source:
         Recomputed by fake propagation of the op over its inputs' values; torch.fx.Node.meta.
     """
-    root = ""
+    roots = _roots(checked)
     for defect in checked.defects:
         if defect.defect is not Defect.STALE:
             continue
-        if defect.root or not root:
-            root = defect.node
         message = f"node {defect.node} ({defect.target}) is recorded as {defect.recorded}"
         if defect.repaired:
             message += f", but its inputs give {defect.recomputed}"
@@ -52,6 +52,18 @@ def stale_metadata(checked: Checked) -> Iterator[Hit]:
             Fix(
                 'export again, or make the graph pass that edited the node renew node.meta["val"]', Applicability.MANUAL
             ),
-            cause=root,
+            cause=roots[defect.node],
             severity=Severity.WARNING if defect.repaired else Severity.ERROR,
         )
+
+
+def _roots(checked: Checked) -> dict[str, str]:
+    """For each defective node the first one on its way from the inputs that is defective without a cause before it."""
+    inputs = {
+        name: [prefix + n.name for n in node.all_input_nodes] for name, prefix, node in nodes(checked.graph_module)
+    }
+    roots: dict[str, str] = {}
+    for defect in checked.defects:
+        before = next((roots[name] for name in inputs.get(defect.node, ()) if name in roots), None)
+        roots[defect.node] = before or defect.node
+    return roots

@@ -33,8 +33,10 @@ def memory_at_maximum(program: Program, memory: MemoryEstimate) -> Iterator[Hit]
 
     Example:
         Dim("batch", max=64), Dim("seq", max=8192)     # attention scores alone: 64*12*8192*8192*2 bytes
+
     Fix safety:
         Unsafe: lower maxima take inputs away.
+
     Source:
         4 GiB: Jetson Orin Nano 4GB, the smallest current board with TensorRT.  16 GiB: NVIDIA T4.  Both
         are a choice, not a limit of TensorRT.

@@ -24,9 +24,11 @@ def orphan_symbol(symbols: SymbolTable) -> Iterator[Hit]:
     Example:
         ep.range_constraints        # {s77: VR[2, 64]}
         node.meta["val"].shape      # torch.Size([s77, s12])    <- s12 has no range
+
     Fix safety:
         Manual: export again from the model, or make the pass trace with the fake mode of the program
         (torch._guards.detect_fake_mode) so that it reuses the program's own symbols.
+
     Source:
         ExportedProgram.range_constraints; pytorch/TensorRT issues 2792, 3108, 3205.
     """

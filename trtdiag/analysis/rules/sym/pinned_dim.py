@@ -26,9 +26,11 @@ def pinned_dim(dims: DimSystem) -> Iterator[Hit]:
     Example:
         export(m, (torch.randn(1, 8),), dynamic_shapes=({0: Dim.AUTO},))    # size 1: pinned to 1
         export(m, (torch.randn(2, 8),), dynamic_shapes=({0: Dim.AUTO},))    # dynamic
+
     Fix safety:
         Another example size is safe: the program accepts all that it accepted and more.  Declaring the dim
         static is safe too: it says what is already so.
+
     Source:
         torch.fx.experimental.symbolic_shapes, specialize_zero_one; pytorch/TensorRT issue 4103.
     """

@@ -28,8 +28,10 @@ def unbacked_symbol_without_bounds(symbols: SymbolTable) -> Iterator[Hit]:
         torch._check(n >= 0)
         torch._check(n <= 512)          # now every tensor of size n has a largest shape
         mask = torch.arange(n)
+
     Fix safety:
         Manual: only you know the bound.  torch._check raises at run time when the data breaks it.
+
     Source:
         torch._check; torch.export documentation, "data-dependent"; pytorch/TensorRT issues 4137, 4611.
     """

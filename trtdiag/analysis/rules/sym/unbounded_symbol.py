@@ -25,8 +25,10 @@ def unbounded_symbol(symbols: SymbolTable) -> Iterator[Hit]:
     Example:
         dynamic_shapes={"x": {2: Dim("h")}}                     # 0..oo
         dynamic_shapes={"x": {2: Dim("h", min=2, max=2160)}}    # a profile can be made
+
     Fix safety:
         Manual: only you know the largest size.  The bound takes larger inputs away.
+
     Source:
         nvinfer1::IOptimizationProfile::setDimensions (kMIN, kOPT, kMAX); range_constraints of the program.
     """

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.placing import place_of
+from trtdiag.analysis.placing import nodes, place_of
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted
+from trtdiag.analysis.wording import counted, stated_by
 from trtdiag.capture.program import Program
+from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts, TensorSizes
+from trtdiag.symbolic.tree import free_symbols
 from trtdiag.targets.target import Target
 
 
 @rule("SYM205", "volume-beyond-limit", Severity.ERROR)
-def volume_beyond_limit(program: Program, shapes: ShapeFacts, target: Target) -> Iterator[Hit]:
+def volume_beyond_limit(program: Program, checked: Checked, shapes: ShapeFacts, target: Target) -> Iterator[Hit]:
     """A tensor has more elements at the maximum of its ranges than TensorRT can index.
 
     Why:
@@ -23,57 +25,76 @@ def volume_beyond_limit(program: Program, shapes: ShapeFacts, target: Target) ->
         images of 2160 x 4096 with 32 channels are 18 billion elements.  The build fails for that shape
         even if you never run it.
 
-        Where only an upper estimate of the size is known (it is then said so), the finding is a warning.
+        Since TensorRT 10.10 most layers take larger tensors and convolution does not: for such a target
+        the finding is an error where a convolution reads or makes the tensor, and a warning elsewhere.
+        It is a warning, too, where only an upper estimate of the size is known (it is then said so).
 
     Example:
         Dim("batch", max=64), Dim("h", max=2160), Dim("w", max=4096)    # 64*32*h*w: 18,119,393,280
         Dim("batch", max=4), Dim("h", max=2160), Dim("w", max=1920)     # 4*32*h*w:     530,841,600
+
     Fix safety:
         Unsafe: lower maxima take inputs away.  Several programs for several ranges (large batches of small
         images, small batches of large ones) keep them.
+
     Source:
-        Target.max_volume, with the page it was read from in Target.sources.
+        Target.max_volume and Target.volume_is_per_layer, with the pages they were read from in
+        Target.sources.
     """
+    convolved = _convolved(checked) if target.volume_is_per_layer else None
     beyond = [
         sizes
         for tensors in shapes.tensors.values()
         for sizes in tensors
         if sizes.volume.range.max is not None and sizes.volume.range.max > target.max_volume
     ]
-    for exact in (True, False):
-        tensors = [sizes for sizes in beyond if sizes.volume.exact is exact]
+    refused = [sizes for sizes in beyond if sizes.volume.exact and (convolved is None or sizes.node in convolved)]
+    for severity, tensors in (
+        (Severity.ERROR, refused),
+        (Severity.WARNING, [sizes for sizes in beyond if sizes not in refused]),
+    ):
         for sizes in tensors:
             yield Hit(
                 _message(tensors, target),
-                _evidence(tensors, target),
+                _evidence(tensors, program, target),
                 place_of(program, sizes.node),
-                Fix(
-                    "lower the maxima of the dims in these sizes, or compile one program per range",
-                    Applicability.UNSAFE,
-                ),
-                cause=f"exact {exact}",
-                severity=Severity.ERROR if exact else Severity.WARNING,
+                Fix("lower the maxima of these dims, or compile one program per range", Applicability.UNSAFE),
+                cause="volume",
+                severity=severity,
             )
+
+
+def _convolved(checked: Checked) -> frozenset[str]:
+    """Nodes whose tensor a convolution reads or makes."""
+    names: set[str] = set()
+    for name, prefix, node in nodes(checked.graph_module):
+        if node.op == "call_function" and "conv" in str(node.target):
+            names.update((name, *(prefix + source.name for source in node.all_input_nodes)))
+    return frozenset(names)
 
 
 def _message(tensors: list[TensorSizes], target: Target) -> str:
     first = tensors[0]
     verb = "has" if first.volume.exact else "may have up to"
     rest = f" (and {counted(len(tensors) - 1, 'more tensor')})" if len(tensors) > 1 else ""
+    limit = "no convolution of TensorRT" if target.volume_is_per_layer else "TensorRT"
+    takes = "takes more than" if target.volume_is_per_layer else "takes"
     return (
         f"{first.node} {verb} {first.volume.range.max:,} elements at the maximum of its ranges,"
-        f" TensorRT {target.version} takes {target.max_volume:,}{rest}"
+        f" {limit} {target.version} {takes} {target.max_volume:,}{rest}"
     )
 
 
-def _evidence(tensors: list[TensorSizes], target: Target) -> tuple[Evidence, ...]:
+def _evidence(tensors: list[TensorSizes], program: Program, target: Target) -> tuple[Evidence, ...]:
     largest = max(tensors, key=lambda sizes: sizes.volume.range.max or 0)
-    chosen = [tensors[0], largest] if largest is not tensors[0] else [largest]
     facts = []
-    for sizes in chosen:
+    for sizes in dict.fromkeys((tensors[0], largest)):
         shape = " x ".join(str(size.range.max) for size in sizes.dims)
         facts.append(
             Evidence(f"{sizes.node} is {shape} = {sizes.volume.range.max:,} elements", f"maxima, {sizes.volume.method}")
         )
-    facts.append(Evidence(f"at most {target.max_volume:,} elements", dict(target.sources).get("max_volume", "Target")))
+    symbols = sorted(free_symbols(largest.volume.expr))
+    maxima = [f"{program.names.get(s, s)} = {program.ranges[s].max}" for s in symbols if s in program.ranges]
+    facts += [Evidence(", ".join(maxima), "maxima of the declared ranges")] * bool(maxima)
+    facts.append(Evidence(f"at most {target.max_volume:,} elements", stated_by(target, "max_volume")))
     return tuple(facts)

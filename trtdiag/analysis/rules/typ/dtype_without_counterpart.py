@@ -8,7 +8,7 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.odd_tensors import by_origin
 from trtdiag.analysis.placing import place_of
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import at_line, counted
+from trtdiag.analysis.wording import stated_by
 from trtdiag.capture.program import Program
 from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.targets.target import Target
@@ -30,24 +30,23 @@ def dtype_without_counterpart(program: Program, dtypes: DtypeFacts, target: Targ
         freqs = torch.polar(torch.ones_like(angle), angle)          # complex64 rotary embedding
         q = torch.view_as_real(q * freqs)
         q = q * cos + rotate_half(q) * sin                          # the same with real numbers
+
     Fix safety:
         Manual: write the line with a dtype that the target has.  Results then differ in rounding.
+
     Source:
         Target.dtypes, with the page it was read from in Target.sources.
     """
     for origin in by_origin(dtypes.unsupported):
         root = origin.root
-        behind = len(origin.tensors) - 1
-        more = f" and {counted(behind, 'tensor')} after it" if behind else ""
         for tensor in origin.tensors:
             yield Hit(
-                f"{root.node} ({root.op}){at_line(root.frame)} makes {root.dtype}{more}; "
-                f"TensorRT {dtypes.target} has no counterpart",
+                f"{origin.spoken}; TensorRT {dtypes.target} has no counterpart",
                 (
                     Evidence(f"{root.node} is {root.dtype}", str(root.frame or root.op)),
                     Evidence(
                         f"TensorRT {dtypes.target} takes {', '.join(sorted(target.dtypes))}",
-                        dict(target.sources).get("dtypes", "Target"),
+                        stated_by(target, "dtypes"),
                     ),
                 ),
                 place_of(program, tensor.node, tensor.op, tensor.frame),

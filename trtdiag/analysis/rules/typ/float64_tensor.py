@@ -8,7 +8,7 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.odd_tensors import Origin, by_origin
 from trtdiag.analysis.placing import place_of
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import at_line, counted
+from trtdiag.analysis.wording import counted
 from trtdiag.capture.program import Program
 from trtdiag.dtypes.facts import DtypeFacts, Role
 
@@ -29,15 +29,17 @@ def float64_tensor(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
     Example:
         scale = torch.tensor(np.sqrt(2.0))                          # float64, from numpy
         scale = torch.tensor(np.sqrt(2.0), dtype=torch.float32)
+
     Fix safety:
         Unsafe: float32 changes the numbers.
+
     Source:
         nvinfer1::DataType has no 64-bit float (TensorRT 8.6, 10.16, 11.4).
     """
     for origin in by_origin(dtypes.float64):
         for tensor in origin.tensors:
             yield Hit(
-                _message(origin),
+                f"{origin.spoken}; TensorRT has no float64",
                 (
                     Evidence(f"{origin.root.op} gives {origin.root.dtype}", str(origin.root.frame or origin.root.node)),
                     Evidence(f"{counted(len(origin.tensors), 'tensor')} of this dtype from there on", "the graph"),
@@ -46,17 +48,6 @@ def float64_tensor(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
                 Fix(_advice(origin), Applicability.UNSAFE),
                 cause=origin.key,
             )
-
-
-def _message(origin: Origin) -> str:
-    root = origin.root
-    behind = len(origin.tensors) - 1
-    more = f" and {counted(behind, 'tensor')} after it" if behind else ""
-    if root.role is Role.INPUT:
-        return f"input {root.node} is float64{more}; TensorRT has no float64"
-    if root.role is Role.CONSTANT:
-        return f"constant {root.node} is float64{more}; TensorRT has no float64"
-    return f"{root.node} ({root.op}){at_line(root.frame)} makes float64{more}; TensorRT has no float64"
 
 
 def _advice(origin: Origin) -> str:

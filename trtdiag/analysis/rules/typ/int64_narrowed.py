@@ -34,8 +34,10 @@ def int64_narrowed(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
     Example:
         positions = torch.arange(x.shape[1])            # fits: below the maximum of the dim
         key = torch.tensor(6364136223846793005)         # does not fit
+
     Fix safety:
         Manual: compile for TensorRT 10 or later, or compute in int32 where you know that values fit.
+
     Source:
         nvinfer1::DataType::kINT64, first in TensorRT 10.0.
     """
