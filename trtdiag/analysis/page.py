@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from dataclasses import dataclass
 
 from trtdiag.errors import InternalError
@@ -45,7 +46,7 @@ def parse_page(docstring: str | None, where: str) -> Page:
     headings = tuple(name for name, _ in found)
     if headings != SECTIONS:
         raise _malformed(where, f"its sections are {', '.join(headings) or 'absent'}; wanted {', '.join(SECTIONS)}")
-    sections = tuple((name, inspect.cleandoc("\n".join(lines))) for name, lines in found)
+    sections = tuple((name, textwrap.dedent("\n".join(lines)).strip()) for name, lines in found)
     empty = [name for name, text in sections if not text]
     if empty:
         raise _malformed(where, f"section {empty[0]} is empty")

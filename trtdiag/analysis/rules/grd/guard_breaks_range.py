@@ -32,7 +32,8 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
 
     Example:
         h = Dim("h", min=135, max=2160)         # the encoder halves (h - 1)//4 - 1: it must be even
-        _h = Dim("_h", min=17, max=270)         # allowed: h % 8 == 0
+        # allowed: h % 8 in {0, 5, 6, 7}; a Dim can say one of these residues
+        _h = Dim("_h", min=17, max=270)
         dynamic_shapes={"x": {2: 8 * _h}}
 
     Fix safety:
