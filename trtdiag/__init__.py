@@ -1,1 +1,35 @@
 """trtdiag: what breaks on the way from torch.export to TensorRT, why, and what to write instead."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trtdiag.capture.load import capture
+    from trtdiag.options import AnalyzeOptions
+    from trtdiag.pipeline import analyze
+    from trtdiag.report.report import Report
+
+__all__ = ["AnalyzeOptions", "Report", "__version__", "analyze", "capture"]
+
+try:
+    __version__ = version("trtdiag")
+except PackageNotFoundError:  # run from a source folder that was never installed
+    __version__ = "0+source"
+
+_HOMES = {
+    "analyze": "trtdiag.pipeline",
+    "capture": "trtdiag.capture.load",
+    "AnalyzeOptions": "trtdiag.options",
+    "Report": "trtdiag.report.report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names when they are first used: ``trtdiag --help`` should not wait for torch."""
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'trtdiag' has no attribute {name!r}")

@@ -50,6 +50,8 @@ class Constraint:
         witness: Values next to the counterexample (else the example) that satisfy it, same keys.
         allowed: The exact set for a single symbol in words (``h % 8 == 0, 136..2160: 254 of 2026 values``).
         kept: How many of the declared values satisfy it, and of how many, for a bounded single symbol.
+        follows: It breaks, but only where another broken constraint of the same symbols breaks too: not a cause.
+        only_at_zero: It breaks only where a size is 0, in a range whose start nobody may have asked for.
     """
 
     condition: Condition
@@ -62,6 +64,8 @@ class Constraint:
     witness: Mapping[str, int]
     allowed: str
     kept: tuple[int, int] | None
+    follows: bool = False
+    only_at_zero: bool = False
 
 
 @dataclass(frozen=True)

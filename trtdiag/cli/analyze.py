@@ -1,0 +1,106 @@
+"""``trtdiag analyze``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from trtdiag.analysis.finding import Severity
+from trtdiag.cli.config import read_config
+from trtdiag.cli.progress import progress_bar
+from trtdiag.errors import UserError
+from trtdiag.options import AnalyzeOptions
+from trtdiag.pipeline import analyze as run_analysis
+from trtdiag.report.report import Report
+from trtdiag.report.save import write_atomically
+from trtdiag.report.terminal import print_summary
+
+FAIL_ON = ("error", "warning", "info", "never")
+
+
+@click.command()
+@click.argument("source")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <name>.html here]")
+@click.option("--json", "json_path", metavar="PATH", help="Also write the report as JSON; - for standard output.")
+@click.option("--sarif", "sarif_path", metavar="PATH", help="Also write SARIF 2.1.0; - for standard output.")
+@click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
+@click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
+@click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
+@click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 at this severity or above  [default: error]")
+@click.option("--no-html", is_flag=True, help="Write no HTML report.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def analyze(
+    source: str,
+    output: Path | None,
+    json_path: str | None,
+    sarif_path: str | None,
+    target: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str | None,
+    no_html: bool,
+    quiet: bool,
+    debug: bool,
+) -> int:
+    """Analyze SOURCE: a .pt2 or .ep file, or package.module:factory.
+
+    A factory takes no arguments and returns (module, args, kwargs, dynamic_shapes), or an ExportedProgram.
+    No GPU and no TensorRT are needed.
+    """
+    del debug  # read by main
+    config = read_config(Path.cwd())
+    threshold = fail_on or config.get("fail-on", "error")
+    if threshold not in FAIL_ON:
+        raise UserError(
+            f"fail-on cannot be {threshold!r}",
+            because="[tool.trtdiag] in pyproject.toml says so",
+            fix=f"write one of {', '.join(FAIL_ON)}",
+            reference="config-wrong-value",
+        )
+    options = AnalyzeOptions(
+        target=target or config.get("target"),
+        select=_words(select) or tuple(config.get("select", ())),
+        ignore=_words(ignore) or tuple(config.get("ignore", ())),
+    )
+    with progress_bar() as step:
+        report = run_analysis(source, options, progress=step)
+        step("report")
+        html = None if no_html else (output or Path(default_name(source)))
+        if html is not None:
+            report.save(html)
+    _also(report.to_json, json_path)
+    _also(report.to_sarif, sarif_path)
+    if not quiet and "-" not in (json_path, sarif_path):
+        print_summary(report.analysis, Console(), report_path=html)
+    return exit_code(report, threshold)
+
+
+def _words(given: tuple[str, ...]) -> tuple[str, ...]:
+    """``--select GRD,SYM --select TYP401`` as one tuple."""
+    return tuple(word.strip() for item in given for word in item.split(",") if word.strip())
+
+
+def default_name(source: str) -> str:
+    """``model.html`` for ``models/model.pt2``, ``build.html`` for ``package.module:build``."""
+    return (source.partition(":")[2] if ":" in source and not Path(source).exists() else Path(source).stem) + ".html"
+
+
+def _also(make: Callable[[], str], path: str | None) -> None:
+    if path == "-":
+        sys.stdout.write(make())
+    elif path is not None:
+        write_atomically(Path(path), make())
+
+
+def exit_code(report: Report, threshold: str) -> int:
+    """1 where a finding is at or above ``threshold``."""
+    if threshold == "never":
+        return 0
+    worst: list[Any] = [finding.severity.rank for finding in report.findings]
+    return int(bool(worst) and min(worst) <= Severity(threshold).rank)

@@ -1,0 +1,54 @@
+"""How an error reaches the person at the terminal: never as a traceback, unless asked for."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import traceback
+from hashlib import sha256
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from trtdiag.errors import InternalError, TrtdiagError
+
+
+def show(error: TrtdiagError, *, debug: bool) -> int:
+    """Print ``error`` to stderr and give its exit code; ``debug`` adds the traceback."""
+    console = Console(stderr=True, highlight=False)
+    console.print(Text.assemble(("error: ", "bold red"), error.message), soft_wrap=True)
+    console.print(Text.assemble(("  because: ", "bold"), error.because), soft_wrap=True)
+    console.print(Text.assemble(("  fix: ", "bold"), error.fix), soft_wrap=True)
+    console.print(Text(f"  [{error.reference}]", style="dim"), soft_wrap=True)
+    if debug:
+        click.echo("".join(traceback.format_exception(error)), err=True)
+    return error.exit_code
+
+
+def as_internal(error: Exception) -> InternalError:
+    """An exception that should not have happened, as our bug, with a file that lets us see it."""
+    text = "".join(traceback.format_exception(error))
+    import torch
+
+    import trtdiag
+
+    facts = (
+        f"trtdiag {trtdiag.__version__}, torch {torch.__version__}, Python {platform.python_version()}, "
+        f"{platform.platform()}\ncommand: {' '.join(sys.argv)}\n\n"
+    )
+    path = Path(f"trtdiag-crash-{sha256(text.encode()).hexdigest()[:8]}.txt")
+    try:
+        path.write_text(facts + text, encoding="utf-8")
+        where = f"please report it with {path} (the traceback and versions; no part of the model)"
+    except OSError as refused:
+        where = f"please report it with the output of --debug ({path} could not be written: {refused})"
+    internal = InternalError(
+        f"trtdiag itself failed: {type(error).__name__}",
+        because=str(error).strip().splitlines()[0] if str(error).strip() else "no message",
+        fix=where,
+        reference="internal",
+    )
+    internal.__cause__ = error
+    return internal

@@ -1,0 +1,88 @@
+"""All recorded conditions of a program, as one list of distinct conditions over graph symbols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import sympy
+
+from trtdiag.capture.program import Program, RawGuard
+from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
+from trtdiag.dims.sites import Sites
+from trtdiag.graph.source import Stack
+from trtdiag.symbolic import ExpressionError, from_sympy, is_condition, parse_condition
+from trtdiag.symbolic.expr import And, Condition, Truth
+
+
+@dataclass
+class Gathered:
+    """Distinct conditions in order of first appearance with where they were found, and texts that were not read."""
+
+    conditions: dict[Condition, GuardOrigin] = field(default_factory=dict)
+    unparsed: list[UnparsedGuard] = field(default_factory=list)
+
+
+def gather(program: Program, sites: Sites) -> Gathered:
+    """Read every guard of ``program``; the same condition found twice keeps the better stack and both places."""
+    gathered = Gathered()
+    for guard in program.guards:
+        try:
+            condition = read_guard(guard, sites)
+        except (ExpressionError, KeyError) as error:
+            why = f"{error.args[0]} is no dim of an input" if isinstance(error, KeyError) else str(error)
+            unread = UnparsedGuard(str(guard.condition), why, guard.found_in)
+            if unread not in gathered.unparsed:
+                gathered.unparsed.append(unread)
+            continue
+        for part in _parts(condition):
+            if not isinstance(part, Truth) or not part.value:
+                known = gathered.conditions.get(part)
+                origin = origin_of_guard(guard)
+                gathered.conditions[part] = origin if known is None else merged(known, origin)
+    return gathered
+
+
+def read_guard(guard: RawGuard, sites: Sites) -> Condition:
+    """One guard as a condition over graph symbols.
+
+    Raises:
+        ExpressionError: It is in no known notation, or says nothing about sizes.
+        KeyError: It names something that is no dim of an input.
+    """
+    if isinstance(guard.condition, sympy.Basic):
+        condition = from_sympy(guard.condition)
+        if not is_condition(condition):
+            raise ExpressionError(str(guard.condition), "it is a number, not a condition")
+        return condition  # type: ignore[return-value]  # is_condition has just said so
+    return parse_condition(str(guard.condition), sites.resolve)
+
+
+def _parts(condition: Condition) -> tuple[Condition, ...]:
+    """A conjunction asks for each of its members on its own."""
+    return condition.args if isinstance(condition, And) else (condition,)
+
+
+def origin_of_guard(guard: RawGuard) -> GuardOrigin:
+    """Where a guard comes from; whether from a Python branch shows in the innermost frame of its stack."""
+    frames = guard.stack.frames
+    branch = None
+    if frames and guard.found_in != "_assert_scalar":
+        branch = frames[-1].package not in ("torch", "python")
+    return GuardOrigin((guard.found_in,), guard.stack, branch, None, guard.node)
+
+
+def merged(one: GuardOrigin, other: GuardOrigin) -> GuardOrigin:
+    """Both places, and the stack that knows more of the user's code.
+
+    The frames of an assertion node point to where torch put the node, not to what asked for it: they come last.
+    """
+    found_in = tuple(dict.fromkeys(one.found_in + other.found_in))
+    best = max((one, other), key=lambda o: (_worth(o.stack), "_assert_scalar" not in o.found_in))
+    if one.found_in != ("_assert_scalar",) and one.stack.user is not None:
+        best = one
+    branch = one.branch if one.branch is not None else other.branch
+    return replace(best, found_in=found_in, branch=branch, op=one.op or other.op, node=one.node or other.node)
+
+
+def _worth(stack: Stack) -> int:
+    return 2 if stack.user is not None else 1 if stack.best is not None else 0

@@ -1,0 +1,108 @@
+"""Node values at one point of the ranges: sizes as plain numbers, so that ops can be re-run without symbolic shapes.
+
+Re-running an op on symbolic fake tensors costs about a millisecond and may record new guards in the program's own
+ShapeEnv; on sizes that are numbers it is an order of magnitude cheaper and touches nothing of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from trtdiag.symbolic import evaluate, free_symbols, from_sympy
+from trtdiag.symbolic.expr import Condition, Expr
+
+
+@dataclass(frozen=True)
+class TensorAt:
+    """A tensor's dtype, sizes, strides and device at one point."""
+
+    dtype: torch.dtype
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: torch.device
+
+    def agrees(self, other: object) -> bool:
+        """Whether ``other`` has the same dtype and sizes; strides may differ between kernels."""
+        return isinstance(other, TensorAt) and self.dtype == other.dtype and self.sizes == other.sizes
+
+    def __str__(self) -> str:
+        return f"{str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.sizes))}]"
+
+
+class UnplaceableError(Exception):
+    """A value that has no meaning at one point (a symbol without a number)."""
+
+
+class Point:
+    """A number for every symbol, and the values of nodes at it."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self._numbers = dict(numbers)
+        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._exprs: dict[Any, int | bool] = {}
+        self._tensors: dict[TensorAt, torch.Tensor] = {}
+
+    @property
+    def mode(self) -> FakeTensorMode:
+        """The fake mode that every tensor of this point belongs to."""
+        return self._mode
+
+    def place(self, value: Any) -> Any:
+        """``value`` (a node's ``meta["val"]`` or an argument) with numbers for symbols and TensorAt for tensors."""
+        if isinstance(value, torch.Tensor):
+            if value.layout != torch.strided or value.is_quantized:
+                raise UnplaceableError(f"a {value.layout} tensor")
+            sizes = tuple(self._size(s) for s in value.shape)
+            return TensorAt(value.dtype, sizes, tuple(self._size(s) for s in value.stride()), value.device)
+        if isinstance(value, (torch.SymInt, torch.SymBool)):
+            return self._number(value.node.expr)
+        if isinstance(value, torch.SymFloat):
+            raise UnplaceableError("a symbolic float")
+        if isinstance(value, (list, tuple)):
+            return tuple(self.place(item) for item in value)
+        if isinstance(value, dict):
+            return tuple((key, self.place(item)) for key, item in value.items())
+        return value
+
+    def tensor(self, at: TensorAt) -> torch.Tensor:
+        """A fake tensor of that shape, shared between uses."""
+        if at not in self._tensors:
+            with self._mode:
+                self._tensors[at] = torch.empty_strided(at.sizes, at.strides, dtype=at.dtype, device=at.device)
+        return self._tensors[at]
+
+    def _size(self, size: int | torch.SymInt) -> int:
+        return int(self._number(size.node.expr)) if isinstance(size, torch.SymInt) else size
+
+    def _number(self, expr: Any) -> int | bool:
+        if expr not in self._exprs:
+            ours: Expr | Condition = from_sympy(expr)
+            missing = free_symbols(ours) - self._numbers.keys()
+            if missing:
+                raise UnplaceableError(f"no number for {', '.join(sorted(missing))}")
+            number = evaluate(ours, self._numbers)
+            self._exprs[expr] = number if isinstance(number, bool) else int(number)
+        return self._exprs[expr]
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two placed values agree in structure, dtypes, sizes and numbers."""
+    if isinstance(left, TensorAt):
+        return left.agrees(right)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return left == right
+    return type(left) is type(right)
+
+
+def spell(value: Any) -> str:
+    """A placed value as text: ``float32[2, 3]``."""
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(spell(item) for item in value)})"
+    return str(value)

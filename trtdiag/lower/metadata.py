@@ -1,0 +1,93 @@
+"""The metadata check: after it, every node that can have a value has one, and every doubt is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch.fx import GraphModule
+
+from trtdiag.capture.origins import origin_of
+from trtdiag.capture.program import OpOrigin, Program
+from trtdiag.errors import InternalError
+from trtdiag.lower.facts import Checked, MetadataDefect
+from trtdiag.lower.recheck import Recheck, Suspect, recheck
+from trtdiag.lower.repair import describe, repaired_copy
+
+
+def check_metadata(program: Program) -> Checked:
+    """Check the recorded value of every node; repair in a copy what is missing or stale.
+
+    The program itself is never changed.  Nodes of nested subgraphs are checked as well; they are reported under
+    ``<attribute>.<node>``, and one that needs repair is repaired in the copy of its subgraph.
+
+    Raises:
+        InternalError: There is no graph to check.
+    """
+    if program.exported is None:
+        raise InternalError(
+            "the metadata check was run without a graph",
+            because="the export failed",
+            fix="please report this: the pipeline should have skipped the stage",
+            reference="check-without-graph",
+        )
+    numbers = _point(program)
+    graph_module = program.exported.graph_module
+    outer = recheck(graph_module, numbers)
+    checked, recomputed, unchecked = outer.checked, outer.recomputed, dict(outer.unchecked)
+    fresh, defects = _repair(program, graph_module, outer, "")
+    for name, child in _subgraphs(graph_module):
+        inner = recheck(child, numbers)
+        checked, recomputed = checked + inner.checked, recomputed + inner.recomputed
+        unchecked.update({f"{name}.{node}": why for node, why in inner.unchecked.items()})
+        fixed, more = _repair(program, child, inner, f"{name}.")
+        if fixed is not child:
+            if fresh is graph_module:
+                fresh, _, _ = repaired_copy(graph_module, (), program.exported)
+            fresh.set_submodule(name, fixed)
+        defects.extend(more)
+    return Checked(fresh, tuple(defects), checked, recomputed, unchecked)
+
+
+def _point(program: Program) -> Mapping[str, int]:
+    """A size for every symbol: the example's; for symbols born from data one inside their range."""
+    numbers = dict(program.hints)
+    for symbol, allowed in program.ranges.items():
+        if symbol not in numbers:
+            low = 2 if allowed.min is None or allowed.min < 2 else allowed.min
+            numbers[symbol] = low if allowed.max is None else min(low, allowed.max)
+    return numbers
+
+
+def _subgraphs(graph_module: GraphModule, prefix: str = "") -> list[tuple[str, GraphModule]]:
+    found: list[tuple[str, GraphModule]] = []
+    for name, child in graph_module.named_children():
+        if isinstance(child, GraphModule):
+            found.append((prefix + name, child))
+            found.extend(_subgraphs(child, f"{prefix}{name}."))
+    return found
+
+
+def _repair(
+    program: Program, graph_module: GraphModule, result: Recheck, prefix: str
+) -> tuple[GraphModule, list[MetadataDefect]]:
+    if not result.suspects or program.exported is None:
+        return graph_module, []
+    fresh, done, failed = repaired_copy(graph_module, result.suspects, program.exported)
+    return fresh, [_defect(suspect, prefix, done, failed) for suspect in result.suspects]
+
+
+def _defect(suspect: Suspect, prefix: str, done: Mapping[str, str], failed: Mapping[str, str]) -> MetadataDefect:
+    node = suspect.node
+    origin = origin_of(node) if node.op == "call_function" else OpOrigin("", "")
+    value = node.meta.get("val")
+    return MetadataDefect(
+        node=prefix + node.name,
+        target=str(node.target),
+        defect=suspect.defect,
+        recorded="" if value is None else describe(value),
+        recomputed=done.get(node.name, ""),
+        repaired=node.name in done,
+        cause=failed.get(node.name) or suspect.reason,
+        root=suspect.root,
+        origin=origin,
+    )

@@ -1,0 +1,93 @@
+"""Gives suspect nodes a right value, by fake propagation in a copy of the graph."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from trtdiag.lower.recheck import Suspect
+
+
+def repaired_copy(
+    graph_module: GraphModule, suspects: Sequence[Suspect], exported: ExportedProgram
+) -> tuple[GraphModule, dict[str, str], dict[str, str]]:
+    """A copy whose suspect nodes are recomputed in graph order.
+
+    Returns:
+        The copy, the recomputed value's text by node name, and the reason by name of those that stay without one.
+    """
+    mode = _mode(graph_module)
+    names = {suspect.node.name for suspect in suspects}
+    fresh = GraphModule(graph_module, copy.deepcopy(graph_module.graph))
+    fresh.meta.update(graph_module.meta)
+    done: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    tensors = {**exported.state_dict, **exported.constants}
+    parameters = {
+        **exported.graph_signature.inputs_to_parameters,
+        **exported.graph_signature.inputs_to_buffers,
+        **exported.graph_signature.inputs_to_lifted_tensor_constants,
+    }
+    for node in fresh.graph.nodes:
+        if node.name not in names:
+            continue
+        node.meta.pop("val", None)
+        node.meta.pop("tensor_meta", None)
+        try:
+            node.meta["val"] = _value(node, mode, tensors, parameters)
+        except Exception as error:  # a fake kernel may raise anything; the reason is reported
+            first = str(error).strip().splitlines()
+            failed[node.name] = first[0] if first else type(error).__name__
+        else:
+            done[node.name] = describe(node.meta["val"])
+    return fresh, done, failed
+
+
+def _mode(graph_module: GraphModule) -> FakeTensorMode:
+    vals = [node.meta["val"] for node in graph_module.graph.nodes if isinstance(node.meta.get("val"), torch.Tensor)]
+    found = detect_fake_mode(vals)
+    return found if found is not None else FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def _value(node: Node, mode: FakeTensorMode, tensors: Mapping[str, Any], parameters: Mapping[str, str]) -> Any:
+    if node.op == "placeholder":
+        tensor = tensors.get(parameters.get(node.name, ""))
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError("it is an input, and nothing else records its size")
+        return mode.from_tensor(tensor, static_shapes=True)
+    if node.op != "call_function":
+        raise ValueError(f"a {node.op} node cannot be recomputed")
+    lost = [source.name for source in node.all_input_nodes if "val" not in source.meta]
+    if lost:
+        raise ValueError(f"its input {lost[0]} has no value")
+    args = map_arg(node.args, lambda n: n.meta["val"])
+    kwargs = map_arg(node.kwargs, lambda n: n.meta["val"])
+    env = mode.shape_env
+    with torch.no_grad(), mode:
+        if env is None:
+            return node.target(*args, **kwargs)  # type: ignore[operator]  # a call_function's target is callable
+        pending = list(env.pending_fresh_unbacked_symbols)
+        with env.suppress_guards():
+            value = node.target(*args, **kwargs)  # type: ignore[operator]  # as above
+        if len(env.pending_fresh_unbacked_symbols) > len(pending):
+            env.pending_fresh_unbacked_symbols[:] = pending
+            raise ValueError("its size depends on data, and the symbol that stood for it is lost")
+        return value
+
+
+def describe(value: Any) -> str:
+    """A recorded value as text: ``float32[s77, 3]``."""
+    if isinstance(value, torch.Tensor):
+        sizes = ", ".join(str(size) for size in value.shape)
+        return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(describe(item) for item in value)})"
+    return str(value)

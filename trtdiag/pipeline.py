@@ -1,0 +1,176 @@
+"""The stages in order.  This file alone names all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from trtdiag import __version__
+from trtdiag.analysis.result import Analysis, StageTiming
+from trtdiag.analysis.run import RuleRun, run
+from trtdiag.capture.load import Source, capture
+from trtdiag.capture.program import Program
+from trtdiag.dims.facts import DimSystem
+from trtdiag.dims.system import dim_system
+from trtdiag.dtypes.census import dtype_facts
+from trtdiag.dtypes.facts import DtypeFacts
+from trtdiag.graph.walk import NodeKind, walk
+from trtdiag.lower.facts import Checked
+from trtdiag.lower.metadata import check_metadata
+from trtdiag.options import AnalyzeOptions
+from trtdiag.report.report import Report
+from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
+from trtdiag.shapes.memory import memory_estimate
+from trtdiag.shapes.ranges import shape_facts
+from trtdiag.shapes.symbols import symbol_table
+from trtdiag.targets.target import Target
+from trtdiag.targets.versions import get_target
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class _Clock:
+    """Collects how each stage went."""
+
+    progress: Progress
+    stages: list[StageTiming] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        self.progress(name)
+        started = time.perf_counter()
+        yield
+        self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
+
+    def skipped(self, names: tuple[str, ...], why: str) -> None:
+        self.stages.extend(StageTiming(name, "not run", 0.0, why) for name in names)
+
+
+def analyze(
+    source: Source, options: AnalyzeOptions | None = None, *, progress: Progress | None = None, **changes: object
+) -> Report:
+    """Analyse a program and give the report.
+
+    Args:
+        source: A ``.pt2``/``.ep`` file, a live ``ExportedProgram``, ``"package.module:factory"``, a callable that
+            returns ``(module, args, kwargs, dynamic_shapes)``, or such a tuple.
+        options: Target and rules; ``changes`` are fields of it given by name (``target="8.6"``).
+        progress: Called with the name of each stage as it begins.
+        **changes: Single fields of ``options``, by name.
+
+    Raises:
+        CaptureError: The source cannot be read into a program.
+        UserError: An option names no target or rule.
+    """
+    chosen = options or AnalyzeOptions()
+    if changes:
+        chosen = _changed(chosen, changes)
+    target = get_target(chosen.target)
+    clock = _Clock(progress or (lambda _stage: None))
+    with clock.stage("capture"):
+        program = capture(source, progress=clock.progress)
+    _note_failure(program, clock)
+    if program.exported is None:
+        return _without_graph(program, target, chosen, clock)
+    with clock.stage("metadata"):
+        checked = check_metadata(program)
+    with clock.stage("symbols"):
+        symbols = symbol_table(program, checked)
+    with clock.stage("shapes"):
+        shapes = shape_facts(program, checked, program.ranges)
+    with clock.stage("memory"):
+        memory = memory_estimate(program, checked, shapes)
+    with clock.stage("dims"):
+        dims = dim_system(program)
+    with clock.stage("dtypes"):
+        dtypes = dtype_facts(program, checked, shapes, target)
+    facts = _Facts(program, dims, target, checked, symbols, shapes, memory, dtypes)
+    return _report(facts, chosen, clock)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    program: Program
+    dims: DimSystem
+    target: Target
+    checked: Checked | None = None
+    symbols: SymbolTable | None = None
+    shapes: ShapeFacts | None = None
+    memory: MemoryEstimate | None = None
+    dtypes: DtypeFacts | None = None
+
+    def by_type(self) -> dict[type, object]:
+        return {type(value): value for value in vars(self).values() if value is not None}
+
+
+def _changed(options: AnalyzeOptions, changes: dict[str, object]) -> AnalyzeOptions:
+    merged = {**vars(options), **changes}
+    for name in ("select", "ignore"):
+        value = merged.get(name)
+        merged[name] = (value,) if isinstance(value, str) else tuple(value or ())  # type: ignore[arg-type]  # words
+    return AnalyzeOptions(**merged)  # type: ignore[arg-type]  # an unknown name is a TypeError that names it
+
+
+def _note_failure(program: Program, clock: _Clock) -> None:
+    if program.failure is None:
+        return
+    last = clock.stages.pop()
+    message = program.failure.message.strip().splitlines()
+    first = message[0] if message else program.failure.error_type
+    how = f"; analysed from a relaxed export ({program.failure.relaxed})" if program.failure.relaxed else ""
+    clock.stages.append(StageTiming("capture", "failed", last.seconds, f"{program.failure.error_type}: {first}{how}"))
+
+
+def _without_graph(program: Program, target: Target, options: AnalyzeOptions, clock: _Clock) -> Report:
+    clock.skipped(("metadata", "symbols", "shapes", "memory"), "there is no graph: the export failed")
+    with clock.stage("dims"):
+        dims = dim_system(program)
+    clock.skipped(("dtypes",), "there is no graph: the export failed")
+    return _report(_Facts(program, dims, target), options, clock)
+
+
+def _report(facts: _Facts, options: AnalyzeOptions, clock: _Clock) -> Report:
+    with clock.stage("rules"):
+        ran = run(facts.by_type(), select=options.select, ignore=options.ignore)
+    return Report(
+        Analysis(
+            program=facts.program,
+            dims=facts.dims,
+            checked=facts.checked,
+            symbols=facts.symbols,
+            shapes=facts.shapes,
+            memory=facts.memory,
+            dtypes=facts.dtypes,
+            findings=ran.findings,
+            stages=tuple(clock.stages),
+            not_checked=tuple(_not_checked(facts, ran)),
+            trtdiag_version=__version__,
+            target=facts.target.version,
+            op_nodes=_op_nodes(facts),
+        )
+    )
+
+
+def _not_checked(facts: _Facts, ran: RuleRun) -> Iterator[str]:
+    yield "operator support, partition and engines: this version analyses programs, it does not compile them yet"
+    yield "numerics: nothing was run on data"
+    for item in ran.not_run:
+        yield f"{item.rule}: {item.reason}"
+    if facts.checked is not None and facts.checked.unchecked:
+        reasons: dict[str, list[str]] = {}
+        for node, why in facts.checked.unchecked.items():
+            reasons.setdefault(why, []).append(node)
+        for why, nodes in reasons.items():
+            more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+            yield f"recorded value of {', '.join(nodes[:3])}{more} against its op: {why}"
+    yield from facts.program.notes
+
+
+def _op_nodes(facts: _Facts) -> int:
+    if facts.checked is None:
+        return 0
+    without = (NodeKind.PLACEHOLDER, NodeKind.ATTRIBUTE, NodeKind.SUBGRAPH, NodeKind.OUTPUT)
+    return sum(located.kind not in without for located in walk(facts.checked.graph_module))
