@@ -13,9 +13,12 @@ class Target:
         version: ``8.6``, ``10.16``, ``11.4``.
         dtypes: Names of torch dtypes (without ``torch.``) with a counterpart as a network tensor, as natively held.
         max_rank: Most dims of a tensor.
-        max_volume: Most elements of a tensor.
+        max_volume: Most elements of a tensor that every layer takes.
         strongly_typed_only: Whether weakly typed networks are gone.
         sources: For each statement, the symbol or page it was read from.
+        edge_dtypes: Those of ``dtypes`` that only network inputs and outputs may have; casts lead in and out.
+        weight_dtypes: Those of ``dtypes`` that only quantized values and their scales may have.
+        volume_is_per_layer: Whether some layers take tensors above ``max_volume``.
     """
 
     version: str
@@ -24,3 +27,11 @@ class Target:
     max_volume: int
     strongly_typed_only: bool
     sources: tuple[tuple[str, str], ...]
+    edge_dtypes: frozenset[str] = frozenset()
+    weight_dtypes: frozenset[str] = frozenset()
+    volume_is_per_layer: bool = False
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The version as numbers, to compare: ``(10, 16)``."""
+        return tuple(int(part) for part in self.version.split("."))

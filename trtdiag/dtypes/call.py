@@ -1,0 +1,150 @@
+"""One call of an op, as the interval rules read it: arguments by schema name, spans, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, Union
+
+import torch
+from torch.fx import Node
+
+from trtdiag.dtypes.span import INT64_MAX, Span, unknown
+from trtdiag.graph.operators import OpOverload, arguments_of, short_name
+from trtdiag.shapes.facts import ShapeFacts, Size, TensorSizes
+from trtdiag.symbolic.expr import Num
+from trtdiag.symbolic.text import to_text
+
+Result: TypeAlias = Union[Span, tuple[Span, ...]]
+
+
+@dataclass
+class Scope:
+    """What one graph knows while it is interpreted: spans by node, and the program's sizes and names."""
+
+    shapes: ShapeFacts
+    names: Mapping[str, str]
+    prefix: str
+    spans: dict[Node, Result] = field(default_factory=dict)
+
+    def span(self, node: Node) -> Span:
+        """Return the span of a node's only value."""
+        found = self.spans.get(node)
+        if isinstance(found, Span):
+            return found
+        size = self.shapes.scalars.get(self.prefix + node.name)
+        if size is not None:
+            return _of_size(size, self.names)
+        return unknown(dtype_of(node), f"{node.name} is not a single tensor")
+
+    def tensor(self, node: Node) -> TensorSizes | None:
+        """Return the sizes of a node's first tensor."""
+        found = self.shapes.tensors.get(self.prefix + node.name, ())
+        return found[0] if found else None
+
+
+@dataclass
+class Call:
+    """A call under interpretation; every accessor takes the argument's name in the op's schema."""
+
+    node: Node
+    target: OpOverload
+    scope: Scope
+
+    @property
+    def op(self) -> str:
+        """The op's short name: ``add`` for ``aten.add_.Tensor``."""
+        return short_name(self.target)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the first tensor that the call returns."""
+        return dtype_of(self.node)
+
+    def has(self, name: str) -> bool:
+        """Whether the schema has such an argument."""
+        return name in arguments_of(self.target)
+
+    def arg(self, name: str) -> object:
+        """Return the argument as it stands in the graph, or its default."""
+        argument = arguments_of(self.target)[name]
+        if argument.position < len(self.node.args):
+            return self.node.args[argument.position]
+        return self.node.kwargs.get(name, argument.default)
+
+    def span(self, name: str) -> Span:
+        """Return the span of a tensor or number argument."""
+        return self.span_of(self.arg(name))
+
+    def spans(self, name: str) -> list[Span]:
+        """Return the spans of a list argument."""
+        value = self.arg(name)
+        return [self.span_of(item) for item in value] if isinstance(value, Sequence) else []
+
+    def span_of(self, value: object) -> Span:
+        """Return the span of any argument value: a node, a number."""
+        if isinstance(value, Node):
+            return self.scope.span(value)
+        if isinstance(value, (bool, int, float)):
+            number = int(value) if isinstance(value, bool) else value
+            return Span(number, number, f"the number {value}", attained=True)
+        return unknown(torch.float64, f"{self.op} got {type(value).__name__}")
+
+    def integer(self, name: str) -> int | None:
+        """Return a literal integer argument, ``None`` for anything else."""
+        value = self.arg(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def text(self, value: object) -> str:
+        """Return an argument value as the user would write it."""
+        if isinstance(value, Node):
+            size = self.scope.shapes.scalars.get(self.scope.prefix + value.name)
+            return value.name if size is None else to_text(size.expr, self.scope.names)
+        return str(value)
+
+    def sizes(self, name: str) -> TensorSizes | None:
+        """Return the sizes of a tensor argument."""
+        value = self.arg(name)
+        return self.scope.tensor(value) if isinstance(value, Node) else None
+
+    def length(self, name: str, dims: object = None) -> tuple[int, int]:
+        """Return least and greatest count of elements along ``dims`` of a tensor argument (``None``: all)."""
+        found = self.sizes(name)
+        if found is None:
+            return 0, INT64_MAX
+        return length(found, dims)
+
+
+def length(sizes: TensorSizes, dims: object = None) -> tuple[int, int]:
+    """Return least and greatest number of elements along ``dims`` (an int, several, ``None`` or none: all)."""
+    if not sizes.dims:
+        return 1, 1
+    wanted: Iterable[int] = (dims,) if isinstance(dims, int) else tuple(dims) if isinstance(dims, Sequence) else ()
+    chosen = [sizes.dims[dim] for dim in wanted] or list(sizes.dims)
+    low, high = 1, 1
+    for size in chosen:
+        low *= max(0, size.range.min or 0)
+        high *= INT64_MAX if size.range.max is None else size.range.max
+    return low, min(high, INT64_MAX)
+
+
+def dtype_of(node: Node) -> torch.dtype:
+    """Return the dtype of a node's first tensor; int64 for a SymInt, float64 for any other number."""
+    value = node.meta.get("val")
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    if isinstance(value, torch.Tensor):
+        return value.dtype
+    return torch.int64 if isinstance(value, (int, torch.SymInt)) else torch.float64
+
+
+def _of_size(size: Size, names: Mapping[str, str]) -> Span:
+    low = -INT64_MAX if size.range.min is None else size.range.min
+    high = INT64_MAX if size.range.max is None else size.range.max
+    text = to_text(size.expr, names)
+    if isinstance(size.expr, Num):
+        return Span(low, high, f"the number {text}", attained=True)
+    return Span(low, high, f"{text} in {size.range}")
+
+
+Rule: TypeAlias = Callable[[Call], Result]

@@ -1,0 +1,119 @@
+"""Every dtype of a program, and the tensors that a target would narrow or has no counterpart for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import torch
+from torch.fx import Node
+
+from trtdiag.capture.program import Program
+from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, Role, WideTensor
+from trtdiag.dtypes.intervals import value_spans
+from trtdiag.dtypes.span import Span
+from trtdiag.graph.inputs import placeholders
+from trtdiag.graph.operators import target_name
+from trtdiag.graph.source import Frame
+from trtdiag.graph.walk import LocatedNode, NodeKind, walk
+from trtdiag.lower.facts import Checked
+from trtdiag.shapes.facts import ShapeFacts
+from trtdiag.targets.target import Target
+
+
+def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: Target) -> DtypeFacts:
+    """Return the dtypes of every tensor, nested graphs included, as ``target`` sees them.
+
+    A node with several outputs is counted through the nodes that pick them; outputs nobody picks do not count.
+    """
+    roles = _Roles(program, checked)
+    spans = value_spans(program, checked, shapes)
+    counts: Counter[str] = Counter()
+    wide: list[WideTensor] = []
+    doubles: list[OddTensor] = []
+    unsupported: list[OddTensor] = []
+    for located in walk(checked.graph_module):
+        dtype = _dtype(located.node)
+        if dtype is None or located.kind is NodeKind.OUTPUT:
+            continue
+        name = dtype_name(dtype)
+        counts[name] += 1
+        if dtype == torch.int64:
+            wide.append(_wide(program, located, roles.of(located), spans[located.name]))
+        elif dtype == torch.float64:
+            doubles.append(_odd(program, located, roles.of(located), lambda other: other == torch.float64))
+        if name not in target.dtypes and dtype not in (torch.int64, torch.float64):
+            unsupported.append(
+                _odd(program, located, roles.of(located), lambda other: dtype_name(other) not in target.dtypes)
+            )
+    return DtypeFacts(
+        target=target.version,
+        counts=tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
+        int64=tuple(wide),
+        float64=tuple(doubles),
+        unsupported=tuple(unsupported),
+        native_int64="int64" in target.dtypes,
+    )
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return a dtype without ``torch.``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def fit_of(span: Span) -> Fit:
+    """Return whether int32 holds a span; overflow is only stated of values that are surely there."""
+    if span.fits_int32:
+        return Fit.FITS
+    return Fit.OVERFLOWS if span.attained else Fit.UNKNOWN
+
+
+def _wide(program: Program, located: LocatedNode, role: Role, span: Span) -> WideTensor:
+    why = span.why
+    if not span.fits_int32 and span.root and span.root not in why:
+        why = f"{why} (from {span.root})"
+    return WideTensor(located.name, role, span.as_range(), fit_of(span), why, _line(program, located))
+
+
+def _odd(program: Program, located: LocatedNode, role: Role, same: Callable[[torch.dtype], bool]) -> OddTensor:
+    inherited = any(same(dtype) for source in located.node.all_input_nodes for dtype in _dtypes(source))
+    op = located.node.op if located.node.op != "call_function" else target_name(located.node.target)
+    name = dtype_name(_dtype(located.node) or torch.float64)
+    return OddTensor(located.name, role, name, op, not inherited, _line(program, located))
+
+
+def _line(program: Program, located: LocatedNode) -> Frame | None:
+    origin = program.origins.get(located.name)
+    return origin.stack.best if origin else None
+
+
+def _dtype(node: Node) -> torch.dtype | None:
+    value = node.meta.get("val")
+    return value.dtype if isinstance(value, torch.Tensor) else None
+
+
+def _dtypes(node: Node) -> tuple[torch.dtype, ...]:
+    value = node.meta.get("val")
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    return tuple(item.dtype for item in values if isinstance(item, torch.Tensor))
+
+
+class _Roles:
+    """What each tensor is to the program; inside nested graphs every tensor is an inner one."""
+
+    def __init__(self, program: Program, checked: Checked) -> None:
+        found = placeholders(program.exported) if program.exported is not None else {}
+        self._placeholders: Mapping[str, Role] = {
+            name: Role.CONSTANT if held.held else Role.INPUT for name, held in found.items()
+        }
+        outputs = checked.graph_module.graph.find_nodes(op="output")
+        self._outputs = {source.name for node in outputs for source in node.all_input_nodes}
+
+    def of(self, located: LocatedNode) -> Role:
+        if located.kind is NodeKind.ATTRIBUTE:
+            return Role.CONSTANT
+        if located.depth:
+            return Role.INNER
+        if located.kind is NodeKind.PLACEHOLDER:
+            return self._placeholders.get(located.name, Role.INPUT)
+        return Role.OUTPUT if located.name in self._outputs else Role.INNER

@@ -1,0 +1,276 @@
+"""Interval rules of elementwise arithmetic, comparison and bit operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.span import INT64_MAX, INT64_MIN, Real, Span, is_finite, join
+
+# An integer power beyond this many bits has left every dtype; it is not computed.
+_MOST_BITS = 128
+
+
+def times(left: Real, right: Real) -> Real:
+    """Multiply ends: zero times infinity is zero, because an end stands for finite values."""
+    return 0 if left == 0 or right == 0 else left * right
+
+
+def _explained(call: Call, low: Real, high: Real, *inputs: Span) -> Span:
+    wide = next((span for span in inputs if not span.fits_int32), None)
+    if wide is not None:
+        return Span(low, high, wide.why, root=wide.root)
+    return Span(low, high, f"{call.op} of {' and '.join(str(span) for span in inputs)}")
+
+
+def add(call: Call) -> Result:
+    """``self + alpha * other``."""
+    left, right = call.span("self"), _scaled(call)
+    return _explained(call, left.low + right.low, left.high + right.high, left, right)
+
+
+def sub(call: Call) -> Result:
+    """``self - alpha * other``."""
+    left, right = call.span("self"), _scaled(call)
+    return _explained(call, left.low - right.high, left.high - right.low, left, right)
+
+
+def rsub(call: Call) -> Result:
+    """``other - alpha * self``."""
+    left, right = call.span("other"), call.span("self")
+    alpha = call.arg("alpha")
+    if alpha != 1:
+        return _explained(call, -math.inf, math.inf, left, right)
+    return _explained(call, left.low - right.high, left.high - right.low, left, right)
+
+
+def _scaled(call: Call) -> Span:
+    other = call.span("other")
+    if not call.has("alpha") or call.arg("alpha") == 1:
+        return other
+    alpha = call.span("alpha")
+    ends = [times(other.low, alpha.low), times(other.high, alpha.low)]
+    if not alpha.attained:
+        ends = [-math.inf, math.inf]
+    return Span(min(ends), max(ends), other.why, root=other.root)
+
+
+def mul(call: Call) -> Result:
+    """``self * other``."""
+    left, right = call.span("self"), call.span("other")
+    ends = [times(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
+    return _explained(call, min(ends), max(ends), left, right)
+
+
+def neg(call: Call) -> Result:
+    """``-self``."""
+    span = call.span("self")
+    return _explained(call, -span.high, -span.low, span)
+
+
+def absolute(call: Call) -> Result:
+    """``|self|``."""
+    span = call.span("self")
+    ends = (abs(span.low), abs(span.high))
+    low = 0 if span.low <= 0 <= span.high else min(ends)
+    return _explained(call, low, max(ends), span)
+
+
+def divide(call: Call) -> Result:
+    """``self / other`` with its rounding mode; integers in, integers out under ``floor`` and ``trunc``."""
+    mode = call.arg("rounding_mode") if call.has("rounding_mode") else None
+    return _quotient(call, "floor" if call.op == "floor_divide" else mode)
+
+
+def _quotient(call: Call, mode: object) -> Result:
+    left, right = call.span("self"), call.span("other")
+    if right.low <= 0 <= right.high:
+        if mode is None or not _integral(right):
+            return _explained(call, -math.inf, math.inf, left, right)
+        # Integers other than zero are at least one away from it; dividing by zero is an error in PyTorch.
+        largest = max(abs(left.low), abs(left.high))
+        return _explained(call, -largest - 1, largest, left, right)
+    ends = [_divided(a, b, mode) for a in (left.low, left.high) for b in (right.low, right.high)]
+    return _explained(call, min(ends), max(ends), left, right)
+
+
+def _divided(left: Real, right: Real, mode: object) -> Real:
+    if isinstance(left, int) and isinstance(right, int):
+        if mode == "floor":
+            return left // right
+        if mode == "trunc":
+            return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    quotient = left / right
+    if mode is None or not is_finite(quotient):
+        return quotient
+    return math.floor(quotient) if mode == "floor" else math.trunc(quotient)
+
+
+def _integral(span: Span) -> bool:
+    return isinstance(span.low, int) and isinstance(span.high, int)
+
+
+def remainder(call: Call) -> Result:
+    """``self % other`` with the sign of ``other``."""
+    left, right = call.span("self"), call.span("other")
+    step = 1 if _integral(right) else 0
+    low, high = min(0, right.low + step), max(0, right.high - step)
+    if left.low >= 0 and right.low > 0:
+        high = min(high, left.high)
+    return (
+        Span(low, high, f"remainder of a division by {right}")
+        if right.fits_int32
+        else _explained(call, low, high, right)
+    )
+
+
+def fmod(call: Call) -> Result:
+    """``self % other`` with the sign of ``self``."""
+    left, right = call.span("self"), call.span("other")
+    largest = max(abs(right.low), abs(right.high))
+    low = max(-largest, left.low) if left.low < 0 else 0
+    high = min(largest, left.high) if left.high > 0 else 0
+    return _explained(call, low, high, right)
+
+
+def power(call: Call) -> Result:
+    """``self ** exponent`` for a literal exponent that is a whole number and not negative."""
+    base, exponent = call.span("self"), call.span("exponent")
+    whole = exponent.low == exponent.high and isinstance(exponent.low, int) and exponent.low >= 0
+    if not whole or not is_finite(base.low, base.high) or not _integral(base):
+        return _explained(call, -math.inf, math.inf, base, exponent)
+    degree = int(exponent.low)
+    if degree * int(max(abs(base.low), abs(base.high), 1)).bit_length() > _MOST_BITS:
+        return _explained(call, -math.inf, math.inf, base, exponent)
+    ends = [base.low**degree, base.high**degree]
+    if degree % 2 == 0 and base.low <= 0 <= base.high:
+        ends.append(0)
+    return _explained(call, min(ends), max(ends), base)
+
+
+def clamp(call: Call) -> Result:
+    """``self`` kept between ``min`` and ``max``, where given."""
+    span = call.span("self")
+    low, high = span.low, span.high
+    texts = []
+    if call.has("min") and call.arg("min") is not None:
+        least = call.span("min")
+        low, high = max(low, least.low), max(high, least.high)
+        texts.append(f"at least {least}")
+    if call.has("max") and call.arg("max") is not None:
+        most = call.span("max")
+        low, high = min(low, most.low), min(high, most.high)
+        texts.append(f"at most {most}")
+    clamped = Span(low, high, f"clamped to {' and '.join(texts)}")
+    return clamped if clamped.fits_int32 or span.fits_int32 else Span(low, high, span.why, root=span.root)
+
+
+def minimum(call: Call) -> Result:
+    """The lesser of two, element by element."""
+    left, right = call.span("self"), call.span("other")
+    return _explained(call, min(left.low, right.low), min(left.high, right.high), left, right)
+
+
+def maximum(call: Call) -> Result:
+    """The greater of two, element by element."""
+    left, right = call.span("self"), call.span("other")
+    return _explained(call, max(left.low, right.low), max(left.high, right.high), left, right)
+
+
+def sign(call: Call) -> Result:
+    """-1, 0 or 1."""
+    return Span(-1, 1, "sign")
+
+
+def bitwise_and(call: Call) -> Result:
+    """Never above an operand that is not negative."""
+    left, right = call.span("self"), call.span("other")
+    highs = [span.high for span in (left, right) if span.low >= 0]
+    if not highs:
+        return _explained(call, INT64_MIN, INT64_MAX, left, right)
+    return Span(0, min(highs), f"bits of {left} and {right}")
+
+
+def bitwise_or(call: Call) -> Result:
+    """``or`` and ``xor``: no more bits than the operands have."""
+    left, right = call.span("self"), call.span("other")
+    if left.low < 0 or right.low < 0 or not (_integral(left) and _integral(right)):
+        return _explained(call, INT64_MIN, INT64_MAX, left, right)
+    bits = max(int(left.high), int(right.high)).bit_length()
+    return _explained(call, 0, 2**bits - 1, left, right)
+
+
+def bitwise_not(call: Call) -> Result:
+    """``-self - 1``; for booleans the dtype's own limits apply."""
+    span = call.span("self")
+    return _explained(call, -span.high - 1, -span.low - 1, span)
+
+
+def right_shift(call: Call) -> Result:
+    """``self >> other``: closer to zero, never past it."""
+    span = call.span("self")
+    return _explained(call, min(span.low, 0), max(span.high, 0), span)
+
+
+def cumulative_sum(call: Call) -> Result:
+    """Sums of one to ``n`` elements along a dim."""
+    span, (_, count) = call.span("self"), call.length("self", call.arg("dim"))
+    low, high = min(span.low, times(span.low, count)), max(span.high, times(span.high, count))
+    if not span.fits_int32:
+        return Span(low, high, span.why, root=span.root)
+    amount = "an unbounded number of" if count >= INT64_MAX else f"at most {count}"
+    return Span(low, high, f"cumsum of {amount} values in {span}")
+
+
+def either(call: Call) -> Result:
+    """``where``: one operand or the other."""
+    return join((call.span("self"), call.span("other")))
+
+
+def _bounded(low: Real, high: Real) -> Callable[[Call], Result]:
+    return lambda call: Span(low, high, call.op)
+
+
+RULES: Mapping[str, Rule] = {
+    "add": add,
+    "sub": sub,
+    "subtract": sub,
+    "rsub": rsub,
+    "mul": mul,
+    "multiply": mul,
+    "neg": neg,
+    "negative": neg,
+    "abs": absolute,
+    "div": divide,
+    "divide": divide,
+    "true_divide": divide,
+    "floor_divide": divide,
+    "remainder": remainder,
+    "fmod": fmod,
+    "pow": power,
+    "clamp": clamp,
+    "clip": clamp,
+    "clamp_min": clamp,
+    "clamp_max": clamp,
+    "minimum": minimum,
+    "maximum": maximum,
+    "sign": sign,
+    "bitwise_and": bitwise_and,
+    "__and__": bitwise_and,
+    "bitwise_or": bitwise_or,
+    "__or__": bitwise_or,
+    "bitwise_xor": bitwise_or,
+    "__xor__": bitwise_or,
+    "bitwise_not": bitwise_not,
+    "bitwise_right_shift": right_shift,
+    "__rshift__": right_shift,
+    "cumsum": cumulative_sum,
+    "where": either,
+    "sigmoid": _bounded(0, 1),
+    "softmax": _bounded(0, 1),
+    "_softmax": _bounded(0, 1),
+    "tanh": _bounded(-1, 1),
+    "sin": _bounded(-1, 1),
+    "cos": _bounded(-1, 1),
+}

@@ -1,0 +1,107 @@
+"""Interval rules of ops that make tensors out of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.span import Span
+
+
+def arange(call: Call) -> Result:
+    """From ``start`` (or 0) up to, never reaching, ``end``."""
+    start_arg: object = call.arg("start") if call.has("start") else 0
+    end_arg = call.arg("end")
+    step_arg: object = call.arg("step") if call.has("step") else 1
+    start, end, step = call.span_of(start_arg), call.span_of(end_arg), call.span_of(step_arg)
+    low, high = min(start.low, end.low), max(start.high, end.high)
+    if not call.dtype.is_floating_point and step.low > 0:
+        # The last value is below the end by at least one; an empty range has no values at all.
+        low, high = start.low, max(start.low, math.ceil(end.high) - 1)
+    elif not call.dtype.is_floating_point and step.high < 0:
+        low, high = min(start.high, math.floor(end.low) + 1), start.high
+    text = f"arange({call.text(start_arg)}, {call.text(end_arg)})"
+    if not end.attained:
+        bound = end.as_range().max
+        text += f" with {call.text(end_arg)} unbounded" if bound is None else f" with {call.text(end_arg)} <= {bound}"
+    return Span(low, high, text)
+
+
+def filled(call: Call) -> Result:
+    """``full`` and ``fill``: one value everywhere."""
+    name = next(name for name in ("fill_value", "value", "s") if call.has(name))
+    value = call.span(name)
+    return Span(value.low, value.high, f"filled with {call.text(call.arg(name))}", value.attained, value.root)
+
+
+def zeros(call: Call) -> Result:
+    """Only zeros."""
+    return Span(0, 0, "zeros")
+
+
+def ones(call: Call) -> Result:
+    """Only ones."""
+    return Span(1, 1, "ones")
+
+
+def zero_one(call: Call) -> Result:
+    """``eye``, ``one_hot``: zeros and ones."""
+    return Span(0, 1, f"{call.op}: 0 or 1")
+
+
+def randint(call: Call) -> Result:
+    """From ``low`` (or 0) up to, never reaching, ``high``."""
+    low = call.span("low").low if call.has("low") else 0
+    return Span(low, call.span("high").high - 1, "randint")
+
+
+def randperm(call: Call) -> Result:
+    """All numbers below ``n``."""
+    return Span(0, max(0, call.span("n").high - 1), "randperm")
+
+
+def corner_indices(call: Call) -> Result:
+    """``tril_indices``, ``triu_indices``: row and column numbers."""
+    return Span(0, max(0, call.span("row").high - 1, call.span("col").high - 1), call.op)
+
+
+def iota(call: Call) -> Result:
+    """``start + step * i`` for ``i`` below ``length``."""
+    start, step, count = call.span("start"), call.span("step"), call.span("length")
+    steps = max(0, count.high - 1)
+    return Span(
+        start.low + min(0, step.low * steps), start.high + max(0, step.high * steps), f"iota of {call.text(count)}"
+    )
+
+
+def linspace(call: Call) -> Result:
+    """Between ``start`` and ``end``, both included."""
+    start, end = call.span("start"), call.span("end")
+    return Span(min(start.low, end.low), max(start.high, end.high), "linspace")
+
+
+RULES: Mapping[str, Rule] = {
+    "arange": arange,
+    "full": filled,
+    "full_like": filled,
+    "new_full": filled,
+    "fill": filled,
+    "scalar_tensor": filled,
+    "zeros": zeros,
+    "zeros_like": zeros,
+    "new_zeros": zeros,
+    "zero": zeros,
+    "ones": ones,
+    "ones_like": ones,
+    "new_ones": ones,
+    "eye": zero_one,
+    "one_hot": zero_one,
+    "randint": randint,
+    "randint_like": randint,
+    "randperm": randperm,
+    "tril_indices": corner_indices,
+    "triu_indices": corner_indices,
+    "iota": iota,
+    "linspace": linspace,
+}

@@ -1,0 +1,78 @@
+"""Interval rules of ops that return positions: never negative, below the size of a dim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.span import INT64_MAX, Span
+
+
+def _below(call: Call, count: int) -> Span:
+    bound = "an unbounded size" if count >= INT64_MAX else str(count)
+    return Span(0, max(0, count - 1), f"{call.op}: index below {bound}")
+
+
+def position(call: Call) -> Result:
+    """``argmax``, ``argmin``, ``argsort``: along a dim, or over all elements."""
+    return _below(call, call.length("self", call.arg("dim"))[1])
+
+
+def ordered(call: Call) -> Result:
+    """``sort``, ``topk``: values and their indices along a dim."""
+    dim = call.arg("dim")
+    return call.span("self").part(), _below(call, call.length("self", -1 if dim is None else dim)[1])
+
+
+def nonzero(call: Call) -> Result:
+    """One column a dim, each below that dim's size."""
+    found = call.sizes("self")
+    if found is None:
+        return _below(call, INT64_MAX)
+    counts = [INT64_MAX if size.range.max is None else size.range.max for size in found.dims]
+    return _below(call, max(counts, default=1))
+
+
+def inserted(call: Call) -> Result:
+    """``searchsorted``, ``bucketize``: from 0 up to and with the count of boundaries."""
+    name = "sorted_sequence" if call.has("sorted_sequence") else "boundaries"
+    _, count = call.length(name, -1)
+    return Span(0, count, f"{call.op}: position among {count} boundaries")
+
+
+def pooled(call: Call) -> Result:
+    """``max_pool2d_with_indices``: values, and flat positions in the input's plane."""
+    spatial = 3 if "3d" in call.op else 2 if "2d" in call.op else 1
+    _, count = call.length("self", tuple(range(-spatial, 0)))
+    return call.span("self").part(), _below(call, count)
+
+
+def drawn(call: Call) -> Result:
+    """``multinomial``: a column of the weights."""
+    return _below(call, call.length("self", -1)[1])
+
+
+def unique(call: Call) -> Result:
+    """Values, where each element went, how often each occurs."""
+    _, count = call.length("self")
+    return call.span("self").part(), _below(call, count), Span(0, count, f"{call.op}: count of elements")
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(("argmax", "argmin", "argsort"), position),
+    **dict.fromkeys(("sort", "topk"), ordered),
+    **dict.fromkeys(("nonzero", "nonzero_static", "argwhere"), nonzero),
+    **dict.fromkeys(("searchsorted", "bucketize"), inserted),
+    **dict.fromkeys(
+        (
+            "max_pool1d_with_indices",
+            "max_pool2d_with_indices",
+            "max_pool3d_with_indices",
+            "adaptive_max_pool2d",
+            "_low_memory_max_pool_with_offsets",
+        ),
+        pooled,
+    ),
+    "multinomial": drawn,
+    **dict.fromkeys(("_unique2", "unique_dim", "unique_consecutive", "_unique"), unique),
+}

@@ -1,0 +1,79 @@
+"""Interval rules of ops that move, repeat, drop or join values without changing them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.span import Span, join
+
+# fmt: off
+# Every value is still there, so the ends are still reached.
+KEEPING = frozenset({
+    "alias", "clone", "contiguous", "detach", "expand", "expand_as", "flatten", "flip", "fliplr", "flipud",
+    "lift_fresh", "lift_fresh_copy", "movedim", "numpy_T", "permute", "ravel", "repeat", "reshape", "reshape_as",
+    "roll", "rot90", "squeeze", "swapaxes", "swapdims", "t", "tile", "transpose", "unflatten", "unsqueeze", "view",
+    "view_as", "_unsafe_view", "broadcast_to", "atleast_1d", "atleast_2d", "atleast_3d", "pin_memory", "view_copy",
+    "squeeze_copy", "unsqueeze_copy", "expand_copy", "permute_copy", "transpose_copy", "_reshape_alias", "dropout",
+    "positive", "resolve_conj", "resolve_neg", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+})
+
+# Some values may be gone.
+DROPPING = frozenset({
+    "slice", "narrow", "select", "diagonal", "as_strided", "unfold", "masked_select", "take", "take_along_dim",
+    "slice_copy", "select_copy", "repeat_interleave", "max_pool2d", "unfold_copy",
+})
+# fmt: on
+
+
+def kept(call: Call) -> Result:
+    """All values of the first argument."""
+    return call.span_of(call.node.args[0] if call.node.args else next(iter(call.node.kwargs.values())))
+
+
+def dropped(call: Call) -> Result:
+    """Some values of the first argument."""
+    found = kept(call)
+    return found.part() if isinstance(found, Span) else found
+
+
+def several(call: Call) -> Result:
+    """``split``, ``chunk``, ``unbind``: every output holds some values of the first argument."""
+    found = dropped(call)
+    value = call.node.meta.get("val")
+    count = len(value) if isinstance(value, (list, tuple)) else 1
+    return (found,) * count if isinstance(found, Span) else found
+
+
+def joined(call: Call) -> Result:
+    """``cat`` and ``stack``: the values of all tensors."""
+    return join(call.spans("tensors"))
+
+
+def broadcast(call: Call) -> Result:
+    """``broadcast_tensors``, ``meshgrid``: one output for each input."""
+    return tuple(call.spans("tensors"))
+
+
+def padded(call: Call) -> Result:
+    """The tensor's values and the fill value; the reflecting modes add nothing new."""
+    if call.has("mode") and call.arg("mode") != "constant":
+        return call.span("self")
+    fill = call.arg("value")
+    return join((call.span("self"), call.span_of(0 if fill is None else fill)))
+
+
+def corner(call: Call) -> Result:
+    """``tril``, ``triu``: the values and zero."""
+    return join((call.span("self").part(), call.span_of(0)))
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(KEEPING, kept),
+    **dict.fromkeys(DROPPING, dropped),
+    **dict.fromkeys(("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_split"), several),
+    **dict.fromkeys(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "column_stack"), joined),
+    **dict.fromkeys(("broadcast_tensors", "meshgrid"), broadcast),
+    **dict.fromkeys(("pad", "constant_pad_nd"), padded),
+    **dict.fromkeys(("tril", "triu"), corner),
+}

@@ -1,0 +1,76 @@
+"""Interval rules of reductions to values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.interval_ops.arithmetic import maximum, minimum, times
+from trtdiag.dtypes.span import INT64_MAX, Span
+
+
+def _dims(call: Call) -> object:
+    return call.arg("dim") if call.has("dim") else None
+
+
+def total(call: Call) -> Result:
+    """``sum``: between none and all elements times the ends."""
+    span = call.span("self")
+    fewest, most = call.length("self", _dims(call))
+    ends = [times(end, count) for end in (span.low, span.high) for count in (fewest, most)]
+    if not span.fits_int32:
+        return Span(min(ends), max(ends), span.why, root=span.root)
+    amount = "an unbounded number of" if most >= INT64_MAX else f"at most {most}"
+    return Span(min(ends), max(ends), f"sum of {amount} values in {span}")
+
+
+def counted(call: Call) -> Result:
+    """``count_nonzero``: none to all."""
+    return Span(0, call.length("self", _dims(call))[1], "count of elements")
+
+
+def within(call: Call) -> Result:
+    """``amin``, ``amax``, ``mean``: inside the span of the values."""
+    return call.span("self").part()
+
+
+def least(call: Call) -> Result:
+    """``min``: of two tensors, of all elements, or with the index along a dim."""
+    return minimum(call) if call.has("other") else extreme(call)
+
+
+def greatest(call: Call) -> Result:
+    """``max``: of two tensors, of all elements, or with the index along a dim."""
+    return maximum(call) if call.has("other") else extreme(call)
+
+
+def extreme(call: Call) -> Result:
+    """Values and, along a dim, their indices."""
+    value = call.span("self").part()
+    if not isinstance(call.node.meta.get("val"), (list, tuple)):
+        return value
+    count = call.length("self", _dims(call))[1]
+    return value, Span(0, max(0, count - 1), f"{call.op}: index below {count}")
+
+
+def both_ends(call: Call) -> Result:
+    """``aminmax``."""
+    value = call.span("self").part()
+    return value, value
+
+
+RULES: Mapping[str, Rule] = {
+    "sum": total,
+    "count_nonzero": counted,
+    "amin": within,
+    "amax": within,
+    "mean": within,
+    "median": extreme,
+    "min": least,
+    "max": greatest,
+    "aminmax": both_ends,
+    "cummax": extreme,
+    "cummin": extreme,
+    "kthvalue": extreme,
+    "mode": extreme,
+}

@@ -1,0 +1,59 @@
+"""Interval rules of ops that look values up or write into a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.interval_ops.arithmetic import times
+from trtdiag.dtypes.span import Span, join
+
+
+def looked_up(call: Call) -> Result:
+    """``gather``, ``index``, ``index_select``: values of the tensor that is indexed."""
+    return call.span("self").part()
+
+
+def embedded(call: Call) -> Result:
+    """``embedding``: values of the table."""
+    return call.span("weight").part()
+
+
+def masked(call: Call) -> Result:
+    """``masked_fill``: the tensor's values and the fill value."""
+    return join((call.span("self").part(), call.span("value").part()))
+
+
+def written(call: Call) -> Result:
+    """``scatter``, ``index_put`` and the like: the tensor's values and the written ones, or their sums."""
+    base = call.span("self").part()
+    name = next(name for name in ("src", "values", "value", "source") if call.has(name))
+    source = call.span(name).part()
+    adds = call.op in ("scatter_add", "index_add") or (call.has("accumulate") and call.arg("accumulate") is not False)
+    if call.has("reduce") and call.arg("reduce") is not None:
+        adds = call.arg("reduce") in ("sum", "add")
+        if not adds and call.arg("reduce") not in ("amin", "amax"):
+            return Span(-float("inf"), float("inf"), f"{call.op} with reduce={call.arg('reduce')}")
+    if not adds:
+        return join((base, source))
+    _, count = call.length(name)
+    low, high = base.low + min(0, times(source.low, count)), base.high + max(0, times(source.high, count))
+    return Span(low, high, f"{call.op}: at most {count} values in {source} added up", root=base.root or source.root)
+
+
+def copied(call: Call) -> Result:
+    """``copy_``: the source's values."""
+    return call.span("src").part()
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(("gather", "index", "index_select", "_unsafe_index"), looked_up),
+    "embedding": embedded,
+    "masked_fill": masked,
+    **dict.fromkeys(
+        ("scatter", "scatter_add", "index_put", "_unsafe_index_put", "index_add", "index_copy", "scatter_reduce"),
+        written,
+    ),
+    **dict.fromkeys(("slice_scatter", "select_scatter", "masked_scatter"), written),
+    "copy": copied,
+}

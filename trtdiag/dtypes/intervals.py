@@ -1,0 +1,200 @@
+"""The span of values of every tensor of a program, integers exactly, floats as far as they become integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch.fx import GraphModule, Node
+
+from trtdiag.capture.program import Program
+from trtdiag.dtypes.call import Call, Result, Scope, dtype_of
+from trtdiag.dtypes.index_use import IndexUse, index_uses
+from trtdiag.dtypes.interval_ops import RULES
+from trtdiag.dtypes.nested import ALWAYS_RUN, BRANCHES, operands
+from trtdiag.dtypes.span import Span, confine, join, unknown
+from trtdiag.graph.aliases import alias_base
+from trtdiag.graph.inputs import Placeholder, placeholders, storage_key
+from trtdiag.graph.operators import OpOverload, is_mutable, operator_of, short_name, target_name
+from trtdiag.graph.values import ValueReader
+from trtdiag.graph.walk import NodeKind, attribute_of, classify
+from trtdiag.lower.facts import Checked
+from trtdiag.shapes.facts import ShapeFacts
+
+# Float weights only matter where they become integers; those are small tables.
+_MOST_FLOATS = 65536
+
+
+def value_spans(program: Program, checked: Checked, shapes: ShapeFacts) -> Mapping[str, Span]:
+    """Return the span of every node that yields one tensor, by qualified name.
+
+    Sizes enter through ``shapes``, so the spans hold for every size in its ranges.  What is not known is said to be
+    not known: an op without a rule yields every value of its dtype.
+
+    Cost: linear in nodes, plus one pass over each integer weight.
+    """
+    roles = placeholders(program.exported) if program.exported is not None else {}
+    interpreter = _Interpreter(shapes, program.names, roles)
+    interpreter.run(checked.graph_module, "", {})
+    return interpreter.spans
+
+
+@dataclass
+class _Interpreter:
+    shapes: ShapeFacts
+    names: Mapping[str, str]
+    roles: Mapping[str, Placeholder]
+    spans: dict[str, Span] = field(default_factory=dict)
+    constants: dict[tuple[object, ...], Span] = field(default_factory=dict)
+    reader: ValueReader = field(default_factory=ValueReader)
+
+    def run(self, owner: GraphModule, prefix: str, given: Mapping[Node, Span]) -> list[Result]:
+        """Interpret one graph and return what its output node hands out, flat."""
+        scope = Scope(self.shapes, self.names, prefix)
+        weights = {name: held.weight for name, held in self.roles.items() if held.weight}
+        uses = index_uses(owner, prefix, self.shapes, weights)
+        bases: dict[Node, Node] = {}
+        outputs: list[Result] = []
+        for node in owner.graph.nodes:
+            if node.op == "output":
+                outputs = [scope.spans.get(value, ()) for value in node.all_input_nodes]
+                continue
+            base = alias_base(node, self.reader)
+            bases[node] = node if base is None else bases.get(base, base)
+            result = self._result(owner, node, scope, given)
+            if isinstance(result, Span):
+                result = _narrowed(confine(result, dtype_of(node)), uses.get(node))
+                if isinstance(node.meta.get("val"), torch.Tensor):
+                    name = prefix + node.name
+                    # A graph that runs more than once holds the values of every run.
+                    result = join((self.spans[name], result)) if name in self.spans else result
+                    self.spans[name] = result
+            scope.spans[node] = result
+            if _writes(node) and isinstance(result, Span):
+                self._spread(prefix, scope, bases, bases[node], result)
+        return outputs
+
+    def _result(self, owner: GraphModule, node: Node, scope: Scope, given: Mapping[Node, Span]) -> Result:
+        kind = classify(node)
+        if kind is NodeKind.PLACEHOLDER:
+            return given[node] if node in given else self._placeholder(node, scope)
+        if kind is NodeKind.ATTRIBUTE:
+            value = attribute_of(owner, node)
+            return self._constant(value, node.name) if isinstance(value, torch.Tensor) else ()
+        if kind is NodeKind.ELEMENT:
+            return _element(node, scope)
+        if kind is NodeKind.HIGHER_ORDER:
+            return self._nested(owner, node, scope)
+        if kind is NodeKind.SHAPE:
+            return scope.span(node)
+        if isinstance(node.target, OpOverload):
+            return _operator(node, node.target, scope)
+        return unknown(dtype_of(node), f"no range rule for {target_name(node.target)}")
+
+    def _placeholder(self, node: Node, scope: Scope) -> Result:
+        held = self.roles.get(node.name) if not scope.prefix else None
+        if scope.prefix + node.name in self.shapes.scalars:
+            return scope.span(node)
+        dtype = dtype_of(node)
+        if held is not None and held.tensor is not None:
+            return self._constant(held.tensor, held.weight or node.name)
+        if held is not None and held.held:
+            return unknown(dtype, f"{held.weight}: values not loaded", f"{held.weight}: values not loaded")
+        what = "user input" if held is not None else "argument of a nested graph"
+        why = f"{what}, any {str(dtype).removeprefix('torch.')}"
+        return unknown(dtype, why, why)
+
+    def _constant(self, tensor: torch.Tensor, name: str) -> Span:
+        key = (storage_key(tensor), tensor.dtype, tuple(tensor.shape), tensor.storage_offset(), tensor.stride())
+        if key not in self.constants:
+            self.constants[key] = _read(tensor, name)
+        return self.constants[key]
+
+    def _nested(self, owner: GraphModule, node: Node, scope: Scope) -> Result:
+        """Run the graphs under a higher-order op; only plain calls and branches hand their results on."""
+        runs: list[list[Result]] = []
+        for nested in operands(owner, node, scope.prefix):
+            given = {inner: scope.span(value) for inner, value in nested.bound if isinstance(value, Node)}
+            runs.append(self.run(nested.graph, nested.prefix, given))
+        name = target_name(node.target)
+        lengths = {len(run) for run in runs}
+        value = node.meta.get("val")
+        if name not in ALWAYS_RUN | BRANCHES or len(lengths) != 1 or not isinstance(value, (list, tuple)):
+            return ()
+        columns = [[item for item in column if isinstance(item, Span)] for column in zip(*runs, strict=True)]
+        if len(columns) != len(value) or any(len(column) != len(runs) for column in columns):
+            return ()
+        return tuple(join(span.part() if len(runs) > 1 else span for span in column) for column in columns)
+
+    def _spread(self, prefix: str, scope: Scope, bases: Mapping[Node, Node], written: Node, result: Span) -> None:
+        """After a write in place, every view of that memory may hold the old values or the new ones."""
+        for node, base in bases.items():
+            before = scope.spans.get(node)
+            if base is written and isinstance(before, Span):
+                after = join((before, result)).part()
+                scope.spans[node] = after
+                if prefix + node.name in self.spans:
+                    self.spans[prefix + node.name] = after
+
+
+def _operator(node: Node, target: OpOverload, scope: Scope) -> Result:
+    rule = RULES.get(short_name(target))
+    if rule is not None:
+        return rule(Call(node, target, scope))
+    dtype = dtype_of(node)
+    if dtype == torch.bool:
+        return Span(0, 1, "bool")
+    why = f"no range rule for {target_name(target)}"
+    value = node.meta.get("val")
+    if isinstance(value, (list, tuple)):
+        return tuple(unknown(item.dtype, why, why) for item in value if isinstance(item, torch.Tensor))
+    return unknown(dtype, why, f"{node.name}: {why}")
+
+
+def _element(node: Node, scope: Scope) -> Result:
+    source, index = node.args[0], node.args[1]
+    several = scope.spans.get(source) if isinstance(source, Node) else None
+    if isinstance(several, tuple) and isinstance(index, int) and -len(several) <= index < len(several):
+        return several[index]
+    why = f"output of {source.name if isinstance(source, Node) else source}, any value"
+    return unknown(dtype_of(node), why, why)
+
+
+def _narrowed(span: Span, use: IndexUse | None) -> Span:
+    """Return what an index use leaves of a span; constants that were read are what they are."""
+    if use is None or span.attained or (span.low >= use.low and span.high <= use.high):
+        return span
+    low, high = max(span.low, use.low), min(span.high, use.high)
+    if low > high:
+        return span
+    return Span(low, high, span.why if span.fits_int32 else use.why)
+
+
+def _writes(node: Node) -> bool:
+    """Whether an op changes its first argument in place."""
+    op = operator_of(node)
+    return op is not None and is_mutable(op)
+
+
+def _read(tensor: torch.Tensor, name: str) -> Span:
+    """Return the least and greatest value of a constant; without reading what has no values (fake, on ``meta``)."""
+    dtype = tensor.dtype
+    root = f"{name}: values not read"
+    if tensor.is_meta or type(tensor).__name__ == "FakeTensor" or dtype.is_complex or tensor.layout != torch.strided:
+        return unknown(dtype, root, root)
+    if tensor.numel() == 0:
+        return Span(0, 0, f"{name} has no elements")
+    if dtype.is_floating_point and (tensor.numel() > _MOST_FLOATS or dtype.itemsize == 1):
+        return unknown(dtype, f"{name}: float weights not read", root)
+    with torch.no_grad():
+        values = tensor.detach()
+        if dtype == torch.bool or dtype in (torch.uint16, torch.uint32):
+            values = values.to(torch.int64)
+        try:
+            low, high = (end.item() for end in torch.aminmax(values))
+        except (NotImplementedError, RuntimeError):
+            # aminmax has no kernel for this dtype (packed and unsigned 64-bit integers).
+            return unknown(dtype, root, root)
+    span = Span(low, high, "", attained=not dtype.is_floating_point)
+    return replace(span, why=f"values read: {low}..{high}")

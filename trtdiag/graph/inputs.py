@@ -1,0 +1,83 @@
+"""What each placeholder of a program stands for, and the tensors it already holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+
+class PlaceholderRole(Enum):
+    """Where a placeholder's value comes from."""
+
+    USER = "user"
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    CONSTANT = "constant"
+    OTHER = "other"  # script objects, effect tokens
+
+
+_ROLES = {
+    InputKind.USER_INPUT: PlaceholderRole.USER,
+    InputKind.PARAMETER: PlaceholderRole.PARAMETER,
+    InputKind.BUFFER: PlaceholderRole.BUFFER,
+    InputKind.CONSTANT_TENSOR: PlaceholderRole.CONSTANT,
+}
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """One placeholder: its role, the name of the weight it holds (``layers.0.weight``), and that tensor if any."""
+
+    name: str
+    role: PlaceholderRole
+    weight: str | None = None
+    tensor: torch.Tensor | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether the program itself brings the value."""
+        return self.role in (PlaceholderRole.PARAMETER, PlaceholderRole.BUFFER, PlaceholderRole.CONSTANT)
+
+
+def placeholders(exported: ExportedProgram) -> Mapping[str, Placeholder]:
+    """Return every placeholder of the program's own graph by node name, from the signature."""
+    found: dict[str, Placeholder] = {}
+    for spec in exported.graph_signature.input_specs:
+        name = getattr(spec.arg, "name", None)
+        if name is None:
+            continue
+        role = _ROLES.get(spec.kind, PlaceholderRole.OTHER)
+        tensor = None
+        if spec.target is not None:
+            held = exported.state_dict.get(spec.target, exported.constants.get(spec.target))
+            tensor = held if isinstance(held, torch.Tensor) else None
+        found[name] = Placeholder(name, role, spec.target, tensor)
+    return found
+
+
+def held_tensors(exported: ExportedProgram) -> tuple[torch.Tensor, ...]:
+    """Return every parameter, buffer and constant tensor of a program; one that is registered twice appears twice."""
+    held = [*exported.state_dict.values(), *exported.constants.values()]
+    return tuple(value for value in held if isinstance(value, torch.Tensor))
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """Return what identifies a tensor's memory: equal for tensors that share it, fake ones included."""
+    if tensor.layout != torch.strided:
+        return id(tensor)
+    return int(tensor.untyped_storage()._cdata)  # noqa: SLF001 - the only identity that fake storages have, too
+
+
+def storage_bytes(tensor: torch.Tensor) -> int:
+    """Return the bytes of the memory behind a tensor: the whole storage, not only the part this tensor shows.
+
+    Sparse tensors count as dense ones, which is what an engine makes of them.
+    """
+    if tensor.layout != torch.strided:
+        return tensor.numel() * tensor.element_size()
+    return int(tensor.untyped_storage().nbytes())

@@ -1,0 +1,95 @@
+"""Operators as values: names, arguments and aliasing, read from schemas that torch keeps private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from types import BuiltinFunctionType, FunctionType
+
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Node
+
+__all__ = [
+    "HigherOrderOperator",
+    "OpArgument",
+    "OpOverload",
+    "arguments_of",
+    "is_mutable",
+    "operator_of",
+    "schema_name",
+    "shared_argument",
+    "short_name",
+    "target_name",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class OpArgument:
+    """One argument of a schema; ``default`` is ``None`` also where there is no default."""
+
+    name: str
+    position: int
+    default: object
+    written: bool
+
+
+@lru_cache(maxsize=4096)
+def arguments_of(op: OpOverload) -> dict[str, OpArgument]:
+    """Return an operator's arguments by name, in order."""
+    return {
+        argument.name: OpArgument(
+            argument.name,
+            position,
+            argument.default_value if argument.has_default_value() else None,
+            argument.alias_info is not None and argument.alias_info.is_write,
+        )
+        for position, argument in enumerate(op._schema.arguments)  # noqa: SLF001 - torch has no public accessor
+    }
+
+
+@lru_cache(maxsize=4096)
+def shared_argument(op: OpOverload) -> OpArgument | None:
+    """Return the argument whose memory the output is in by the schema's word, ``None`` where it has its own."""
+    schema = op._schema  # noqa: SLF001 - torch has no public accessor
+    returned: set[str] = set()
+    for output in schema.returns:
+        if output.alias_info is not None:
+            returned |= output.alias_info.before_set | output.alias_info.after_set
+    for argument in schema.arguments:
+        info = argument.alias_info
+        if info is not None and returned & (info.before_set | info.after_set):
+            return arguments_of(op)[argument.name]
+    return None
+
+
+def is_mutable(op: OpOverload) -> bool:
+    """Whether an operator changes its first argument in place."""
+    return next((argument.written for argument in arguments_of(op).values()), False)
+
+
+@lru_cache(maxsize=4096)
+def schema_name(op: OpOverload) -> str:
+    """Return an operator without its overload: ``aten::add_``."""
+    return str(op._schema.name)  # noqa: SLF001 - torch has no public accessor
+
+
+@lru_cache(maxsize=4096)
+def short_name(op: OpOverload) -> str:
+    """Return an operator without namespace, overload and in-place mark; ``__and__`` keeps its underscores."""
+    name = schema_name(op).partition("::")[2]
+    return name if name.endswith("__") else name.rstrip("_")
+
+
+def target_name(target: object) -> str:
+    """Return a target as one writes it: ``aten.add.Tensor``, ``operator.mul``, ``torch.sym_min``, ``cond``."""
+    if isinstance(target, (OpOverload, HigherOrderOperator)):
+        return str(target)
+    if isinstance(target, (FunctionType, BuiltinFunctionType)):
+        module = (target.__module__ or "").lstrip("_")
+        return f"{module}.{target.__name__}" if module else target.__name__
+    return str(target)
+
+
+def operator_of(node: Node) -> OpOverload | None:
+    """Return the operator that a node calls, ``None`` where it calls none."""
+    return node.target if isinstance(node.target, OpOverload) else None

@@ -1,0 +1,161 @@
+"""What a node's ``meta["val"]`` says: tensors with symbolic dims and plain numbers, read without adding guards.
+
+Nothing here compares a ``SymInt`` or asks for its truth: that would record a guard in the program's ShapeEnv.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, Union
+
+import torch
+from torch.fx import Node
+
+from trtdiag.symbolic.expr import Condition, Expr, Num
+from trtdiag.symbolic.from_sympy import from_sympy
+from trtdiag.symbolic.functions import ExpressionError
+from trtdiag.symbolic.tree import is_condition
+
+
+@dataclass(frozen=True, slots=True)
+class TensorValue:
+    """A tensor: dtype, symbolic dims, bytes of one element, and whether its memory order is row-major.
+
+    ``contiguous`` is False also where the strides cannot be compared with the dims as expressions.
+    """
+
+    dtype: torch.dtype
+    dims: tuple[Expr, ...]
+    element_bytes: int
+    contiguous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NumberValue:
+    """A number: ``int``, ``float`` or ``bool``, and its expression (a condition for ``bool``), where known."""
+
+    kind: str
+    expr: Expr | Condition | None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherValue:
+    """Neither tensor nor number: ``None``, a script object, text; ``type`` names its class."""
+
+    type: str
+
+
+Value: TypeAlias = Union[TensorValue, NumberValue, OtherValue]
+
+_CONTAINERS = (list, tuple)
+
+
+class ValueReader:
+    """Reads values of nodes; equal sizes become one expression object.
+
+    Cost: linear in nodes; each distinct size is translated once.
+    """
+
+    def __init__(self) -> None:
+        self._exprs: dict[Any, Expr | Condition | None] = {}
+        self._ints: dict[int, Num] = {}
+        self._shapes: dict[tuple[Expr, ...], tuple[Expr, ...]] = {}
+
+    def read(self, node: Node) -> tuple[Value, ...]:
+        """Return every value that a node yields, nested containers flattened; empty where it has none."""
+        return tuple(self._read(leaf) for leaf in leaves(node.meta.get("val")))
+
+    def read_value(self, value: object) -> Value:
+        """Return one value (no container)."""
+        return self._read(value)
+
+    def size(self, value: int | torch.SymInt) -> Expr | None:
+        """Return the expression of one size; ``None`` for a size that no expression describes (a nested tensor's)."""
+        if isinstance(value, torch.SymInt):
+            expr = self._symbolic(value)
+            return None if expr is None or is_condition(expr) else expr  # type: ignore[return-value]
+        known = self._ints.get(value)
+        if known is None:
+            known = self._ints[value] = Num(value)
+        return known
+
+    def _read(self, value: object) -> Value:
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if isinstance(value, bool):
+            return NumberValue("bool", None)
+        if isinstance(value, int):
+            return NumberValue("int", self.size(value))
+        if isinstance(value, float):
+            return NumberValue("float", None)
+        if isinstance(value, torch.SymInt):
+            return NumberValue("int", self.size(value))
+        if isinstance(value, torch.SymBool):
+            return NumberValue("bool", self._symbolic(value))
+        if isinstance(value, torch.SymFloat):
+            return NumberValue("float", self._symbolic(value))
+        return OtherValue("None" if value is None else type(value).__name__)
+
+    def _tensor(self, tensor: torch.Tensor) -> Value:
+        dims = [self.size(size) for size in tensor.shape]
+        known = tuple(dim for dim in dims if dim is not None)
+        if len(known) != len(dims):
+            return OtherValue(type(tensor).__name__)
+        known = self._shapes.setdefault(known, known)
+        return TensorValue(tensor.dtype, known, tensor.dtype.itemsize, _is_row_major(tensor))
+
+    def _symbolic(self, value: torch.SymInt | torch.SymBool | torch.SymFloat) -> Expr | Condition | None:
+        raw = getattr(value.node, "_expr", None)
+        if raw is None:
+            constant = getattr(value.node, "constant", None)
+            return self.size(constant()) if callable(constant) and isinstance(value, torch.SymInt) else None
+        if raw not in self._exprs:
+            # `.expr` applies the ShapeEnv's replacements (s1 := s0); the raw expression is only the key.
+            self._exprs[raw] = _translate(value.node.expr)
+        return self._exprs[raw]
+
+
+def _translate(expr: Any) -> Expr | Condition | None:
+    try:
+        return from_sympy(expr)
+    except ExpressionError:
+        # A function that the expression tree has no word for (sin, a float power): the value stays opaque.
+        return None
+
+
+def leaves(value: object) -> Iterator[object]:
+    """Yield the values inside nested lists, tuples and dicts, in order; ``None`` alone yields nothing."""
+    if value is None:
+        return
+    if isinstance(value, torch.Size):
+        yield from value
+    elif isinstance(value, _CONTAINERS):
+        for item in value:
+            # None inside a container keeps its place: outputs are addressed by index.
+            yield from leaves(item) if item is not None else (None,)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from leaves(item)
+    else:
+        yield value
+
+
+def _is_row_major(tensor: torch.Tensor) -> bool:
+    """Whether strides equal the products of the later dims, compared as expressions, never as numbers."""
+    if tensor.layout != torch.strided:
+        return False
+    expected: Any = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        size_expr, stride_expr = _raw(size), _raw(stride)
+        if size_expr is None or stride_expr is None:
+            return False
+        if stride_expr != expected and size_expr != 1:
+            return False
+        expected = expected * size_expr
+    return True
+
+
+def _raw(value: int | torch.SymInt) -> Any:
+    """Return the sympy expression behind a size, or the int itself; comparing those adds no guard."""
+    return getattr(value.node, "_expr", None) if isinstance(value, torch.SymInt) else value

@@ -1,0 +1,133 @@
+"""Every node of a graph with its qualified name and its kind, nested subgraphs included."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from trtdiag.graph.operators import HigherOrderOperator, OpOverload, schema_name
+
+
+class NodeKind(Enum):
+    """What a node is to the program."""
+
+    PLACEHOLDER = "placeholder"  # an input of its graph: the user's, a weight's, or a subgraph's argument
+    ATTRIBUTE = "attribute"  # a tensor read from the module
+    SUBGRAPH = "subgraph"  # a nested graph, named for a higher-order op
+    OP = "op"  # computes tensors
+    HIGHER_ORDER = "higher order"  # runs a nested graph
+    ELEMENT = "element"  # picks one of several outputs
+    SHAPE = "shape"  # computes with sizes, not with tensors
+    ASSERT = "assert"  # checks a condition, computes nothing
+    NO_OP = "no-op"  # hands its input on unchanged
+    OUTPUT = "output"
+
+
+_ASSERTS = frozenset(
+    {
+        "aten::_assert_async",
+        "aten::_assert_scalar",
+        "aten::_assert_tensor_metadata",
+        "aten::_functional_assert_async",
+        "aten::_functional_assert_scalar",
+        "aten::_functional_sym_constrain_range",
+        "aten::_functional_sym_constrain_range_for_size",
+        "aten::sym_constrain_range",
+        "aten::sym_constrain_range_for_size",
+    }
+)
+_NO_OPS = frozenset({"aten::alias", "aten::detach", "aten::detach_", "aten::lift_fresh"})
+# Their third argument says whether they drop anything; exported for inference they do not.
+_DROPOUTS = frozenset({"aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::alpha_dropout"})
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedNode:
+    """A node, the graph it belongs to, and its name across all nested graphs.
+
+    Attributes:
+        name: ``node``, or ``sub.node`` in the nested graph that the attribute ``sub`` holds.
+        node: The node.
+        kind: What it is to the program.
+        owner: The module whose graph it is in.
+        depth: 0 in the program's own graph.
+    """
+
+    name: str
+    node: Node
+    kind: NodeKind
+    owner: GraphModule
+    depth: int
+
+
+def walk(root: GraphModule) -> Iterator[LocatedNode]:
+    """Yield every node once, in graph order; a nested graph's nodes follow the node that names it."""
+    yield from _walk(root, "", 0)
+
+
+def _walk(owner: GraphModule, prefix: str, depth: int) -> Iterator[LocatedNode]:
+    entered: set[str] = set()
+    for node in owner.graph.nodes:
+        yield LocatedNode(prefix + node.name, node, classify(node), owner, depth)
+        nested = subgraph_of(owner, node)
+        if nested is not None and node.target not in entered:
+            entered.add(str(node.target))
+            yield from _walk(nested, f"{prefix}{node.target}.", depth + 1)
+
+
+def attribute_of(owner: GraphModule, node: Node) -> object:
+    """Return what a ``get_attr`` node reads; ``None`` for other nodes and for attributes that do not exist."""
+    if node.op != "get_attr":
+        return None
+    value: object = owner
+    for part in str(node.target).split("."):
+        value = getattr(value, part, None)
+    return value
+
+
+def subgraph_of(owner: GraphModule, node: Node) -> GraphModule | None:
+    """Return the nested graph that a ``get_attr`` node names, ``None`` for any other node."""
+    value = attribute_of(owner, node)
+    return value if isinstance(value, GraphModule) else None
+
+
+def classify(node: Node) -> NodeKind:
+    """Return what a node is to the program; looks at this node alone.
+
+    A ``get_attr`` node counts as a subgraph by its own module, a constant symbol computation as ``SHAPE``.
+    """
+    if node.op == "placeholder":
+        return NodeKind.PLACEHOLDER
+    if node.op == "output":
+        return NodeKind.OUTPUT
+    if node.op == "get_attr":
+        owner = node.graph.owning_module
+        is_graph = owner is not None and subgraph_of(owner, node) is not None
+        return NodeKind.SUBGRAPH if is_graph else NodeKind.ATTRIBUTE
+    if isinstance(node.target, OpOverload):
+        return _classify_operator(node, schema_name(node.target))
+    if isinstance(node.target, HigherOrderOperator):
+        return NodeKind.HIGHER_ORDER
+    if node.target is operator.getitem:
+        return NodeKind.ELEMENT
+    # Python functions on sizes: operator.*, math.*, torch.sym_*.  One that yields a tensor is an op of its own.
+    return NodeKind.OP if isinstance(node.meta.get("val"), Tensor) else NodeKind.SHAPE
+
+
+def _classify_operator(node: Node, name: str) -> NodeKind:
+    if name in _ASSERTS:
+        return NodeKind.ASSERT
+    if name in _NO_OPS or (name in _DROPOUTS and _argument(node, 2, "train") is False):
+        return NodeKind.NO_OP
+    if name.partition("::")[2].startswith("sym_"):
+        return NodeKind.SHAPE
+    return NodeKind.OP
+
+
+def _argument(node: Node, index: int, name: str) -> object:
+    return node.args[index] if index < len(node.args) else node.kwargs.get(name)

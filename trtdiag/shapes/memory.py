@@ -1,0 +1,147 @@
+"""Bytes at the maximum of every range: weights, inputs, and the largest set of tensors alive at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch.fx import GraphModule, Node
+
+from trtdiag.capture.program import Program
+from trtdiag.graph.aliases import alias_base
+from trtdiag.graph.inputs import PlaceholderRole, held_tensors, placeholders, storage_bytes, storage_key
+from trtdiag.graph.values import ValueReader
+from trtdiag.graph.walk import NodeKind, classify, subgraph_of
+from trtdiag.lower.facts import Checked
+from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts
+
+# As many nodes as a person reads.
+MOST_NODES = 10
+
+
+def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> MemoryEstimate:
+    """Return what the program holds at the maximum of every range, as PyTorch would hold it in graph order.
+
+    Weights, inputs and the live set are counted apart, so the three add up: the live set holds what ops compute.  It
+    is an upper bound, because it adds the maxima of single tensors, which may not be reached by the same sizes.
+    """
+    weights = {}
+    inputs: list[int | None] = []
+    if program.exported is not None:
+        weights = {storage_key(tensor): storage_bytes(tensor) for tensor in held_tensors(program.exported)}
+        roles = placeholders(program.exported)
+        inputs = [_bytes(shapes, name) for name, held in roles.items() if held.role is PlaceholderRole.USER]
+    liveness = _Liveness(shapes, ValueReader())
+    peak = liveness.peak(checked.graph_module, "")
+    origin = program.origins.get(peak.at) if peak.at else None
+    largest = sorted(liveness.allocated.items(), key=lambda item: -item[1])[:MOST_NODES]
+    return MemoryEstimate(
+        weight_bytes=sum(weights.values()),
+        input_bytes=_sum(inputs),
+        live_bytes=peak.bytes,
+        live_at=peak.at if peak.bytes is not None else None,
+        live_frame=origin.stack.best if origin and peak.bytes is not None else None,
+        largest=tuple(largest),
+    )
+
+
+def _bytes(shapes: ShapeFacts, name: str) -> int | None:
+    """Return the bytes of all tensors of a node at the maximum, ``None`` where one has no maximum."""
+    total = 0
+    for tensor in shapes.tensors.get(name, ()):
+        if tensor.volume.range.max is None:
+            return None
+        total += tensor.volume.range.max * tensor.element_bytes
+    return total
+
+
+def _sum(parts: list[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+@dataclass
+class _Peak:
+    """The largest live set of one graph: its bytes (``None``: no maximum) and the node it is reached at."""
+
+    bytes: int | None = 0
+    at: str | None = None
+
+
+@dataclass
+class _Liveness:
+    shapes: ShapeFacts
+    reader: ValueReader
+    allocated: dict[str, int] = field(default_factory=dict)
+    peaks: dict[str, _Peak] = field(default_factory=dict)
+
+    def peak(self, owner: GraphModule, prefix: str) -> _Peak:
+        """Walk one graph in order; tensors die after the last use of any view of them."""
+        bases = self._bases(owner)
+        last_use = _last_uses(owner, bases)
+        live: dict[Node, int] = {}
+        total, found, bounded = 0, _Peak(0, None), True
+        for node in owner.graph.nodes:
+            nested = self._nested(owner, node, prefix)
+            size = self._own_bytes(node, bases, prefix)
+            if size is None or nested.bytes is None:
+                bounded = False
+                continue
+            if size:
+                live[node] = size
+                total += size
+            # The nested graph's results are this node's own outputs: they are not there twice.
+            inside = max(0, nested.bytes - size)
+            if total + inside > (found.bytes or 0):
+                found = _Peak(total + inside, nested.at if inside and nested.at else prefix + node.name)
+            for dead in last_use.get(node, ()):
+                total -= live.pop(dead, 0)
+        return found if bounded else _Peak(None, None)
+
+    def _bases(self, owner: GraphModule) -> Mapping[Node, Node]:
+        """Return, for each node, the node whose memory it is in at the end of the chain of views."""
+        bases: dict[Node, Node] = {}
+        for node in owner.graph.nodes:
+            base = alias_base(node, self.reader)
+            bases[node] = node if base is None else bases.get(base, base)
+        return bases
+
+    def _own_bytes(self, node: Node, bases: Mapping[Node, Node], prefix: str) -> int | None:
+        if bases[node] is not node or classify(node) in (NodeKind.PLACEHOLDER, NodeKind.ATTRIBUTE, NodeKind.OUTPUT):
+            return 0
+        size = _bytes(self.shapes, prefix + node.name)
+        if size:
+            self.allocated[prefix + node.name] = size
+        return size
+
+    def _nested(self, owner: GraphModule, node: Node, prefix: str) -> _Peak:
+        """Return the largest peak of the graphs that a higher-order op runs (one branch at a time)."""
+        if classify(node) is not NodeKind.HIGHER_ORDER:
+            return _Peak()
+        largest = _Peak()
+        for argument in node.all_input_nodes:
+            graph = subgraph_of(owner, argument)
+            if graph is None:
+                continue
+            name = f"{prefix}{argument.target}."
+            if name not in self.peaks:
+                self.peaks[name] = self.peak(graph, name)
+            peak = self.peaks[name]
+            if peak.bytes is None:
+                return peak
+            if peak.bytes > (largest.bytes or 0):
+                largest = peak
+        return largest
+
+
+def _last_uses(owner: GraphModule, bases: Mapping[Node, Node]) -> Mapping[Node, list[Node]]:
+    """Return, by node, the memory owners that nothing reads after it; an unused one dies where it is made."""
+    last: dict[Node, Node] = {}
+    for node in owner.graph.nodes:
+        last.setdefault(bases[node], node)
+        for argument in node.all_input_nodes:
+            last[bases[argument]] = node
+    dying: dict[Node, list[Node]] = {}
+    for base, node in last.items():
+        dying.setdefault(node, []).append(base)
+    return dying

@@ -1,0 +1,103 @@
+"""The exact extent of every dim, element count and SymInt of a graph over the declared ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from trtdiag.capture.program import Program
+from trtdiag.graph.values import NumberValue, TensorValue, ValueReader
+from trtdiag.graph.walk import walk
+from trtdiag.lower.facts import Checked
+from trtdiag.shapes.facts import ShapeFacts, Size, TensorSizes
+from trtdiag.symbolic import BoundsCache, build
+from trtdiag.symbolic.expr import Expr, Num, Sym
+from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tree import free_symbols, is_condition
+
+_NOT_NEGATIVE = Range(0, None)
+_ANY = Range(None, None)
+
+
+def shape_facts(program: Program, checked: Checked, box: Mapping[str, Range]) -> ShapeFacts:
+    """Return the size of every tensor and the value of every SymInt in the graph, nested graphs included.
+
+    Args:
+        program: Gives the ranges of symbols that ``box`` does not name.
+        checked: The graph; every node has its value.
+        box: The ranges to look at, symbol by symbol, as the user declared them.
+
+    A symbol with no range anywhere is not given one: as a tensor's dim it is zero or more, else any integer.
+
+    Cost: linear in nodes; each distinct expression is bounded once.
+    """
+    reader = ValueReader()
+    values = {located.name: reader.read(located.node) for located in walk(checked.graph_module)}
+    tensors = [value for found in values.values() for value in found if isinstance(value, TensorValue)]
+    dims = {dim for tensor in tensors for dim in tensor.dims}
+    sizes = _Sizes(_complete({**program.ranges, **box}, dims))
+    return ShapeFacts(
+        tensors={
+            name: tuple(
+                sizes.of_tensor(name, index, value)
+                for index, value in enumerate(found)
+                if isinstance(value, TensorValue)
+            )
+            for name, found in values.items()
+            if any(isinstance(value, TensorValue) for value in found)
+        },
+        scalars={
+            name: sizes.of(value.expr)  # type: ignore[arg-type]
+            for name, found in values.items()
+            for value in found[:1]
+            if isinstance(value, NumberValue)
+            and value.kind == "int"
+            and value.expr is not None
+            and not is_condition(value.expr)
+        },
+    )
+
+
+class _Sizes:
+    """Bounds by expression; equal expressions share one ``Size``."""
+
+    def __init__(self, box: Mapping[str, Range]) -> None:
+        self._bounds = BoundsCache(box)
+        self._sizes: dict[Expr, Size] = {}
+        self._volumes: dict[tuple[Expr, ...], Size] = {}
+
+    def of(self, expr: Expr) -> Size:
+        size = self._sizes.get(expr)
+        if size is None:
+            if isinstance(expr, Num) and isinstance(expr.value, int):
+                size = Size(expr, Range(expr.value, expr.value), True, "constant")
+            else:
+                bounds = self._bounds.of(expr)
+                size = Size(expr, bounds.range, bounds.exact, bounds.method)
+            self._sizes[expr] = size
+        return size
+
+    def of_tensor(self, name: str, output: int, value: TensorValue) -> TensorSizes:
+        volume = self._volumes.get(value.dims)
+        if volume is None:
+            volume = self._volumes[value.dims] = self.of(build.mul(*value.dims))
+        return TensorSizes(
+            node=name,
+            output=output,
+            dtype=str(value.dtype).removeprefix("torch."),
+            dims=tuple(self.of(dim) for dim in value.dims),
+            volume=volume,
+            element_bytes=value.element_bytes,
+        )
+
+
+def _complete(box: Mapping[str, Range], dims: Iterable[Expr]) -> dict[str, Range]:
+    complete = dict(box)
+    used: set[str] = set()
+    for dim in dims:
+        if isinstance(dim, Sym):
+            complete.setdefault(dim.name, _NOT_NEGATIVE)
+        else:
+            used |= free_symbols(dim)
+    for name in used:
+        complete.setdefault(name, _ANY)
+    return complete

@@ -1,0 +1,115 @@
+"""The symbols of a program: where each comes from, its range, and what the graph computes from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trtdiag.capture.program import Program
+from trtdiag.graph.operators import target_name
+from trtdiag.graph.source import Frame
+from trtdiag.graph.values import NumberValue, TensorValue, Value, ValueReader
+from trtdiag.graph.walk import LocatedNode, NodeKind, walk
+from trtdiag.lower.facts import Checked
+from trtdiag.shapes.facts import SymbolFacts, SymbolTable
+from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
+from trtdiag.symbolic.text import to_text
+from trtdiag.symbolic.tree import free_symbols, is_condition
+
+# A table row shows a few; the full list is every node's own size.
+MOST_EXPRESSIONS = 12
+
+
+@dataclass
+class _Seen:
+    uses: int = 0
+    first: LocatedNode | None = None
+    bearer: LocatedNode | None = None
+    expressions: Counter[Expr] = field(default_factory=Counter)
+
+
+def symbol_table(program: Program, checked: Checked) -> SymbolTable:
+    """Return every symbol that an input, a tensor's size or a SymInt mentions, in order of first appearance.
+
+    An unbacked symbol is born by the node that says so in ``unbacked_bindings``, else by the first one to show it.
+    """
+    seen: dict[str, _Seen] = {}
+    origins: dict[str, list[str]] = {}
+    for tensor in program.inputs:
+        for dim in tensor.dims:
+            for name in sorted(free_symbols(dim.expr)):
+                seen.setdefault(name, _Seen())
+                origins.setdefault(name, []).append(dim.site)
+    reader = ValueReader()
+    symbols_of: dict[Expr | Condition, frozenset[str]] = {}
+    for located in walk(checked.graph_module):
+        for name in _bound(located):
+            seen.setdefault(name, _Seen()).bearer = located
+        _count(located, reader.read(located.node), seen, symbols_of)
+    return SymbolTable(tuple(_facts(program, name, found, origins.get(name, [])) for name, found in seen.items()))
+
+
+def is_backed(symbol: str) -> bool:
+    """Whether a symbol has a size in the example inputs (``s0``), rather than being born from data (``u0``)."""
+    return not symbol.startswith(("u", "zuf"))
+
+
+def _bound(located: LocatedNode) -> Iterator[str]:
+    bindings = located.node.meta.get("unbacked_bindings")
+    if isinstance(bindings, dict):
+        yield from (str(symbol) for symbol in bindings)
+
+
+def _count(
+    located: LocatedNode,
+    values: tuple[Value, ...],
+    seen: dict[str, _Seen],
+    symbols_of: dict[Expr | Condition, frozenset[str]],
+) -> None:
+    mentioned: dict[str, None] = {}
+    for expr in dict.fromkeys(_expressions(values)):
+        if expr not in symbols_of:
+            symbols_of[expr] = frozenset(free_symbols(expr))
+        for name in sorted(symbols_of[expr]):
+            mentioned[name] = None
+            found = seen.setdefault(name, _Seen())
+            if found.first is None:
+                found.first = located
+            if not isinstance(expr, Sym) and not is_condition(expr):
+                found.expressions[expr] += 1  # type: ignore[index]
+    if located.kind is not NodeKind.PLACEHOLDER:
+        for name in mentioned:
+            seen[name].uses += 1
+
+
+def _expressions(values: tuple[Value, ...]) -> Iterator[Expr | Condition]:
+    for value in values:
+        if isinstance(value, TensorValue):
+            yield from (dim for dim in value.dims if not isinstance(dim, Num))
+        elif isinstance(value, NumberValue) and value.expr is not None and not isinstance(value.expr, Num):
+            yield value.expr
+
+
+def _facts(program: Program, name: str, found: _Seen, sites: list[str]) -> SymbolFacts:
+    backed = is_backed(name)
+    bearer = None if backed else found.bearer or found.first
+    born_by = None if bearer is None else f"{bearer.name}: {target_name(bearer.node.target)}"
+    return SymbolFacts(
+        symbol=name,
+        name=program.names.get(name, name),
+        backed=backed,
+        range=program.ranges.get(name),
+        hint=program.hints.get(name),
+        origins=tuple(dict.fromkeys(sites)) if sites else ((born_by,) if born_by else ()),
+        born_at=_line(program, bearer),
+        born_by=born_by,
+        uses=found.uses,
+        expressions=tuple(to_text(expr, program.names) for expr, _ in found.expressions.most_common(MOST_EXPRESSIONS)),
+    )
+
+
+def _line(program: Program, bearer: LocatedNode | None) -> Frame | None:
+    if bearer is None or bearer.name not in program.origins:
+        return None
+    return program.origins[bearer.name].stack.best

@@ -1,0 +1,138 @@
+"""The TensorRT versions that trtdiag knows, each statement with the place it was read from."""
+
+from __future__ import annotations
+
+from trtdiag.targets.target import Target
+
+_DOCS = "https://docs.nvidia.com/deeplearning/tensorrt"
+_ISSUES = "https://github.com/NVIDIA/TensorRT/issues"
+_INT32_MAX = 2**31 - 1
+
+# torch dtype -> member of tensorrt.DataType that holds the same values.
+COUNTERPARTS = {
+    "float32": "FLOAT",
+    "float16": "HALF",
+    "bfloat16": "BF16",
+    "int8": "INT8",
+    "int32": "INT32",
+    "int64": "INT64",
+    "uint8": "UINT8",
+    "bool": "BOOL",
+    "float8_e4m3fn": "FP8",
+    "int4": "INT4",
+    "float4_e2m1fn_x2": "FP4",
+    "float8_e8m0fnu": "E8M0",
+}
+
+_BASE = frozenset({"float32", "float16", "int8", "int32", "uint8", "bool"})
+_TEN = _BASE | {"bfloat16", "int64", "float8_e4m3fn", "int4", "float4_e2m1fn_x2", "float8_e8m0fnu"}
+_QUANTIZED = frozenset({"int4", "float4_e2m1fn_x2", "float8_e8m0fnu"})
+
+TENSORRT_8_6 = Target(
+    version="8.6",
+    dtypes=_BASE,
+    max_rank=8,
+    max_volume=_INT32_MAX,
+    strongly_typed_only=False,
+    sources=(
+        (
+            "dtypes: no INT64, BF16, INT4, FP4",
+            "members of tensorrt.DataType in the 8.6.1 bindings: BOOL FLOAT FP8 HALF INT32 INT8 UINT8",
+        ),
+        (
+            "dtypes: FP8 is a member but does not work",
+            f"{_DOCS}/archives/tensorrt-861/api/python_api/infer/FoundationalTypes/DataType.html: "
+            "'fp8 is not supported yet and will result in an error or undefined behavior'",
+        ),
+        (
+            "edge_dtypes: uint8 only converts to and from float32 and float16, next to network inputs and outputs",
+            f"{_DOCS}/archives/tensorrt-861/api/python_api/infer/FoundationalTypes/DataType.html, UINT8",
+        ),
+        ("max_rank", "nvinfer1::Dims32::MAX_DIMS, NvInferRuntimeCommon.h of 8.6; tensorrt.Dims.MAX_DIMS"),
+        (
+            "max_volume",
+            "nvinfer1::ITensor of 8.6: 'The volume of the tensor must be less than 2^31 elements'; "
+            f"seen as 'tensor volume exceeds (2^31)-1' with 8.6.1 in {_ISSUES}/3324",
+        ),
+        (
+            "strongly_typed_only",
+            "tensorrt.NetworkDefinitionCreationFlag in the 8.6.1 bindings: EXPLICIT_BATCH, EXPLICIT_PRECISION; "
+            "no STRONGLY_TYPED",
+        ),
+    ),
+    edge_dtypes=frozenset({"uint8"}),
+)
+
+TENSORRT_10_16 = Target(
+    version="10.16",
+    dtypes=_TEN,
+    max_rank=8,
+    max_volume=_INT32_MAX,
+    strongly_typed_only=False,
+    sources=(
+        (
+            "dtypes",
+            "members of tensorrt.DataType in the 10.16.1 bindings: "
+            "BF16 BOOL E8M0 FLOAT FP4 FP8 HALF INT32 INT4 INT64 INT8 UINT8",
+        ),
+        (
+            "edge_dtypes: uint8 only converts to and from float32 and float16, next to network inputs and outputs",
+            f"{_DOCS}/latest/_static/python-api/infer/FoundationalTypes/DataType.html, UINT8",
+        ),
+        (
+            "weight_dtypes: INT4 is weight-only, FP4 and E8M0 hold quantized values and their scales",
+            f"{_DOCS}/latest/inference-library/work-with-quantized-types.html; nvinfer1::DataType::kE8M0",
+        ),
+        ("max_rank", "nvinfer1::Dims64::MAX_DIMS, NvInferRuntimeBase.h of 10; tensorrt.Dims.MAX_DIMS"),
+        (
+            "max_volume: convolution does not take more; since 10.10 most other layers do",
+            f"{_ISSUES}/4123; {_DOCS}/10.10.0/getting-started/release-notes.html",
+        ),
+        (
+            "strongly_typed_only",
+            "tensorrt.NetworkDefinitionCreationFlag in the 10.16.1 bindings: STRONGLY_TYPED is a flag, not the rule",
+        ),
+    ),
+    edge_dtypes=frozenset({"uint8"}),
+    weight_dtypes=_QUANTIZED,
+    volume_is_per_layer=True,
+)
+
+TENSORRT_11_4 = Target(
+    version="11.4",
+    dtypes=_TEN,
+    max_rank=8,
+    max_volume=_INT32_MAX,
+    strongly_typed_only=True,
+    sources=(
+        (
+            "dtypes",
+            "members of tensorrt.DataType in the 11.4.0 bindings: "
+            "BF16 BOOL E8M0 FLOAT FP4 FP8 HALF INT32 INT4 INT64 INT8 UINT8",
+        ),
+        (
+            "edge_dtypes: uint8 only converts to and from float32 and float16, next to network inputs and outputs",
+            f"{_DOCS}/latest/_static/python-api/infer/FoundationalTypes/DataType.html, UINT8",
+        ),
+        (
+            "weight_dtypes: INT4 is weight-only, FP4 and E8M0 hold quantized values and their scales",
+            f"{_DOCS}/11.3.0/inference-library/work-with-quantized-types.html; nvinfer1::DataType::kE8M0",
+        ),
+        ("max_rank", "nvinfer1::Dims64::MAX_DIMS; tensorrt.Dims.MAX_DIMS"),
+        (
+            "max_volume: convolution does not take more; since 10.10 most other layers do",
+            f"{_ISSUES}/4123; {_DOCS}/10.10.0/getting-started/release-notes.html; not measured on 11.4",
+        ),
+        (
+            "strongly_typed_only",
+            f"{_DOCS}/11.0.0/getting-started/release-notes-11/11.0.0.html: 'Weak typing is no longer supported'; "
+            "BuilderFlag.FP16 and ILayer.precision are gone from the 11.4.0 bindings",
+        ),
+    ),
+    edge_dtypes=frozenset({"uint8"}),
+    weight_dtypes=_QUANTIZED,
+    volume_is_per_layer=True,
+)
+
+# Oldest first.
+TARGETS = (TENSORRT_8_6, TENSORRT_10_16, TENSORRT_11_4)
