@@ -1,1 +1,84 @@
 """Integer expressions, ranges, value sets and their solver."""
+
+from trtdiag.symbolic.build import (
+    add,
+    as_expr,
+    ceil,
+    floor,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    neg,
+    number,
+    power,
+    sub,
+    symbol,
+    truediv,
+    trunc,
+    where,
+)
+from trtdiag.symbolic.conditions import all_of, any_of, compare, conjuncts, negate, normalise, substitute
+from trtdiag.symbolic.evaluate import evaluate, holds
+from trtdiag.symbolic.evaluate_array import evaluate_array, evaluate_masked, holds_array
+from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
+from trtdiag.symbolic.from_sympy import condition_from_sympy, expr_from_sympy, from_sympy
+from trtdiag.symbolic.functions import ExpressionError
+from trtdiag.symbolic.parse import parse_condition, parse_expr
+from trtdiag.symbolic.proof import Proof, ProofKind
+from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.text import to_text
+from trtdiag.symbolic.tree import children, free_symbols, is_condition, is_integer, is_total
+
+__all__ = [
+    "Condition",
+    "Expr",
+    "ExpressionError",
+    "Num",
+    "Proof",
+    "ProofKind",
+    "Range",
+    "Relation",
+    "Sym",
+    "add",
+    "all_of",
+    "any_of",
+    "as_expr",
+    "ceil",
+    "children",
+    "compare",
+    "condition_from_sympy",
+    "conjuncts",
+    "evaluate",
+    "evaluate_array",
+    "evaluate_masked",
+    "expr_from_sympy",
+    "floor",
+    "floordiv",
+    "free_symbols",
+    "from_sympy",
+    "holds",
+    "holds_array",
+    "is_condition",
+    "is_integer",
+    "is_total",
+    "maximum",
+    "minimum",
+    "mod",
+    "mul",
+    "neg",
+    "negate",
+    "normalise",
+    "number",
+    "parse_condition",
+    "parse_expr",
+    "power",
+    "sub",
+    "substitute",
+    "symbol",
+    "to_text",
+    "truediv",
+    "trunc",
+    "where",
+]

@@ -16,108 +16,154 @@ from fractions import Fraction
 from typing import TypeAlias, Union
 
 
+class Node:
+    """The base of all nodes: equal trees are equal, and a node computes its hash and its place in an order once."""
+
+    __slots__ = ("_hash", "_key")
+
+    _hash: int
+    _key: tuple[object, ...]
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            fields = tuple(getattr(self, name) for name in type(self).__slots__)
+            # Frozen dataclasses forbid assignment; what is remembered is no field and never changes the meaning.
+            object.__setattr__(self, "_hash", hash((type(self).__name__, fields)))
+            return self._hash
+
+
 @dataclass(frozen=True, slots=True)
-class Num:
+class Num(Node):
     """A literal number; integral ones hold an ``int``."""
 
     value: int | Fraction
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Sym:
+class Sym(Node):
     """A symbol of the graph (``s77``, ``u0``) or, before sites are resolved, the text of a source."""
 
     name: str
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Add:
+class Add(Node):
     """The sum of two or more terms."""
 
     args: tuple[Expr, ...]
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Mul:
+class Mul(Node):
     """The product of two or more factors."""
 
     args: tuple[Expr, ...]
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class FloorDiv:
+class FloorDiv(Node):
     """``left // right``, rounded towards minus infinity."""
 
     left: Expr
     right: Expr
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Mod:
+class Mod(Node):
     """``left % right`` with the sign of ``right``."""
 
     left: Expr
     right: Expr
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class TrueDiv:
+class TrueDiv(Node):
     """``left / right``, exact; inside integer expressions only under ``Floor`` or ``Ceil``, or compared."""
 
     left: Expr
     right: Expr
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class Floor(Node):
     """The greatest integer not above ``arg``."""
 
     arg: Expr
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Ceil:
+class Ceil(Node):
     """The least integer not below ``arg``."""
 
     arg: Expr
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Trunc:
+class Trunc(Node):
     """``arg`` without its fraction (rounded towards zero)."""
 
     arg: Expr
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Pow:
+class Pow(Node):
     """``base ** exponent`` with an exponent of zero or more."""
 
     base: Expr
     exponent: Expr
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Min:
+class Min(Node):
     """The least of two or more."""
 
     args: tuple[Expr, ...]
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Max:
+class Max(Node):
     """The greatest of two or more."""
 
     args: tuple[Expr, ...]
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class Where(Node):
     """``then`` where ``condition`` holds, ``otherwise`` elsewhere."""
 
     condition: Condition
     then: Expr
     otherwise: Expr
+
+    __hash__ = Node.__hash__
 
 
 class Relation(Enum):
@@ -132,40 +178,50 @@ class Relation(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Node):
     """``left <relation> right``."""
 
     relation: Relation
     left: Expr
     right: Expr
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class And:
+class And(Node):
     """All of ``args`` hold."""
 
     args: tuple[Condition, ...]
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class Or(Node):
     """At least one of ``args`` holds."""
 
     args: tuple[Condition, ...]
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(Node):
     """``arg`` does not hold."""
 
     arg: Condition
 
+    __hash__ = Node.__hash__
+
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(Node):
     """A condition that is always true or always false."""
 
     value: bool
+
+    __hash__ = Node.__hash__
 
 
 Expr: TypeAlias = Union[Num, Sym, Add, Mul, FloorDiv, Mod, TrueDiv, Floor, Ceil, Trunc, Pow, Min, Max, Where]

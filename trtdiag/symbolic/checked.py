@@ -1,0 +1,157 @@
+"""Arrays of integers that never overflow: int64 while an interval shows that it suffices, Python integers beyond.
+
+Every array carries bounds of its values.  An operation first bounds its result; where that leaves int64, the true
+ends of the operands are looked up, and only if these leave it too the operands become object arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_LOW, _HIGH = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ints:
+    """Integers with bounds; ``values`` is a Python integer where all are the same."""
+
+    values: Array | int
+    low: int
+    high: int
+
+    @property
+    def constant(self) -> int | None:
+        """The value, where it is one for all."""
+        return self.values if isinstance(self.values, int) else None
+
+    def tight(self) -> Ints:
+        """The same with the true ends as bounds."""
+        if isinstance(self.values, int) or self.values.size == 0:
+            return self
+        return Ints(self.values, int(self.values.min()), int(self.values.max()))
+
+
+def ints(values: Array | int) -> Ints:
+    """Integers from an array or a number."""
+    if isinstance(values, int):
+        return Ints(values, values, values)
+    if values.size == 0:
+        return Ints(values, 0, 0)
+    if values.dtype != object and values.dtype != np.int64:
+        values = values.astype(np.int64 if values.dtype.itemsize < 8 or values.dtype.kind == "i" else object)
+    return Ints(values, int(values.min()), int(values.max()))
+
+
+def _fits(low: int, high: int) -> bool:
+    return low >= _LOW and high <= _HIGH
+
+
+def _object(operand: Ints) -> Array | int:
+    if isinstance(operand.values, int) or operand.values.dtype == object:
+        return operand.values
+    return operand.values.astype(object)
+
+
+_Bound = Callable[[Ints, Ints], tuple[int, int]]
+_Act = Callable[[Any, Any], Any]
+
+
+def _apply(act: _Act, bound: _Bound, left: Ints, right: Ints) -> Ints:
+    if isinstance(left.values, int) and isinstance(right.values, int):
+        return ints(int(act(left.values, right.values)))
+    low, high = bound(left, right)
+    wide = _fits(left.low, left.high) and _fits(right.low, right.high)
+    if wide and not _fits(low, high):
+        left, right = left.tight(), right.tight()
+        low, high = bound(left, right)
+    if wide and _fits(low, high):
+        return Ints(act(left.values, right.values), low, high)
+    return Ints(act(_object(left), _object(right)), low, high)
+
+
+def _sum_bound(left: Ints, right: Ints) -> tuple[int, int]:
+    return left.low + right.low, left.high + right.high
+
+
+def _product_bound(left: Ints, right: Ints) -> tuple[int, int]:
+    corners = (left.low * right.low, left.low * right.high, left.high * right.low, left.high * right.high)
+    return min(corners), max(corners)
+
+
+def _quotient_bound(left: Ints, right: Ints) -> tuple[int, int]:
+    if right.low > 0 or right.high < 0:
+        ends = [a // b for a in (left.low, left.high) for b in (right.low, right.high)]
+        return min(ends), max(ends)
+    most = max(abs(left.low), abs(left.high))
+    return -most - 1, most
+
+
+def _remainder_bound(left: Ints, right: Ints) -> tuple[int, int]:
+    if right.low > 0 and left.low >= 0:
+        return 0, min(right.high - 1, left.high)
+    return min(0, right.low + 1), max(0, right.high - 1)
+
+
+def add(left: Ints, right: Ints) -> Ints:
+    """The sums."""
+    return _apply(lambda a, b: a + b, _sum_bound, left, right)
+
+
+def mul(left: Ints, right: Ints) -> Ints:
+    """The products."""
+    return _apply(lambda a, b: a * b, _product_bound, left, right)
+
+
+def floordiv(left: Ints, right: Ints) -> Ints:
+    """The quotients towards minus infinity; no divisor may be zero."""
+    return _apply(lambda a, b: a // b, _quotient_bound, left, right)
+
+
+def mod(left: Ints, right: Ints) -> Ints:
+    """The remainders with the sign of the divisor; no divisor may be zero."""
+    return _apply(lambda a, b: a % b, _remainder_bound, left, right)
+
+
+def least(left: Ints, right: Ints) -> Ints:
+    """The smaller of each pair."""
+    return _apply(np.minimum, lambda a, b: (min(a.low, b.low), min(a.high, b.high)), left, right)
+
+
+def greatest(left: Ints, right: Ints) -> Ints:
+    """The greater of each pair."""
+    return _apply(np.maximum, lambda a, b: (max(a.low, b.low), max(a.high, b.high)), left, right)
+
+
+def choose(mask: Array, then: Ints, otherwise: Ints) -> Ints:
+    """``then`` where ``mask`` is True, ``otherwise`` elsewhere."""
+    low, high = min(then.low, otherwise.low), max(then.high, otherwise.high)
+    if _fits(low, high):
+        picked = np.where(mask, np.asarray(then.values), np.asarray(otherwise.values))
+    else:
+        parts = (np.asarray(_object(part), dtype=object) for part in (then, otherwise))
+        picked = np.where(mask, *parts)
+    return Ints(picked, low, high)
+
+
+def nonzero_mask(divisor: Ints) -> Array | bool:
+    """Where ``divisor`` is not zero; a plain bool where that is the same for all."""
+    if isinstance(divisor.values, int):
+        return divisor.values != 0
+    if divisor.low > 0 or divisor.high < 0:
+        return True
+    mask = np.asarray(divisor.values != 0, dtype=bool)
+    return True if bool(mask.all()) else mask
+
+
+def without_zeros(divisor: Ints, mask: Array | bool) -> Ints:
+    """``divisor`` with 1 in place of zeros, which ``mask`` marks False."""
+    if isinstance(mask, bool):
+        return divisor if mask else ints(1)
+    return choose(mask, divisor, ints(1))

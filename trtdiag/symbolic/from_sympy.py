@@ -1,0 +1,113 @@
+"""Reads expressions and conditions from sympy objects, torch's own sympy functions included.
+
+Classes are matched by name, so neither sympy nor torch's private modules are imported here.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from trtdiag.symbolic import build
+from trtdiag.symbolic.expr import Condition, Expr, Relation, Sym, Truth
+from trtdiag.symbolic.functions import (
+    FUNCTIONS,
+    ExpressionError,
+    FunctionError,
+    call_function,
+    compare_infinite,
+    select,
+)
+from trtdiag.symbolic.tree import is_condition
+
+MOST_DEPTH = 150
+_INFINITIES = {"Infinity": 1, "NegativeInfinity": -1, "IntInfinity": 1, "NegativeIntInfinity": -1}
+_RELATIONS = {
+    "Equality": Relation.EQ,
+    "Unequality": Relation.NE,
+    "StrictLessThan": Relation.LT,
+    "LessThan": Relation.LE,
+    "StrictGreaterThan": Relation.GT,
+    "GreaterThan": Relation.GE,
+}
+_FLIPPED = {
+    Relation.LT: Relation.GT,
+    Relation.LE: Relation.GE,
+    Relation.GT: Relation.LT,
+    Relation.GE: Relation.LE,
+}
+
+
+# ``typed``: sympy's true equals its 1 and would share an entry.
+@lru_cache(maxsize=1 << 16, typed=True)
+def from_sympy(expr: Any) -> Expr | Condition:
+    """The node of a sympy expression, relation or Boolean, or of a plain number.
+
+    Raises:
+        ExpressionError: It has no meaning as a size or guard (infinity, a function of real numbers, ...).
+    """
+    try:
+        return _node(expr, 0)
+    except FunctionError as error:
+        raise ExpressionError(str(expr), str(error)) from error
+    except RecursionError as error:
+        raise ExpressionError("a sympy expression", "it is nested too deeply") from error
+
+
+def expr_from_sympy(expr: Any) -> Expr:
+    """Like ``from_sympy`` for what must be a number."""
+    result = from_sympy(expr)
+    if is_condition(result):
+        raise ExpressionError(str(expr), "it is a condition, not a number")
+    return result  # type: ignore[return-value]
+
+
+def condition_from_sympy(expr: Any) -> Condition:
+    """Like ``from_sympy`` for what must be a condition."""
+    result = from_sympy(expr)
+    if not is_condition(result):
+        raise ExpressionError(str(expr), "it is a number, not a condition")
+    return result  # type: ignore[return-value]
+
+
+def _node(expr: Any, depth: int) -> Expr | Condition:
+    if depth > MOST_DEPTH:
+        raise ExpressionError(str(expr), "it is nested too deeply")
+    if isinstance(expr, bool):
+        return Truth(expr)
+    if isinstance(expr, int | Fraction):
+        return build.number(expr)
+    name = type(expr).__name__
+    if name in ("BooleanTrue", "BooleanFalse"):
+        return Truth(name == "BooleanTrue")
+    if name in _INFINITIES or name in ("NaN", "ComplexInfinity"):
+        raise FunctionError(f"it computes with {expr}")
+    if getattr(expr, "is_Symbol", False):
+        return Sym(expr.name)
+    if getattr(expr, "is_Rational", False):
+        return build.number(Fraction(int(expr.p), int(expr.q)))
+    if isinstance(expr, float) or getattr(expr, "is_Float", False):
+        return build.number(Fraction(*map(int, expr.as_integer_ratio())))
+    if name in _RELATIONS:
+        return _relation(_RELATIONS[name], expr.args[0], expr.args[1], depth)
+    if name == "Piecewise":
+        return select([(_node(pair.args[0], depth + 1), _node(pair.args[1], depth + 1)) for pair in expr.args])  # type: ignore[misc]
+    if name not in FUNCTIONS:
+        raise FunctionError(f"{'the function ' if getattr(expr, 'args', ()) else ''}{name} has no meaning for sizes")
+    return call_function(name, [_node(arg, depth + 1) for arg in expr.args])
+
+
+def _relation(relation: Relation, left: Any, right: Any, depth: int) -> Condition:
+    for operand, other, seen in ((right, left, relation), (left, right, _FLIPPED.get(relation, relation))):
+        sign = _INFINITIES.get(type(operand).__name__)
+        if sign is not None:
+            if type(other).__name__ in _INFINITIES:
+                raise FunctionError("it compares two infinities")
+            _node(other, depth + 1)
+            return Truth(compare_infinite(seen, sign))
+    operands = [_node(left, depth + 1), _node(right, depth + 1)]
+    return call_function(_NAMES[relation], operands)  # type: ignore[return-value]
+
+
+_NAMES = {relation: name for name, relation in _RELATIONS.items()}

@@ -1,0 +1,173 @@
+"""The functions that guards call, by name: torch's, sympy's and Python's, each built from our nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from trtdiag.symbolic import build
+from trtdiag.symbolic.conditions import TRUE, all_of, any_of, compare, negate
+from trtdiag.symbolic.expr import Condition, Expr, Num, Relation
+from trtdiag.symbolic.tree import is_condition, is_integer
+
+
+class ExpressionError(ValueError):
+    """A text or object that is no expression we can read.
+
+    Attributes:
+        text: What was to be read.
+        why: A readable clause.
+    """
+
+    def __init__(self, text: str, why: str) -> None:
+        super().__init__(f"cannot read {text!r}: {why}")
+        self.text = text
+        self.why = why
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.text, self.why))
+
+
+class FunctionError(Exception):
+    """A known function called in a way that has no meaning; the reader turns it into an ``ExpressionError``."""
+
+
+Node = Expr | Condition
+MOST_EXPONENT = 64  # sizes are integers of 64 bits; more is not a size
+
+
+def absolute(arg: Expr) -> Expr:
+    """``abs(arg)``."""
+    return build.maximum(arg, build.neg(arg))
+
+
+def round_half_even(arg: Expr) -> Expr:
+    """Python's ``round(arg)``."""
+    if is_integer(arg):
+        return arg
+    shifted = build.add(arg, Fraction(1, 2))
+    up = build.floor(shifted)
+    tie = compare(Relation.EQ, shifted, up)
+    odd = compare(Relation.EQ, build.mod(up, 2), 1)
+    return build.where(all_of((tie, odd)), build.sub(up, 1), up)
+
+
+def power(base: Expr, exponent: Expr) -> Expr:
+    """``base ** exponent`` for the exponents that sizes have."""
+    if isinstance(exponent, Num):
+        if not isinstance(exponent.value, int):
+            raise FunctionError(f"the power {exponent.value} gives a number that is not rational")
+        if abs(exponent.value) > MOST_EXPONENT:
+            raise FunctionError(f"the exponent {exponent.value} is larger than {MOST_EXPONENT}")
+    return build.power(base, exponent)
+
+
+def _shift_left(base: Expr, count: Expr) -> Expr:
+    return build.mul(base, power(build.number(2), count))
+
+
+def _shift_right(base: Expr, count: Expr) -> Expr:
+    return build.floordiv(base, power(build.number(2), count))
+
+
+def _modular_indexing(base: Expr, divisor: Expr, modulus: Expr) -> Expr:
+    return build.mod(build.floordiv(base, divisor), modulus)
+
+
+def _relation(relation: Relation) -> Callable[[Expr, Expr], Condition]:
+    return lambda left, right: compare(relation, left, right)
+
+
+def _all(*args: Condition) -> Condition:
+    return all_of(args)
+
+
+def _any(*args: Condition) -> Condition:
+    return any_of(args)
+
+
+def _same(arg: Expr) -> Expr:
+    return arg
+
+
+# Name -> (how many arguments, their kinds, constructor).  "e": expression, "c": condition; the last kind repeats
+# where the count is None.
+_Signature = tuple[str, bool, Callable[..., Node]]
+FUNCTIONS: dict[str, _Signature] = {}
+
+
+def _define(kinds: str, call: Callable[..., Node], *names: str, repeats: bool = False) -> None:
+    for name in names:
+        FUNCTIONS[name] = (kinds, repeats, call)
+
+
+_define("ee", build.floordiv, "FloorDiv", "CleanDiv")
+_define("ee", build.mod, "Mod", "PythonMod")
+_define("ee", build.truediv, "IntTrueDiv", "FloatTrueDiv", "TrueDiv")
+_define("ee", lambda left, right: build.ceil(build.truediv(left, right)), "CeilDiv")
+_define("eee", _modular_indexing, "ModularIndexing")
+_define("ee", _shift_left, "LShift")
+_define("ee", _shift_right, "RShift")
+_define("ee", power, "Pow", "PowByNatural", "FloatPow", "pow")
+_define("e", build.floor, "floor", "Floor", "FloorToInt")
+_define("e", build.ceil, "ceil", "ceiling", "Ceil", "CeilToInt")
+_define("e", build.trunc, "trunc", "Trunc", "TruncToInt", "TruncToFloat", "int", "sym_int")
+_define("e", round_half_even, "round", "RoundToInt")
+_define("e", absolute, "abs", "Abs")
+_define("e", _same, "ToFloat", "Identity", "float", "sym_float")
+_define("e", build.minimum, "min", "Min", "sym_min", repeats=True)
+_define("e", build.maximum, "max", "Max", "sym_max", repeats=True)
+_define("cee", build.where, "Where", "sym_ite")
+_define("e", build.add, "Add", repeats=True)
+_define("e", build.mul, "Mul", repeats=True)
+_define("c", _all, "And", repeats=True)
+_define("c", _any, "Or", repeats=True)
+_define("c", negate, "Not", "sym_not")
+_define("ee", _relation(Relation.EQ), "Eq", "Equality")
+_define("ee", _relation(Relation.NE), "Ne", "Unequality")
+_define("ee", _relation(Relation.LT), "Lt", "StrictLessThan")
+_define("ee", _relation(Relation.LE), "Le", "LessThan")
+_define("ee", _relation(Relation.GT), "Gt", "StrictGreaterThan")
+_define("ee", _relation(Relation.GE), "Ge", "GreaterThan")
+
+
+def call_function(name: str, args: list[Node]) -> Node:
+    """The node of ``name(*args)``.
+
+    Raises:
+        FunctionError: There is no such function, or the arguments do not fit it.
+    """
+    if name not in FUNCTIONS:
+        raise FunctionError(f"the function {name} is not known")
+    kinds, repeats, call = FUNCTIONS[name]
+    if (len(args) < 1) if repeats else (len(args) != len(kinds)):
+        wanted = "at least one" if repeats else str(len(kinds))
+        raise FunctionError(f"{name} takes {wanted} argument{'' if len(kinds) == 1 else 's'}, not {len(args)}")
+    for kind, arg in zip(kinds * len(args) if repeats else kinds, args, strict=False):
+        if is_condition(arg) != (kind == "c"):
+            wanted = "a condition" if kind == "c" else "a number"
+            raise FunctionError(
+                f"{name} takes {wanted} where it was given {'a number' if kind == 'c' else 'a condition'}"
+            )
+    return call(*args)
+
+
+def select(branches: list[tuple[Expr, Condition]]) -> Expr:
+    """Sympy's ``Piecewise``: the first branch whose condition holds.
+
+    Raises:
+        FunctionError: There may be no such branch.
+    """
+    if not branches or branches[-1][1] != TRUE:
+        raise FunctionError("Piecewise has no last branch for all other values")
+    result = branches[-1][0]
+    for then, condition in reversed(branches[:-1]):
+        result = build.where(condition, then, result)
+    return result
+
+
+def compare_infinite(relation: Relation, sign: int) -> bool:
+    """Whether any number stands in ``relation`` to plus (``sign`` 1) or minus infinity on the right."""
+    if relation in (Relation.EQ, Relation.NE):
+        return relation is Relation.NE
+    return (relation in (Relation.LT, Relation.LE)) == (sign > 0)

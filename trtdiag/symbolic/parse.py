@@ -1,0 +1,339 @@
+"""Reads expressions and conditions from text: Python as torch prints it now, sympy as it printed it before.
+
+The text is parsed as Python and walked; nothing in it is ever run.  What stands for a size (``L['x'].size()[2]``,
+``x.shape[2]``, ``s77``) becomes a symbol named by its text; ``.shape[i]`` and ``.size(i)`` are written ``.size()[i]``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from fractions import Fraction
+from math import isfinite
+
+from trtdiag.symbolic import build
+from trtdiag.symbolic.conditions import all_of, any_of, compare, negate
+from trtdiag.symbolic.expr import Condition, Expr, Relation, Sym, Truth
+from trtdiag.symbolic.functions import (
+    ExpressionError,
+    FunctionError,
+    call_function,
+    compare_infinite,
+    power,
+    select,
+)
+from trtdiag.symbolic.tree import is_condition
+
+__all__ = ["ExpressionError", "parse_condition", "parse_expr"]
+
+Resolve = Callable[[str], Expr]
+
+MOST_CHARACTERS = 20_000
+MOST_DEPTH = 150
+MOST_DIGITS = 400
+_MODULES = ("math", "torch", "sympy", "operator", "builtins", "np", "numpy")
+_INFINITIES = {"oo": 1, "int_oo": 1, "inf": 1, "IntInfinity": 1, "NegativeIntInfinity": -1}
+
+_RELATIONS: dict[type[ast.cmpop], Relation] = {
+    ast.Eq: Relation.EQ,
+    ast.NotEq: Relation.NE,
+    ast.Lt: Relation.LT,
+    ast.LtE: Relation.LE,
+    ast.Gt: Relation.GT,
+    ast.GtE: Relation.GE,
+}
+_FLIPPED = {
+    Relation.LT: Relation.GT,
+    Relation.LE: Relation.GE,
+    Relation.GT: Relation.LT,
+    Relation.GE: Relation.LE,
+}
+
+
+def parse_condition(text: str, resolve: Resolve | None = None) -> Condition:
+    """The condition that ``text`` states.
+
+    Args:
+        text: Python or sympy notation.
+        resolve: Maps the text of a source to its expression; without it a source becomes a ``Sym`` of that text.
+
+    Raises:
+        ExpressionError: The text is no condition, or one that our nodes cannot say.
+    """
+    result = _read(text, resolve)
+    if not is_condition(result):
+        raise ExpressionError(_shown(text), "it is a number, not a condition")
+    return result  # type: ignore[return-value]
+
+
+def parse_expr(text: str, resolve: Resolve | None = None) -> Expr:
+    """The expression that ``text`` states; see ``parse_condition``."""
+    result = _read(text, resolve)
+    if is_condition(result):
+        raise ExpressionError(_shown(text), "it is a condition, not a number")
+    return result  # type: ignore[return-value]
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _read(text: str, resolve: Resolve | None) -> Expr | Condition:
+    if len(text) > MOST_CHARACTERS:
+        raise ExpressionError(_shown(text), f"it has {len(text)} characters, more than {MOST_CHARACTERS}")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError as error:
+        raise ExpressionError(_shown(text), f"it is not a Python expression ({error.msg})") from error
+    except (RecursionError, MemoryError) as error:
+        raise ExpressionError(_shown(text), "it is nested too deeply") from error
+    except ValueError as error:
+        raise ExpressionError(_shown(text), str(error)) from error
+    reader = _Reader(_shown(text), resolve)
+    try:
+        return reader.node(tree.body, 0)
+    except FunctionError as error:
+        raise ExpressionError(_shown(text), str(error)) from error
+    except RecursionError as error:
+        raise ExpressionError(_shown(text), "it is nested too deeply") from error
+
+
+class _Reader:
+    """Walks one parsed text; ``depth`` counts how deep a node lies."""
+
+    def __init__(self, text: str, resolve: Resolve | None) -> None:
+        self.text = text
+        self.resolve = resolve
+        self.sources: dict[str, Expr] = {}
+
+    def error(self, why: str) -> ExpressionError:
+        return ExpressionError(self.text, why)
+
+    def expr(self, node: ast.expr, depth: int) -> Expr:
+        result = self.node(node, depth)
+        if is_condition(result):
+            raise self.error(f"{_brief(node)} is a condition where a number is needed")
+        return result  # type: ignore[return-value]
+
+    def condition(self, node: ast.expr, depth: int) -> Condition:
+        result = self.node(node, depth)
+        if not is_condition(result):
+            raise self.error(f"{_brief(node)} is a number where a condition is needed")
+        return result  # type: ignore[return-value]
+
+    def node(self, node: ast.expr, depth: int) -> Expr | Condition:
+        if depth > MOST_DEPTH:
+            raise self.error("it is nested too deeply")
+        match node:
+            case ast.Constant(value):
+                return self.constant(value)
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                return self.source(node)
+            case ast.UnaryOp(ast.USub(), operand):
+                return build.neg(self.expr(operand, depth + 1))
+            case ast.UnaryOp(ast.UAdd(), operand):
+                return self.expr(operand, depth + 1)
+            case ast.UnaryOp(ast.Not() | ast.Invert(), operand):
+                return negate(self.condition(operand, depth + 1))
+            case ast.BinOp():
+                return self.operation(node, depth)
+            case ast.BoolOp(op, values):
+                join = all_of if isinstance(op, ast.And) else any_of
+                return join([self.condition(value, depth + 1) for value in values])
+            case ast.Compare(left, ops, comparators):
+                return self.comparison(left, ops, comparators, depth)
+            case ast.IfExp(test, body, orelse):
+                return build.where(
+                    self.condition(test, depth + 1), self.expr(body, depth + 1), self.expr(orelse, depth + 1)
+                )
+            case ast.Call():
+                return self.call(node, depth)
+            case _:
+                raise self.error(f"{_brief(node)} has no meaning in a guard")
+
+    def constant(self, value: object) -> Expr | Condition:
+        if isinstance(value, bool):
+            return Truth(value)
+        if isinstance(value, int):
+            if value.bit_length() > 3 * MOST_DIGITS:
+                raise self.error(f"it has a number of more than {MOST_DIGITS} digits")
+            return build.number(value)
+        if isinstance(value, float) and isfinite(value):
+            return build.number(Fraction(value))
+        shown = repr(value)
+        raise self.error(f"{shown if len(shown) <= 40 else shown[:37] + '...'} is no number")
+
+    def operation(self, node: ast.BinOp, depth: int) -> Expr | Condition:
+        # A long sum is a long chain to the left: walk it here, so that its length is no depth.
+        chain: list[tuple[ast.operator, ast.expr]] = []
+        first: ast.expr = node
+        while isinstance(first, ast.BinOp):
+            chain.append((first.op, first.right))
+            first = first.left
+        result = self.node(first, depth + 1)
+        pending: list[Expr] = []  # terms of a sum, added in one go
+        for op, operand in reversed(chain):
+            right = self.node(operand, depth + 1)
+            if isinstance(op, ast.BitAnd | ast.BitOr):
+                result = self.junction(op, self.summed(result, pending), right, node)
+                pending = []
+                continue
+            if is_condition(result) or is_condition(right):
+                raise self.error(f"{_brief(node)} computes with a condition")
+            if isinstance(op, ast.Add | ast.Sub):
+                pending.append(build.neg(right) if isinstance(op, ast.Sub) else right)  # type: ignore[arg-type]
+                continue
+            result = self.arithmetic(op, self.summed(result, pending), right)  # type: ignore[arg-type]
+            pending = []
+        return self.summed(result, pending)
+
+    @staticmethod
+    def summed(first: Expr | Condition, rest: list[Expr]) -> Expr | Condition:
+        return build.add(first, *rest) if rest else first  # type: ignore[arg-type]
+
+    def junction(self, op: ast.operator, left: Expr | Condition, right: Expr | Condition, node: ast.expr) -> Condition:
+        if not (is_condition(left) and is_condition(right)):
+            raise self.error(f"{_brief(node)} works on the bits of a number")
+        join = all_of if isinstance(op, ast.BitAnd) else any_of
+        return join([left, right])  # type: ignore[list-item]
+
+    def arithmetic(self, op: ast.operator, left: Expr, right: Expr) -> Expr:
+        match op:
+            case ast.Mult():
+                return build.mul(left, right)
+            case ast.FloorDiv():
+                return build.floordiv(left, right)
+            case ast.Mod():
+                return build.mod(left, right)
+            case ast.Div():
+                return build.truediv(left, right)
+            case ast.Pow():
+                return power(left, right)
+            case ast.LShift():
+                return call_function("LShift", [left, right])  # type: ignore[return-value]
+            case ast.RShift():
+                return call_function("RShift", [left, right])  # type: ignore[return-value]
+            case _:
+                raise self.error(f"the operator {type(op).__name__} has no meaning for sizes")
+
+    def comparison(self, left: ast.expr, ops: list[ast.cmpop], comparators: list[ast.expr], depth: int) -> Condition:
+        parts: list[Condition] = []
+        for op, right in zip(ops, comparators, strict=True):
+            if isinstance(op, ast.In | ast.NotIn):
+                parts.append(self.membership(left, op, right, depth))
+            elif type(op) in _RELATIONS:
+                parts.append(self.relation(_RELATIONS[type(op)], left, right, depth))
+            else:
+                raise self.error(f"the comparison {type(op).__name__} has no meaning for sizes")
+            left = right
+        return all_of(parts)
+
+    def relation(self, relation: Relation, left: ast.expr, right: ast.expr, depth: int) -> Condition:
+        for operand, other, seen in ((right, left, relation), (left, right, _FLIPPED.get(relation, relation))):
+            sign = _infinity(operand)
+            if sign:
+                if _infinity(other):
+                    raise self.error("it compares two infinities")
+                self.expr(other, depth + 1)
+                return Truth(compare_infinite(seen, sign))
+        return compare(relation, self.expr(left, depth + 1), self.expr(right, depth + 1))
+
+    def membership(self, item: ast.expr, op: ast.cmpop, group: ast.expr, depth: int) -> Condition:
+        if not isinstance(group, ast.Tuple | ast.List | ast.Set):
+            raise self.error(f"{_brief(group)} is no list of numbers")
+        value = self.expr(item, depth + 1)
+        inside = any_of([compare(Relation.EQ, value, self.expr(each, depth + 1)) for each in group.elts])
+        return negate(inside) if isinstance(op, ast.NotIn) else inside
+
+    def call(self, node: ast.Call, depth: int) -> Expr | Condition:
+        name = _function_name(node.func)
+        if name is None or (name == "len" and len(node.args) == 1):
+            return self.source(node)
+        if node.keywords:
+            raise self.error(f"{name} is called with keywords")
+        if name == "Piecewise":
+            return select([self.branch(arg, depth) for arg in node.args])
+        if name in _INFINITIES:
+            raise self.error("it computes with infinity")
+        return call_function(name, [self.node(arg, depth + 1) for arg in node.args])
+
+    def branch(self, node: ast.expr, depth: int) -> tuple[Expr, Condition]:
+        if not (isinstance(node, ast.Tuple) and len(node.elts) == 2):
+            raise self.error("a branch of Piecewise is no pair")
+        return self.expr(node.elts[0], depth + 1), self.condition(node.elts[1], depth + 1)
+
+    def source(self, node: ast.expr) -> Expr:
+        if not _is_source(node, 0):
+            raise self.error(f"{_brief(node)} is no size of an input")
+        if isinstance(node, ast.Name) and node.id in _INFINITIES:
+            raise self.error("it computes with infinity")
+        text = source_text(node)
+        if text not in self.sources:
+            self.sources[text] = Sym(text) if self.resolve is None else self.resolve(text)
+        return self.sources[text]
+
+
+def _brief(node: ast.expr) -> str:
+    try:
+        text = ast.unparse(node)
+    except (RecursionError, ValueError):
+        return "a part of it"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _function_name(func: ast.expr) -> str | None:
+    if isinstance(func, ast.Name):
+        return func.id
+    if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id in _MODULES:
+        return func.attr
+    return None
+
+
+def _infinity(node: ast.expr) -> int:
+    """The sign of a literal infinity, 0 for anything else."""
+    match node:
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_infinity(operand)
+        case ast.Name(name) | ast.Call(ast.Name(name), [], []):
+            return _INFINITIES.get(name, 0)
+        case ast.Attribute(ast.Name("math" | "torch" | "np"), "inf"):
+            return 1
+        case _:
+            return 0
+
+
+def _is_source(node: ast.expr, depth: int) -> bool:
+    if depth > MOST_DEPTH:
+        return False
+    match node:
+        case ast.Name():
+            return True
+        case ast.Attribute(value):
+            return _is_source(value, depth + 1)
+        case ast.Subscript(value, ast.Constant(key)):
+            return isinstance(key, int | str) and _is_source(value, depth + 1)
+        case ast.Subscript(value, ast.UnaryOp(ast.USub(), ast.Constant(int()))):
+            return _is_source(value, depth + 1)
+        case ast.Call(ast.Name("len"), [value], []):
+            return _is_source(value, depth + 1)
+        case ast.Call(ast.Attribute(value), args, []):
+            return all(isinstance(arg, ast.Constant) for arg in args) and _is_source(value, depth + 1)
+        case _:
+            return False
+
+
+def source_text(node: ast.expr) -> str:
+    """The normal text of a source: single quotes, and ``.size()[i]`` for ``.shape[i]`` and ``.size(i)``."""
+    match node:
+        case ast.Subscript(ast.Attribute(value, "shape"), index):
+            return f"{source_text(value)}.size()[{ast.unparse(index)}]"
+        case ast.Call(ast.Attribute(value, "size" | "stride" as method), [index], []):
+            return f"{source_text(value)}.{method}()[{ast.unparse(index)}]"
+        case ast.Subscript(value, index):
+            return f"{source_text(value)}[{ast.unparse(index)}]"
+        case ast.Attribute(value, name):
+            return f"{source_text(value)}.{name}"
+        case ast.Call(ast.Attribute(value, name), args, []):
+            return f"{source_text(value)}.{name}({', '.join(ast.unparse(arg) for arg in args)})"
+        case _:
+            return ast.unparse(node)

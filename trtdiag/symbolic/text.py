@@ -1,0 +1,169 @@
+"""Prints expressions and conditions as readable Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from trtdiag.symbolic.build import Number
+from trtdiag.symbolic.expr import (
+    Add,
+    And,
+    Ceil,
+    Compare,
+    Condition,
+    Expr,
+    Floor,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Num,
+    Or,
+    Pow,
+    Relation,
+    Sym,
+    TrueDiv,
+    Trunc,
+    Truth,
+    Where,
+)
+
+# How tightly a text binds, as in Python; a child that binds less than its place asks gets parentheses.
+_CHOICE, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(10)
+
+Names = Mapping[str, str]
+
+
+def to_text(node: Expr | Condition, names: Names | None = None) -> str:
+    """``node`` in Python; ``names`` says what to write for a symbol (its own name where absent)."""
+    return _text(node, names or {})[0]
+
+
+def _at(node: Expr | Condition, names: Names, level: int) -> str:
+    text, binds = _text(node, names)
+    return text if binds >= level else f"({text})"
+
+
+def _text(node: Expr | Condition, names: Names) -> tuple[str, int]:
+    match node:
+        case Num(value):
+            return _number(value)
+        case Sym(name):
+            return names.get(name, name), _ATOM
+        case Add(args):
+            return _sum(args, names), _SUM
+        case Mul(args):
+            return _product(args, names)
+        case FloorDiv(left, right):
+            return _quotient(left, "//", right, names)
+        case Mod(left, right):
+            return _quotient(left, "%", right, names)
+        case TrueDiv(left, right):
+            return _quotient(left, "/", right, names)
+        case Pow(base, exponent):
+            return f"{_at(base, names, _ATOM)}**{_at(exponent, names, _POWER)}", _POWER
+        case Floor(arg) | Ceil(arg) | Trunc(arg):
+            return f"{type(node).__name__.lower()}({_text(arg, names)[0]})", _ATOM
+        case Min(args) | Max(args):
+            return f"{type(node).__name__.lower()}({', '.join(_text(arg, names)[0] for arg in args)})", _ATOM
+        case Where(condition, then, otherwise):
+            parts = _at(then, names, _OR), _at(condition, names, _OR), _at(otherwise, names, _CHOICE)
+            return "{} if {} else {}".format(*parts), _CHOICE
+        case Truth(value):
+            return str(value), _ATOM
+        case Compare(relation, left, right):
+            return f"{_at(left, names, _SUM)} {relation.value} {_at(right, names, _SUM)}", _COMPARE
+        case And(args):
+            parts_of = _chained(args, names)
+            return " and ".join(parts_of), _AND if len(parts_of) > 1 else _COMPARE
+        case Or(args):
+            return " or ".join(_at(arg, names, _AND) for arg in args), _OR
+        case Not(arg):
+            return f"not {_at(arg, names, _NOT)}", _NOT
+
+
+def _number(value: Number) -> tuple[str, int]:
+    if isinstance(value, Fraction):
+        return f"{value.numerator} / {value.denominator}", _PRODUCT
+    return str(value), _ATOM if value >= 0 else _SIGN
+
+
+def _sum(args: tuple[Expr, ...], names: Names) -> str:
+    """Positive terms first, so that a difference reads ``a - b``."""
+    positive: list[str] = []
+    negative: list[str] = []
+    for arg in args:
+        flipped = _without_sign(arg)
+        if flipped is None:
+            positive.append(_at(arg, names, _PRODUCT))
+        else:
+            negative.append(_at(flipped, names, _PRODUCT))
+    if not positive:
+        first = _at(args[0], names, _PRODUCT)
+        return " - ".join((first, *negative[1:]))
+    return " - ".join((" + ".join(positive), *negative))
+
+
+def _without_sign(arg: Expr) -> Expr | None:
+    """``-arg`` where ``arg`` is written with a minus sign in front."""
+    if isinstance(arg, Num) and arg.value < 0:
+        return Num(-arg.value)
+    if isinstance(arg, Mul) and isinstance(arg.args[0], Num) and arg.args[0].value < 0:
+        head, rest = -arg.args[0].value, arg.args[1:]
+        if head == 1:
+            return rest[0] if len(rest) == 1 else Mul(rest)
+        return Mul((Num(head), *rest))
+    return None
+
+
+def _product(args: tuple[Expr, ...], names: Names) -> tuple[str, int]:
+    flipped = _without_sign(Mul(args))
+    if flipped is not None:
+        # A leading minus belongs to the first factor, which is fine for a product but not for a quotient.
+        return f"-{_at(flipped, names, _PRODUCT if isinstance(flipped, Mul) else _SIGN)}", _PRODUCT
+    head, *rest = args
+    divisor = 1
+    if isinstance(head, Num) and isinstance(head.value, Fraction):
+        divisor = head.value.denominator
+        rest = rest if head.value.numerator == 1 else [Num(head.value.numerator), *rest]
+    else:
+        rest = list(args)
+    # Quotients and remainders inside a product are always in parentheses: they bind alike and read badly.
+    text = "*".join(_at(factor, names, _SIGN) for factor in rest)
+    return (text, _PRODUCT) if divisor == 1 else (f"{text} / {divisor}", _PRODUCT)
+
+
+def _quotient(left: Expr, sign: str, right: Expr, names: Names) -> tuple[str, int]:
+    plain = isinstance(left, Mul) and not (isinstance(left.args[0], Num) and isinstance(left.args[0].value, Fraction))
+    top = _at(left, names, _PRODUCT if plain else _SIGN)
+    return f"{top} {sign} {_at(right, names, _POWER)}", _PRODUCT
+
+
+def _chained(args: tuple[Condition, ...], names: Names) -> list[str]:
+    """The parts of an ``And``, with ``low <= x and x <= high`` as one chain."""
+    texts: list[str] = []
+    used: set[int] = set()
+    for index, arg in enumerate(args):
+        if index in used:
+            continue
+        partner = _upper_partner(arg, args) if isinstance(arg, Compare) and arg.relation is Relation.GE else None
+        if partner is not None and isinstance(arg, Compare):
+            upper = args[partner]
+            assert isinstance(upper, Compare)
+            used.add(partner)
+            low, middle, high = (_at(part, names, _SUM) for part in (arg.right, arg.left, upper.right))
+            texts.append(f"{low} <= {middle} <= {high}")
+        else:
+            texts.append(_at(arg, names, _NOT))
+    return [text for text in texts if text]
+
+
+def _upper_partner(lower: Compare, args: tuple[Condition, ...]) -> int | None:
+    for index, other in enumerate(args):
+        if isinstance(other, Compare) and other.relation is Relation.LE and other.left == lower.left:
+            both_numbers = isinstance(lower.right, Num) and isinstance(other.right, Num)
+            return index if both_numbers else None
+    return None
