@@ -135,7 +135,7 @@ def build_static(name):
         x,
         (),
         {"input_ids": tokens(1, 5), "cache_position": torch.arange(5)},
-        {"input_ids": {1: q}, "inputs_embeds": None, "cache_position": {0: q}},
+        {"input_ids": {1: q}, "cache_position": {0: q}},
     )
 
 
