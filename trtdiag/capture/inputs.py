@@ -12,8 +12,12 @@ from torch.utils import _pytree as pytree
 
 from trtdiag.capture.declared import Declared
 from trtdiag.capture.program import InputDim, InputTensor
+from trtdiag.capture.torch_private import guards_code, shape_env_of, symbol_sources
 from trtdiag.symbolic import from_sympy
 from trtdiag.symbolic.expr import Expr, Num, Sym
+
+_PARAMETER = re.compile(r"L\['(\w+)'\]")
+_NUMBERED = re.compile(r"(\w+?)_(\d+)((?:[\[.].*)?)")
 
 
 def input_tensors(
@@ -90,13 +94,23 @@ def user_names(exported: ExportedProgram) -> list[str]:
             below = keys[2:]
             top = _strip(str(placeholder), below) if isinstance(placeholder, str) else f"args[{_key(keys[1])}]"
         names.append(top + "".join(_spell(key) for key in below))
-    return _varargs(names)
+    tops = _parameters(exported)
+    return [_vararg(name, tops) for name in names]
 
 
-def _varargs(names: list[str]) -> list[str]:
-    """``args_0, args_1`` without a path are the items of ``*args``."""
-    numbered = [re.fullmatch(r"(args)_(\d+)(.*)", name) for name in names]
-    return [f"{m[1]}[{m[2]}]{m[3]}" if m else name for m, name in zip(numbered, names, strict=True)]
+def _parameters(exported: ExportedProgram) -> set[str]:
+    """The parameters that torch's sources name: of a live program all with dynamic dims, of a saved one a few."""
+    env = shape_env_of(exported.graph_module)
+    texts = guards_code(exported) + ([] if env is None else [s for found in symbol_sources(env).values() for s in found])
+    return {match[1] for text in texts for match in _PARAMETER.finditer(text)} | {"args"}
+
+
+def _vararg(name: str, parameters: set[str]) -> str:
+    """``rest_0['q']`` as ``rest[0]['q']`` where ``rest`` is known to be a parameter and ``rest_0`` is not."""
+    match = _NUMBERED.fullmatch(name)
+    if match is None or f"{match[1]}_{match[2]}" in parameters or match[1] not in parameters:
+        return name
+    return f"{match[1]}[{match[2]}]{match[3]}"
 
 
 def _key(key: Any) -> Any:

@@ -1,0 +1,60 @@
+"""The dims table: every dim of every input, what was declared, what is allowed, what to declare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trtdiag.capture.program import InputDim
+from trtdiag.dims.facts import Constraint, DimRow, DimSuggestion, Pinned, Verdict
+from trtdiag.dims.sites import Sites
+from trtdiag.symbolic import allowed, bounds, free_symbols
+from trtdiag.symbolic.expr import Sym
+from trtdiag.symbolic.ranges import Range
+
+
+def dim_rows(
+    sites: Sites,
+    box: Mapping[str, Range],
+    constraints: Sequence[Constraint],
+    suggestions: Sequence[DimSuggestion],
+    pins: Sequence[Pinned],
+) -> tuple[DimRow, ...]:
+    """One row for each dim, inputs in order."""
+    by_symbol = {suggestion.symbols[0]: suggestion for suggestion in suggestions if len(suggestion.symbols) == 1}
+    pinned_at = {pin.site: pin for pin in pins}
+    words = {symbol: _allowed(symbol, box, constraints, sites) for symbol in box}
+    return tuple(_row(dim, box, constraints, by_symbol, pinned_at, words, sites) for dim in sites.dims)
+
+
+def _row(
+    dim: InputDim,
+    box: Mapping[str, Range],
+    constraints: Sequence[Constraint],
+    by_symbol: Mapping[str, DimSuggestion],
+    pinned_at: Mapping[str, Pinned],
+    words: Mapping[str, str],
+    sites: Sites,
+) -> DimRow:
+    pin = pinned_at.get(dim.site)
+    value = sites.static(dim)
+    if pin is not None:
+        return DimRow(dim.site, None, dim.declared or "dynamic", Range(pin.value, pin.value), str(pin.value), "", "pinned")
+    if value is not None:
+        return DimRow(dim.site, None, dim.declared or "", Range(value, value), str(value), "", "static")
+    symbols = free_symbols(dim.expr)
+    symbol = next(iter(symbols)) if len(symbols) == 1 else None
+    range_ = bounds(dim.expr, {s: box.get(s, Range(0, None)) for s in symbols}).range
+    broken = any(c.verdict is Verdict.BREAKS and not c.only_at_zero and set(c.symbols) & symbols for c in constraints)
+    suggestion = by_symbol.get(symbol or "")
+    state = "breaks" if broken else "unbounded" if range_.max is None else "ok"
+    suggested = "" if suggestion is None or not broken else suggestion.spelled
+    said = words.get(symbol or "", "") if isinstance(dim.expr, Sym) else ""
+    return DimRow(dim.site, symbol, dim.declared or "", range_, said or str(range_), suggested, state)
+
+
+def _allowed(symbol: str, box: Mapping[str, Range], constraints: Sequence[Constraint], sites: Sites) -> str:
+    broken = tuple(c.condition for c in constraints if c.symbols == (symbol,) and c.verdict is Verdict.BREAKS)
+    if not broken:
+        return ""
+    solution = allowed(broken, symbol, box[symbol])
+    return solution.values.describe(sites.name_of(symbol)) if solution.proof.proven else ""
