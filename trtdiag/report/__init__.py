@@ -1,1 +1,1 @@
-"""The report: HTML, JSON, SARIF and terminal text from one analysis."""
+"""An analysis as HTML, JSON, SARIF and terminal text."""

@@ -1,0 +1,1 @@
+"""The graph as a picture: collapsed by module, one small layout for each group."""

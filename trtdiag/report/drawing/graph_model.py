@@ -1,0 +1,164 @@
+"""The hierarchy of the picture: modules as groups, freed of what only nests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, Union
+
+from trtdiag.report.drawing.nodes import DrawnNode, Role
+
+INLINED_OPS = 2
+MOST_BOXES = 150
+_CHUNK_BOXES = 100
+_MOST_ROOT_BOXES = 24
+_DOMINANT_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Group:
+    """A box that opens: a module, several modules in one another, or a stretch of a long level.
+
+    Attributes:
+        label: What the box says.
+        path: The module's qualified name.
+        module_type: Its class, where an op of its own told.
+        items: Nodes (positions) and groups in execution order.
+        undrawn: Positions of its shape computations, checks and weights: listed, not drawn.
+        ops: Number of ops inside, all levels.
+    """
+
+    label: str
+    path: str
+    module_type: str
+    items: tuple[Item, ...]
+    undrawn: tuple[int, ...]
+    ops: int
+
+
+Item: TypeAlias = Union[int, Group]
+
+
+@dataclass
+class _Tree:
+    label: str
+    path: str
+    module_type: str = ""
+    children: dict[str, _Tree] = field(default_factory=dict)
+    items: list[int | _Tree] = field(default_factory=list)
+    undrawn: list[int] = field(default_factory=list)
+    ops: int = 0
+
+
+def hierarchy(nodes: Sequence[DrawnNode]) -> Group:
+    """The groups of a graph.
+
+    Modules of at most two ops dissolve into the one around them (the ops keep their module path), a module that
+    only holds another becomes one with it, a level of more than 150 boxes is cut into stretches.  Modules that hold
+    nearly everything are opened at the top, so that the first picture says something.
+    """
+    root = _Tree("", "")
+    for position, node in enumerate(nodes):
+        _insert(root, position, node)
+    simple = _simplified(root)
+    while (opened := _open_dominant(simple, root.ops)) is not None:
+        simple = opened
+    return _frozen(simple)
+
+
+def _insert(root: _Tree, position: int, node: DrawnNode) -> None:
+    path = node.module_path if node.role not in (Role.INPUT, Role.OUTPUT, Role.WEIGHT) else ""
+    is_op = node.role is Role.OP
+    here = root
+    here.ops += is_op
+    for part in path.split(".") if path else ():
+        child = here.children.get(part)
+        if child is None:
+            child = _Tree(part, f"{here.path}.{part}" if here.path else part)
+            here.children[part] = child
+            here.items.append(child)
+        here = child
+        here.ops += is_op
+    if path:
+        here.module_type = here.module_type or node.module_type
+    (here.items if node.role.drawn else here.undrawn).append(position)
+
+
+def _simplified(tree: _Tree) -> _Tree:
+    """The same tree without groups that are too small to open and without groups that only hold one group."""
+    result = _Tree(tree.label, tree.path, tree.module_type, undrawn=list(tree.undrawn), ops=tree.ops)
+    for item in tree.items:
+        if isinstance(item, int):
+            result.items.append(item)
+            continue
+        child = _simplified(item)
+        if child.ops <= INLINED_OPS:
+            result.items.extend(child.items)
+            result.undrawn.extend(child.undrawn)
+        else:
+            result.items.append(child)
+    only = result.items[0] if len(result.items) == 1 else None
+    if isinstance(only, _Tree) and result.label:
+        only.label = f"{result.label}.{only.label}"
+        only.undrawn = sorted(result.undrawn + only.undrawn)
+        return only
+    result.items.sort(key=_first)
+    result.undrawn.sort()
+    return result
+
+
+def _first(item: int | _Tree) -> int:
+    while not isinstance(item, int):  # the items of a simplified group are in order, and there is one
+        item = item.items[0]
+    return item
+
+
+def _open_dominant(tree: _Tree, ops: int) -> _Tree | None:
+    """The tree with its largest group opened at the top, where it holds most ops and few boxes; else ``None``."""
+    groups = [item for item in tree.items if isinstance(item, _Tree)]
+    largest = max(groups, key=lambda group: group.ops, default=None)
+    if largest is None or largest.ops < _DOMINANT_SHARE * ops:
+        return None
+    if len(tree.items) - 1 + len(largest.items) > _MOST_ROOT_BOXES:
+        return None
+    inner = [item if isinstance(item, int) else _relabelled(item, largest.label) for item in largest.items]
+    items = sorted([item for item in tree.items if item is not largest] + inner, key=_first)
+    return _Tree("", "", items=items, undrawn=sorted(tree.undrawn + largest.undrawn), ops=tree.ops)
+
+
+def _relabelled(tree: _Tree, prefix: str) -> _Tree:
+    tree.label = f"{prefix}.{tree.label}"
+    return tree
+
+
+def _frozen(tree: _Tree) -> Group:
+    items = tuple(item if isinstance(item, int) else _frozen(item) for item in tree.items)
+    return _chunked(Group(tree.label, tree.path, tree.module_type, items, tuple(tree.undrawn), tree.ops))
+
+
+def _chunked(group: Group) -> Group:
+    if len(group.items) <= MOST_BOXES:
+        return group
+    number = -(-len(group.items) // _CHUNK_BOXES)
+    size = -(-len(group.items) // number)
+    pieces = [group.items[start : start + size] for start in range(0, len(group.items), size)]
+    chunks = tuple(
+        Group(
+            f"part {at} of {len(pieces)}",
+            group.path,
+            "",
+            piece,
+            (),
+            sum(1 if isinstance(item, int) else item.ops for item in piece),
+        )
+        for at, piece in enumerate(pieces, 1)
+    )
+    return _chunked(Group(group.label, group.path, group.module_type, chunks, group.undrawn, group.ops))
+
+
+def all_groups(root: Group) -> list[Group]:
+    """Every group, the root first, each before the groups inside it."""
+    found = [root]
+    for group in found:
+        found.extend(item for item in group.items if isinstance(item, Group))
+    return found

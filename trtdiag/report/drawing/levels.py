@@ -1,0 +1,156 @@
+"""Each group as a small graph: boxes with their texts, edges between them, and what is shown as a chip instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trtdiag.report.drawing.graph_model import Group, Item, all_groups
+from trtdiag.report.drawing.nodes import DrawnNode, Role
+from trtdiag.report.drawing.plan import LevelGraph
+from trtdiag.report.text import amount, one_line
+
+MOST_ARROWS = 6
+BOX_HEIGHT = 38.0
+_CHAR_WIDTH = 6.7  # at 11 px; the widest of the monospaced fonts named in the style sheet is 0.602 em
+_PADDING = 22.0
+_LONGEST_LABEL = 34
+_WIDTH_STEP = 4  # in characters: layers.9 and layers.10 get the same box, so their levels share one layout
+
+
+@dataclass(frozen=True)
+class Box:
+    """One box of a level: ``node`` or ``group`` is its position in the list of nodes or groups.
+
+    ``chips`` are the positions of the nodes it reads that are not drawn as arrows.
+    """
+
+    node: int | None
+    group: int | None
+    label: str
+    sub: str
+    chips: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The inside of one group."""
+
+    group: Group
+    boxes: tuple[Box, ...]
+    graph: LevelGraph
+
+
+def levels(root: Group, nodes: Sequence[DrawnNode]) -> tuple[Level, ...]:
+    """The level of every group, in the order of `all_groups`.  Cost: edges times depth."""
+    groups = all_groups(root)
+    number = {id(group): at for at, group in enumerate(groups)}
+    homes: dict[int, tuple[tuple[int, int], ...]] = {}
+    _place(root, (), number, homes)
+    reads = _reads_by_level(nodes, homes, len(groups))
+    return tuple(_level(group, number, nodes, reads[at]) for at, group in enumerate(groups))
+
+
+def _place(
+    group: Group,
+    above: tuple[tuple[int, int], ...],
+    number: Mapping[int, int],
+    homes: dict[int, tuple[tuple[int, int], ...]],
+) -> None:
+    """Note for every drawn node its way down: at each level the group's number and the position of the box."""
+    for position, item in enumerate(group.items):
+        here = (*above, (number[id(group)], position))
+        if isinstance(item, Group):
+            _place(item, here, number, homes)
+        else:
+            homes[item] = here
+
+
+def _reads_by_level(
+    nodes: Sequence[DrawnNode], homes: Mapping[int, tuple[tuple[int, int], ...]], groups: int
+) -> list[dict[int, dict[int, None]]]:
+    """For each level: producer node -> boxes that read it.  A read belongs to the level where the ways part."""
+    found: list[dict[int, dict[int, None]]] = [{} for _ in range(groups)]
+    for position, node in enumerate(nodes):
+        reader = homes.get(position)
+        if reader is None:
+            continue
+        for source in node.reads:
+            producer = homes.get(source)
+            if producer is None or source == position:
+                continue
+            depth = next(at for at, (a, b) in enumerate(zip(producer, reader, strict=False)) if a != b)
+            level, box = reader[depth]
+            found[level].setdefault(source, {})[box] = None
+    return found
+
+
+def _level(
+    group: Group, number: Mapping[int, int], nodes: Sequence[DrawnNode], reads: Mapping[int, Mapping[int, None]]
+) -> Level:
+    owner = _owners(group)
+    arrows: dict[tuple[int, int], None] = {}
+    chips: dict[int, list[int]] = {}
+    for source, readers in reads.items():
+        if len(readers) > MOST_ARROWS:
+            for reader in readers:
+                chips.setdefault(reader, []).append(source)
+        else:
+            for reader in readers:
+                arrows[owner[source], reader] = None
+    led_to = {head for _, head in arrows}
+    for reader, sources in chips.items():
+        if reader not in led_to:  # a box never loses its last arrow
+            arrows[owner[sources[0]], reader] = None
+            del sources[0]
+    boxes = tuple(
+        _box(item, number, nodes, group.path, tuple(chips.get(at, ()))) for at, item in enumerate(group.items)
+    )
+    sizes = tuple((_width(box), BOX_HEIGHT) for box in boxes)
+    return Level(group, boxes, LevelGraph(sizes, tuple(sorted(arrows))))
+
+
+def _owners(group: Group) -> dict[int, int]:
+    """For each node inside the group, however deep, the position of its box."""
+    found: dict[int, int] = {}
+    for position, item in enumerate(group.items):
+        waiting: list[Item] = [item]
+        while waiting:
+            inner = waiting.pop()
+            if isinstance(inner, Group):
+                waiting.extend(inner.items)
+            else:
+                found[inner] = position
+    return found
+
+
+def _box(item: Item, number: Mapping[int, int], nodes: Sequence[DrawnNode], path: str, chips: tuple[int, ...]) -> Box:
+    if isinstance(item, Group):
+        kind = item.module_type.rpartition(".")[2]
+        sub = amount(item.ops, "op") + (f" · {kind}" if kind else "")
+        return Box(None, number[id(item)], _short(item.label), _short(sub), chips)
+    node = nodes[item]
+    label = node.name if node.role is Role.INPUT else _op_words(node.op)
+    # An op of a dissolved module keeps its module's own name beside it.
+    if node.role is Role.OP and node.module_path != path and node.module_path:
+        label = f"{label} {node.module_path.rpartition('.')[2]}"
+    return Box(item, None, _short(label), _short(node.shape), chips)
+
+
+def _op_words(op: str) -> str:
+    """``aten.add.Tensor`` as ``add``; an op of another library keeps its name space."""
+    parts = op.split(".")
+    if len(parts) == 3:
+        return parts[1] if parts[0] == "aten" else f"{parts[0]}.{parts[1]}"
+    return op
+
+
+def _short(text: str) -> str:
+    return one_line(text, _LONGEST_LABEL)
+
+
+def _width(box: Box) -> float:
+    chars = max(len(box.label), len(box.sub), 6)
+    steps = math.ceil(chars / _WIDTH_STEP) * _WIDTH_STEP
+    return round(steps * _CHAR_WIDTH + _PADDING, 1)

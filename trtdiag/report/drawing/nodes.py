@@ -1,0 +1,178 @@
+"""The nodes of a program as the picture needs them: kinds, shapes in words, and which values each one reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from torch.fx import GraphModule, Node
+
+from trtdiag.analysis.result import Analysis
+from trtdiag.capture.program import OpOrigin
+from trtdiag.graph.source import Stack
+from trtdiag.graph.operators import target_name
+from trtdiag.graph.walk import LocatedNode, NodeKind, subgraph_of, walk
+from trtdiag.report.drawing.shape_words import ShapeWords
+from trtdiag.report.text import one_line
+
+_NO_ORIGIN = OpOrigin("", "")
+
+
+class Role(Enum):
+    """What a node is in the picture; only the first three are boxes."""
+
+    OP = "op"
+    INPUT = "input"
+    OUTPUT = "output"
+    WEIGHT = "weight"  # parameters, buffers and constants: the ops that read them name them
+    SHAPE = "shape"  # computes with sizes
+    CHECK = "check"  # asserts, and what hands its input on unchanged
+
+    @property
+    def drawn(self) -> bool:
+        """Whether such a node is a box."""
+        return self in (Role.OP, Role.INPUT, Role.OUTPUT)
+
+
+_ROLES = {
+    NodeKind.ATTRIBUTE: Role.WEIGHT,
+    NodeKind.OP: Role.OP,
+    NodeKind.HIGHER_ORDER: Role.OP,
+    NodeKind.ELEMENT: Role.CHECK,
+    NodeKind.SHAPE: Role.SHAPE,
+    NodeKind.ASSERT: Role.CHECK,
+    NodeKind.NO_OP: Role.CHECK,
+    NodeKind.OUTPUT: Role.OUTPUT,
+}
+_TRANSPARENT = (NodeKind.ELEMENT, NodeKind.NO_OP)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    """One node.
+
+    Attributes:
+        name: Across nested graphs (``sub.node``), as findings name it.
+        op: ``aten.add.Tensor``.
+        role: What it is in the picture.
+        shape: ``f32[batch, 8, seq]``; empty where it has none.
+        ranges: ``batch 1..8, seq 2..256``.
+        module_path: The innermost module.
+        module_type: Its class.
+        stack: The Python stack of the call.
+        reads: Positions of the nodes whose values it reads, seen through what only hands them on.
+    """
+
+    name: str
+    op: str
+    role: Role
+    shape: str
+    ranges: str
+    module_path: str
+    module_type: str
+    stack: Stack
+    reads: tuple[int, ...]
+
+
+def drawn_nodes(analysis: Analysis, graph_module: GraphModule) -> tuple[DrawnNode, ...]:
+    """Every node in graph order, nested graphs in place of their calls.  Cost: linear in nodes and edges."""
+    user_inputs = {tensor.placeholder for tensor in analysis.program.inputs}
+    located = [at for at in walk(graph_module) if _is_shown(at)]
+    wiring = _Wiring(graph_module, {at.node: position for position, at in enumerate(located)})
+    for at in located:
+        if at.kind in _TRANSPARENT:
+            wiring.see_through(at.node)
+    words = ShapeWords(analysis)
+    return tuple(_drawn(at, analysis.program.origins, user_inputs, words, wiring) for at in located)
+
+
+def _is_shown(at: LocatedNode) -> bool:
+    if at.kind is NodeKind.SUBGRAPH:
+        return False
+    # Arguments and results of a nested graph are the values of the graph around it.
+    return at.depth == 0 or at.kind not in (NodeKind.PLACEHOLDER, NodeKind.OUTPUT)
+
+
+def _drawn(
+    at: LocatedNode, origins: Mapping[str, OpOrigin], user_inputs: set[str], words: ShapeWords, wiring: _Wiring
+) -> DrawnNode:
+    origin = origins.get(at.name, _NO_ORIGIN)
+    shape, ranges = words.of(at.name, at.node)
+    if at.kind is NodeKind.PLACEHOLDER:
+        role = Role.INPUT if at.node.name in user_inputs else Role.WEIGHT
+        op = "input" if role is Role.INPUT else "weight"
+    else:
+        role = _ROLES[at.kind]
+        op = "output" if role is Role.OUTPUT else target_name(at.node.target)
+    return DrawnNode(
+        name=at.name,
+        op=one_line(op),
+        role=role,
+        shape=shape,
+        ranges=ranges,
+        module_path=origin.module_path,
+        module_type=origin.module_type,
+        stack=origin.stack,
+        reads=wiring.reads(at.node),
+    )
+
+
+class _Wiring:
+    """Which shown nodes a node reads from."""
+
+    def __init__(self, root: GraphModule, positions: dict[Node, int]) -> None:
+        self._positions = positions
+        self._behind: dict[Node, tuple[Node, ...]] = {}
+        self._enter(root)
+
+    def _enter(self, owner: GraphModule) -> None:
+        """Tie the arguments of nested graphs to what is passed, and the graph itself to what it returns."""
+        for node in owner.graph.nodes:
+            nested = subgraph_of(owner, node)
+            if nested is None:
+                continue
+            self._enter(nested)
+            arguments = [inner for inner in nested.graph.nodes if inner.op == "placeholder"]
+            for user in node.users:
+                # Operands come last in every higher-order op; what stands before them says how to run the graph.
+                operands = list(_flat((user.args, user.kwargs)))[-len(arguments) :] if arguments else []
+                for argument, operand in zip(arguments, operands, strict=False):
+                    if isinstance(operand, Node) and operand is not node:
+                        self._behind[argument] = (*self._behind.get(argument, ()), operand)
+            self._behind[node] = tuple(
+                result for inner in nested.graph.nodes if inner.op == "output" for result in inner.all_input_nodes
+            )
+
+    def reads(self, node: Node) -> tuple[int, ...]:
+        """Positions of the shown nodes that this node reads, each once, in the order of its arguments."""
+        found: dict[int, None] = {}
+        waiting = list(reversed(node.all_input_nodes))
+        seen: set[Node] = set()
+        while waiting:
+            source = waiting.pop()
+            if source in seen:
+                continue
+            seen.add(source)
+            behind = self._behind.get(source)
+            position = self._positions.get(source)
+            if behind is not None:
+                waiting.extend(reversed(behind))
+            elif position is not None:
+                found[position] = None
+        return tuple(found)
+
+    def see_through(self, node: Node) -> None:
+        """Let readers of ``node`` read its first input instead."""
+        self._behind[node] = tuple(node.all_input_nodes[:1])
+
+
+def _flat(value: object) -> Iterator[object]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flat(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _flat(item)
+    else:
+        yield value

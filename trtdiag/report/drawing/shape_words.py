@@ -1,0 +1,73 @@
+"""Shapes of values in the user's words."""
+
+from __future__ import annotations
+
+from torch.fx import Node
+
+from trtdiag.analysis.result import Analysis
+from trtdiag.graph.values import NumberValue, TensorValue, Value, ValueReader
+from trtdiag.report.text import one_line
+from trtdiag.shapes.facts import Size, TensorSizes
+from trtdiag.symbolic.expr import Condition, Expr, Num
+from trtdiag.symbolic.text import to_text
+
+_SHORT_DTYPES = {
+    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+    "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "complex128": "c128",
+}  # fmt: skip
+_MOST_OUTPUTS = 3
+
+
+class ShapeWords:
+    """Says a node's shape and the ranges in it; equal expressions are put into words once."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._shapes = analysis.shapes
+        self._names = dict(analysis.program.names)
+        self._reader = ValueReader()
+        self._texts: dict[Expr | Condition, str] = {}
+
+    def of(self, name: str, node: Node) -> tuple[str, str]:
+        """``("f32[batch, 8]", "batch 1..8")`` for a node."""
+        if self._shapes is not None:
+            tensors = self._shapes.tensors.get(name)
+            if tensors:
+                return self._of_tensors(tensors)
+            scalar = self._shapes.scalars.get(name)
+            if scalar is not None:
+                return self._text(scalar.expr), self._range(scalar)
+        values = self._reader.read(node)
+        return _joined([self._of_value(value) for value in values]), ""
+
+    def _of_tensors(self, tensors: tuple[TensorSizes, ...]) -> tuple[str, str]:
+        shapes = [_tensor(tensor.dtype, [self._text(size.expr) for size in tensor.dims]) for tensor in tensors]
+        ranges = (self._range(size) for tensor in tensors for size in tensor.dims)
+        return _joined(shapes), ", ".join(dict.fromkeys(text for text in ranges if text))
+
+    def _of_value(self, value: Value) -> str:
+        if isinstance(value, TensorValue):
+            return _tensor(str(value.dtype), [self._text(dim) for dim in value.dims])
+        if isinstance(value, NumberValue):
+            return value.kind if value.expr is None else self._text(value.expr)
+        return ""
+
+    def _range(self, size: Size) -> str:
+        if isinstance(size.expr, Num):
+            return ""
+        return f"{self._text(size.expr)} {'' if size.exact else 'within '}{size.range}"
+
+    def _text(self, expr: Expr | Condition) -> str:
+        known = self._texts.get(expr)
+        if known is None:
+            known = self._texts[expr] = one_line(to_text(expr, self._names), 80)
+        return known
+
+
+def _tensor(dtype: str, dims: list[str]) -> str:
+    plain = dtype.removeprefix("torch.")
+    return f"{_SHORT_DTYPES.get(plain, plain)}[{', '.join(dims)}]"
+
+
+def _joined(shapes: list[str]) -> str:
+    shown = [shape for shape in shapes if shape][:_MOST_OUTPUTS]
+    return ", ".join(shown) + (", …" if len(shapes) > _MOST_OUTPUTS else "")

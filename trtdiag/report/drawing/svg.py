@@ -1,0 +1,68 @@
+"""The top level as a picture with final coordinates."""
+
+from __future__ import annotations
+
+from trtdiag.report.drawing.levels import Box, Level
+from trtdiag.report.drawing.marks import Marks
+from trtdiag.report.drawing.nodes import DrawnNode
+from trtdiag.report.drawing.picture import Picture, PictureBox
+from trtdiag.report.drawing.plan import Layout, Point
+
+_EDGE = 10.0  # room around the level for badges
+_TEXT_INSET = 10.0
+
+
+def picture(level: Level, layout: Layout, nodes: tuple[DrawnNode, ...], marks: Marks) -> Picture:
+    """Draw one level."""
+    boxes = tuple(
+        _box(box, size, centre, nodes, marks)
+        for box, size, centre in zip(level.boxes, level.graph.sizes, layout.centres, strict=True)
+    )
+    return Picture(
+        width=_number(layout.width + 2 * _EDGE),
+        height=_number(layout.height + 2 * _EDGE),
+        boxes=boxes,
+        edges=tuple(_path(curve) for curve in layout.curves),
+    )
+
+
+def _box(box: Box, size: Point, centre: Point, nodes: tuple[DrawnNode, ...], marks: Marks) -> PictureBox:
+    width, height = size
+    left, top = centre[0] - width / 2 + _EDGE, centre[1] - height / 2 + _EDGE
+    if box.group is not None:
+        kind, found, title = "group", marks.groups[box.group], box.label
+    else:
+        node = nodes[box.node if box.node is not None else 0]
+        kind = node.role.value
+        found = marks.nodes.get(box.node if box.node is not None else -1, ())
+        title = f"{node.name}: {node.op} {node.shape}"
+    worst = marks.worst(found)
+    return PictureBox(
+        x=_number(left),
+        y=_number(top),
+        width=_number(width),
+        height=_number(height),
+        classes=f"box {kind} marked-{worst}" if worst else f"box {kind}",
+        label=box.label,
+        sub=box.sub,
+        text_x=_number(left + _TEXT_INSET),
+        label_y=_number(top + 16),
+        sub_y=_number(top + 30),
+        badge=str(len(found)) if found else "",
+        badge_class=worst,
+        badge_x=_number(left + width - 2),
+        badge_y=_number(top + 2),
+        badge_text_y=_number(top + 5.5),
+        chip=f"⇠{len(box.chips)}" if box.chips else "",
+        chip_y=_number(top - 2),
+        title=title,
+    )
+
+
+def _path(points: tuple[Point, ...]) -> str:
+    moved = [f"{_number(x + _EDGE)} {_number(y + _EDGE)}" for x, y in points]
+    return f"M{moved[0]}C{' '.join(moved[1:])}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,98 @@
+"""The HTML page: one file that needs no network and lets nothing in it run but its own script."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from functools import lru_cache
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from trtdiag.analysis.result import Analysis
+from trtdiag.report.templates_path import templates_path
+from trtdiag.report.text import visible
+from trtdiag.report.view import ReportView
+from trtdiag.report.view_build import report_view
+
+_PLAIN_PAYLOAD_CHARS = 16_384
+_STYLES = ("report.css", "graph.css")
+_SCRIPTS = ("report.js", "geometry.js", "explorer.js", "panel.js")
+
+
+def html_page(analysis: Analysis, machine_json: str, *, command: str = "", layout: str = "auto") -> str:
+    """The report as one self-contained page.
+
+    Args:
+        analysis: The facts and findings.
+        machine_json: The JSON report, put into the page for download.
+        command: How the report was asked for.
+        layout: How to lay out the graph: ``auto``, ``dot`` or ``builtin``.
+    """
+    view = report_view(analysis, machine_json=packed(machine_json), command=command, layout=layout)
+    return render(view)
+
+
+def render(view: ReportView) -> str:
+    """The page of a view."""
+    style, script = _asset(_STYLES), _asset(_SCRIPTS)
+    # Hashes, not 'unsafe-inline': a script that got into the page past the escaping would still not run.
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            view=view,
+            policy=policy,
+            style=Markup(style),
+            script=Markup(script),
+            payload=payload_element(view.graph.payload) if view.graph is not None else "",
+        )
+    )
+
+
+def payload_element(json_text: str) -> Markup:
+    """The element with the explorer's data: readable where it is small, packed where it is large."""
+    if len(json_text) <= _PLAIN_PAYLOAD_CHARS:
+        return Markup('<script type="application/json" id="graph-payload">{}</script>').format(
+            Markup(script_safe(json_text))
+        )
+    return Markup('<script type="text/plain" id="graph-payload" data-encoding="gzip-base64">{}</script>').format(
+        packed(json_text)
+    )
+
+
+def script_safe(json_text: str) -> str:
+    """JSON that cannot end the script element it stands in: ``</`` and ``<!--`` are escaped inside its strings."""
+    return json_text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def packed(text: str) -> str:
+    """The text as base64 of gzip, the same bytes for the same text."""
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)).decode("ascii")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+@lru_cache(maxsize=2)
+def _asset(names: tuple[str, ...]) -> str:
+    return "\n".join((templates_path() / name).read_text(encoding="utf-8") for name in names)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(templates_path()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # The last net: whatever a view forgot to make visible is made so here, before it is escaped.
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )

@@ -1,0 +1,166 @@
+"""The report as SARIF 2.1.0, for editors and code hosts.
+
+Source: OASIS Static Analysis Results Interchange Format 2.1.0; code hosts show at most 100 locations of a result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from trtdiag.analysis.finding import Applicability, Finding, Severity
+from trtdiag.analysis.result import Analysis
+from trtdiag.report.json_parts import Json
+from trtdiag.report.sarif_places import location, related_locations
+from trtdiag.report.text import utf8, visible
+from trtdiag.report.verdict import cause_trees, verdict
+
+SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FINGERPRINT = "trtdiag/v1"
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+class RuleMeta(Protocol):
+    """What a report says about a rule: ``page`` is its text as `trtdiag explain` prints it."""
+
+    @property
+    def id(self) -> str:
+        """``GRD301``."""
+
+    @property
+    def name(self) -> str:
+        """The kebab name."""
+
+    @property
+    def title(self) -> str:
+        """The first line of the page."""
+
+    @property
+    def severity(self) -> Severity:
+        """Of its findings."""
+
+    @property
+    def page(self) -> str:
+        """Why, example, fix safety, source."""
+
+
+def sarif_report(analysis: Analysis, rules: Sequence[RuleMeta] = (), root: Path | None = None) -> str:
+    """The report as SARIF text, the same for the same analysis.
+
+    Args:
+        analysis: The facts and findings.
+        rules: Every rule that could have fired; a finding of another rule brings its own description.
+        root: Files under it get relative addresses; the working directory where not given.
+    """
+    return utf8(json.dumps(sarif_log(analysis, rules, root or Path.cwd()), indent=1, ensure_ascii=False)) + "\n"
+
+
+def sarif_log(analysis: Analysis, rules: Sequence[RuleMeta], root: Path) -> dict[str, Json]:
+    """The SARIF log as plain lists and dicts."""
+    findings = [finding for tree in cause_trees(analysis.findings) for finding in tree.walk()]
+    descriptors = _descriptors(rules, findings)
+    index = {str(descriptor["id"]): at for at, descriptor in enumerate(descriptors)}
+    result = verdict(analysis)
+    return {
+        "$schema": SCHEMA_URI,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "trtdiag",
+                        "semanticVersion": analysis.trtdiag_version,
+                        "rules": list(descriptors),
+                    }
+                },
+                "invocations": [_invocation(analysis)],
+                "results": [_result(finding, index[finding.rule], root) for finding in findings],
+                "properties": {
+                    "program": analysis.program.label,
+                    "target": analysis.target,
+                    "verdict": result.text,
+                    "notChecked": list(analysis.not_checked),
+                },
+            }
+        ],
+    }
+
+
+def _descriptors(rules: Sequence[RuleMeta], findings: Iterable[Finding]) -> list[dict[str, Json]]:
+    known: dict[str, dict[str, Json]] = {}
+    for rule in sorted(rules, key=lambda rule: rule.id):
+        known[rule.id] = _descriptor(rule.id, rule.name, rule.title, rule.severity, rule.page)
+    for finding in findings:
+        known.setdefault(
+            finding.rule, _descriptor(finding.rule, finding.name, finding.title, finding.severity, finding.title)
+        )
+    return list(known.values())
+
+
+def _descriptor(rule: str, name: str, title: str, severity: Severity, page: str) -> dict[str, Json]:
+    return {
+        "id": rule,
+        "name": name,
+        "shortDescription": {"text": title or rule},
+        "fullDescription": {"text": page or title or rule},
+        "help": {"text": page or title or rule},
+        "defaultConfiguration": {"level": _LEVELS[severity]},
+    }
+
+
+def _invocation(analysis: Analysis) -> Json:
+    failed = [stage for stage in analysis.stages if stage.state == "failed"]
+    notes: list[Json] = [
+        {"level": "error", "message": {"text": f"stage {stage.name} failed: {stage.message}"}} for stage in failed
+    ]
+    notes += [
+        {"level": "note", "message": {"text": f"stage {stage.name} not run"}}
+        for stage in analysis.stages
+        if stage.state == "not run"
+    ]
+    notes += [{"level": "note", "message": {"text": f"not checked: {text}"}} for text in analysis.not_checked]
+    return {"executionSuccessful": not failed, "toolExecutionNotifications": notes}
+
+
+def _result(finding: Finding, rule_index: int, root: Path) -> Json:
+    framed = [place for place in finding.places if place.frame is not None]
+    first = framed[0] if framed else next(iter(finding.places), None)
+    others = [place for place in finding.places if place is not first]
+    found = location(first, root) if first is not None else None
+    related = related_locations(others, root)
+    body: dict[str, Json] = {
+        "ruleId": finding.rule,
+        "ruleIndex": rule_index,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": _message(finding)},
+        "locations": [found] if found else [],
+    }
+    if related:
+        body["relatedLocations"] = related
+    body["partialFingerprints"] = {FINGERPRINT: finding.fingerprint}
+    body["properties"] = _properties(finding)
+    return body
+
+
+def _message(finding: Finding) -> str:
+    """The message, the evidence, and a safe fix in words: SARIF's own fixes need text edits, which we do not make."""
+    parts = [visible(finding.message)]
+    parts += [f"- {visible(e.fact)} ({visible(e.source)})" for e in finding.evidence]
+    if finding.fix is not None and finding.fix.applicability is Applicability.SAFE:
+        parts.append(f"Fix (safe): {visible(finding.fix.title)}")
+        if finding.fix.code:
+            parts.append(visible(finding.fix.code))
+    return "\n".join(parts)
+
+
+def _properties(finding: Finding) -> Json:
+    properties: dict[str, Json] = {"id": finding.id, "root": finding.root, "places": len(finding.places)}
+    if finding.fix is not None:
+        properties["fix"] = {
+            "title": finding.fix.title,
+            "applicability": finding.fix.applicability.value,
+            "code": finding.fix.code,
+        }
+    return properties

@@ -1,0 +1,61 @@
+"""Source lines around a frame, read from the file only where it still is the file that was traced."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from trtdiag.graph.source import Frame
+from trtdiag.report.text import one_line, visible
+from trtdiag.report.view import CodeLine, SourceView
+
+CONTEXT_LINES = 3
+_LARGEST_FILE_BYTES = 8 * 2**20
+_LONGEST_LINE_CHARS = 400
+
+
+def source_view(frame: Frame | None) -> SourceView | None:
+    """The frame with three lines before and after it; only the recorded line where the file has changed or is gone."""
+    if frame is None:
+        return None
+    return SourceView(where=one_line(str(frame)), function=one_line(frame.function), lines=_lines(frame))
+
+
+def _lines(frame: Frame) -> tuple[CodeLine, ...]:
+    recorded = frame.code.strip()
+    if not recorded:
+        return ()
+    text = _file_lines(frame.file)
+    at = frame.line - 1
+    if not 0 <= at < len(text) or text[at].strip() != recorded:
+        return (CodeLine(str(frame.line), _cut(recorded), True),)
+    first = max(0, at - CONTEXT_LINES)
+    window = text[first : at + CONTEXT_LINES + 1]
+    margin = min((len(line) - len(line.lstrip()) for line in window if line.strip()), default=0)
+    return tuple(
+        CodeLine(str(number), _cut(line[margin:].rstrip()), number == frame.line)
+        for number, line in enumerate(window, first + 1)
+    )
+
+
+def _cut(line: str) -> str:
+    shown = visible(line).replace("\n", " ")
+    return shown if len(shown) <= _LONGEST_LINE_CHARS else shown[:_LONGEST_LINE_CHARS] + "…"
+
+
+def _file_lines(file: str) -> tuple[str, ...]:
+    """The file's lines; none for what is no Python file: a program from elsewhere may name any path of this machine."""
+    path = Path(file)
+    try:
+        if path.suffix != ".py" or not path.is_file():
+            return ()
+        seen = path.stat()
+        return () if seen.st_size > _LARGEST_FILE_BYTES else _read_lines(path, seen.st_mtime_ns)
+    except (OSError, ValueError):  # unreadable, or a name that no file system takes (an embedded NUL)
+        return ()
+
+
+@lru_cache(maxsize=256)
+def _read_lines(path: Path, mtime_ns: int) -> tuple[str, ...]:
+    # The time of change is part of the key: a notebook edits a file and analyses again.
+    return tuple(path.read_text(encoding="utf-8", errors="replace").expandtabs(4).split("\n"))

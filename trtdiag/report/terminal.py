@@ -1,0 +1,121 @@
+"""The summary in the terminal.
+
+Names go in as rich `Text`, never as markup: a node called ``[red]`` stays ``[red]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trtdiag.analysis.finding import Finding, Severity
+from trtdiag.analysis.result import Analysis
+from trtdiag.report.text import one_line, visible
+from trtdiag.report.verdict import CauseTree, cause_trees, severity_word, verdict
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_VERDICT_STYLES = {"error": "bold red", "warning": "bold yellow", "incomplete": "bold yellow", "clean": "bold green"}
+_LONGEST_MESSAGE_CHARS = 600
+_NARROW_COLUMNS = 72
+_FINE_STATES = ("ok", "static")
+
+
+def print_summary(analysis: Analysis, console: Console, paths: Iterable[str] = ()) -> None:
+    """Print the verdict, the findings, the dims where something is wrong with them, and where the reports are."""
+    console.print(summary(analysis, paths, width=console.width))
+
+
+def summary(analysis: Analysis, paths: Iterable[str] = (), *, width: int = 80) -> RenderableType:
+    """The summary as something rich can print; below 72 columns lists take the place of tables."""
+    result = verdict(analysis)
+    parts: list[RenderableType] = [Text(result.text, style=_VERDICT_STYLES[result.status])]
+    parts.extend(
+        Text(one_line(f"{stage.name} failed: {stage.message}", _LONGEST_MESSAGE_CHARS), style="red")
+        for stage in analysis.stages
+        if stage.state == "failed"
+    )
+    trees = cause_trees(analysis.findings)
+    if trees:
+        parts.append(_finding_list(trees) if width < _NARROW_COLUMNS else _finding_table(trees))
+    if any(row.state not in _FINE_STATES for row in analysis.dims.rows):
+        parts.append(_dims_list(analysis) if width < _NARROW_COLUMNS else _dims_table(analysis))
+    if result.caveat:
+        parts.append(Text(result.caveat, style="dim"))
+    parts.extend(Text(f"report: {visible(path)}") for path in paths)
+    return Group(*parts)
+
+
+def _lines(trees: Iterable[CauseTree], depth: int = 0) -> list[tuple[int, Finding]]:
+    lines = []
+    for tree in trees:
+        lines.append((depth, tree.finding))
+        lines.extend(_lines(tree.caused, depth + 1))
+    return lines
+
+
+def _where(finding: Finding) -> str:
+    frame = next((place.frame for place in finding.places if place.frame is not None), None)
+    more = len(finding.places) - 1
+    where = one_line(str(frame)) if frame else ""
+    return f"{where} (+{more:,})" if where and more > 0 else where
+
+
+def _finding_table(trees: Iterable[CauseTree]) -> RenderableType:
+    table = Table(box=None, pad_edge=False, show_edge=False, expand=False)
+    table.add_column("id", no_wrap=True)
+    table.add_column("severity", no_wrap=True)
+    table.add_column("finding", ratio=3, overflow="fold")
+    table.add_column("line", ratio=2, overflow="fold")
+    for depth, finding in _lines(trees):
+        # A finding that another causes is set in under it.
+        mark = "  " * (depth - 1) + "└ " if depth else ""
+        table.add_row(
+            Text(mark + one_line(finding.id)),
+            Text(severity_word(finding.severity), style=_STYLES[finding.severity]),
+            Text(one_line(finding.message, _LONGEST_MESSAGE_CHARS)),
+            Text(_where(finding), style="dim"),
+        )
+    return Padding(table, (1, 0))
+
+
+def _finding_list(trees: Iterable[CauseTree]) -> RenderableType:
+    lines: list[RenderableType] = []
+    for depth, finding in _lines(trees):
+        head = Text.assemble(
+            one_line(finding.id), " ", (severity_word(finding.severity), _STYLES[finding.severity]), overflow="fold"
+        )
+        lines.append(Padding(head, (0, 0, 0, min(depth, 2) * 2)))
+        body = Text(one_line(finding.message, _LONGEST_MESSAGE_CHARS), overflow="fold")
+        lines.append(Padding(body, (0, 0, 0, min(depth, 2) * 2 + 2)))
+        if _where(finding):
+            lines.append(Padding(Text(_where(finding), style="dim", overflow="fold"), (0, 0, 0, 4)))
+    return Padding(Group(*lines), (1, 0))
+
+
+def _dims_table(analysis: Analysis) -> RenderableType:
+    table = Table(box=None, pad_edge=False, show_edge=False, title="Dims", title_justify="left")
+    for head in ("dim", "declared", "range", "allowed", "suggested", "state"):
+        table.add_column(head, overflow="fold")
+    for row in analysis.dims.rows:
+        style = "" if row.state in _FINE_STATES else "yellow"
+        cells = (row.site, row.declared, str(row.range), row.allowed, row.suggested)
+        table.add_row(*(Text(one_line(cell)) for cell in cells), Text(row.state, style=style))
+    return Padding(table, (0, 0, 1, 0))
+
+
+def _dims_list(analysis: Analysis) -> RenderableType:
+    lines: list[RenderableType] = [Text("Dims")]
+    for row in analysis.dims.rows:
+        if row.state in _FINE_STATES:
+            continue
+        lines.append(
+            Text(one_line(f"{row.site} declared {row.declared}: {row.state}"), style="yellow", overflow="fold")
+        )
+        for name, text in (("allowed", row.allowed), ("suggested", row.suggested)):
+            if text:
+                lines.append(Padding(Text(one_line(f"{name} {text}"), overflow="fold"), (0, 0, 0, 2)))
+    return Padding(Group(*lines), (0, 0, 1, 0))

@@ -1,0 +1,123 @@
+"""The one line that says how an analysis ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from trtdiag.analysis.finding import Finding, Severity
+from trtdiag.analysis.result import Analysis
+from trtdiag.report.text import amount, one_line
+
+_WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How an analysis ended.
+
+    Attributes:
+        status: ``error``, ``warning``, ``incomplete`` (a stage failed, nothing worse found) or ``clean``.
+        text: One line; claims no more than was checked.
+        counts: ``2 errors, 3 warnings, 1 note``.
+        caveat: What the line does not cover; empty when nothing was left out.
+    """
+
+    status: str
+    text: str
+    counts: str
+    caveat: str
+
+
+@dataclass(frozen=True)
+class CauseTree:
+    """A finding and the findings that it causes."""
+
+    finding: Finding
+    caused: tuple[CauseTree, ...]
+
+    def walk(self) -> Iterator[Finding]:
+        """This finding, then all that it causes, in the order of the report."""
+        yield self.finding
+        for child in self.caused:
+            yield from child.walk()
+
+
+def cause_trees(findings: Iterable[Finding]) -> tuple[CauseTree, ...]:
+    """The findings by root cause: roots first, the tree with the most severe finding at the top."""
+    ordered = list(findings)
+    by_id = {finding.id: finding for finding in ordered}
+    caused: dict[str, list[Finding]] = {}
+    for finding in ordered:
+        caused.setdefault(_top(finding, by_id), []).append(finding)
+
+    def tree(finding: Finding) -> CauseTree:
+        # A finding that is its own top stands in its own list: it is no child of itself.
+        children = [tree(child) for child in caused.get(finding.id, []) if child.id != finding.id]
+        return CauseTree(finding, tuple(sorted(children, key=_worst)))
+
+    roots = [tree(finding) for finding in ordered if _top(finding, by_id) == finding.id]
+    return tuple(sorted(roots, key=_worst))
+
+
+def _worst(tree: CauseTree) -> int:
+    return min(finding.severity.rank for finding in tree.walk())
+
+
+def _top(finding: Finding, by_id: dict[str, Finding]) -> str:
+    """The id of the finding's direct cause; its own id where it has none, or where causes run in a circle."""
+    if finding.root is None or finding.root not in by_id:
+        return finding.id
+    seen = {finding.id}
+    here = finding
+    while here.root is not None and here.root in by_id:
+        if here.root in seen:
+            return finding.id
+        seen.add(here.root)
+        here = by_id[here.root]
+    return finding.root
+
+
+def severity_word(severity: Severity) -> str:
+    """``error``, ``warning`` or ``note``."""
+    return _WORDS[severity]
+
+
+def counts_text(findings: Iterable[Finding]) -> str:
+    """``2 errors, 3 warnings``; empty without findings."""
+    severities = [finding.severity for finding in findings]
+    parts = [amount(severities.count(s), _WORDS[s]) for s in Severity if s in severities]
+    return ", ".join(parts)
+
+
+def verdict(analysis: Analysis) -> Verdict:
+    """How the analysis ended, in words."""
+    counts = counts_text(analysis.findings)
+    severe = [f for f in analysis.findings if f.severity is not Severity.INFO]
+    failed = [stage.name for stage in analysis.stages if stage.state == "failed"]
+    caveat = _caveat(analysis, failed)
+    if severe:
+        first = cause_trees(analysis.findings)[0].finding
+        status = "error" if any(f.severity is Severity.ERROR for f in severe) else "warning"
+        return Verdict(status, f"{counts}: {first.rule} {one_line(first.message)}", counts, caveat)
+    if failed:
+        text = f"Analysis incomplete: {' and '.join(failed)} failed"
+        return Verdict("incomplete", f"{text}; {counts}" if counts else text, counts, caveat)
+    text = "No findings at or above warning"
+    if counts:
+        text += f" ({counts})"
+    if analysis.not_checked:
+        text += f"; {amount(len(analysis.not_checked), 'thing')} not checked"
+    return Verdict("clean", text, counts, caveat)
+
+
+def _caveat(analysis: Analysis, failed: list[str]) -> str:
+    parts = []
+    if failed:
+        parts.append(f"{' and '.join(failed)} failed")
+    skipped = [stage.name for stage in analysis.stages if stage.state == "not run"]
+    if skipped:
+        parts.append(f"{', '.join(skipped)} not run")
+    if analysis.not_checked:
+        parts.append(f"{amount(len(analysis.not_checked), 'thing')} not checked")
+    return "; ".join(parts)

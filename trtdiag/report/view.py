@@ -1,0 +1,248 @@
+"""What the HTML page shows, as final strings: templates place these and decide nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trtdiag.report.drawing.picture import Picture
+
+
+@dataclass(frozen=True)
+class VerdictView:
+    """The top of the page: ``status`` is ``error``, ``warning``, ``incomplete`` or ``clean``."""
+
+    status: str
+    text: str
+    counts: str
+    caveat: str
+    failure: str
+    failure_source: SourceView | None
+
+
+@dataclass(frozen=True)
+class StageView:
+    """One stage: ``state`` is ``ok``, ``failed`` or ``not run``."""
+
+    name: str
+    state: str
+    time: str
+    message: str
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of source; ``current`` marks the one that is meant."""
+
+    number: str
+    text: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """A place in a file; ``lines`` is empty where neither the file nor a recorded line is at hand."""
+
+    where: str
+    function: str
+    lines: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True)
+class EvidenceView:
+    """A fact and where it is from."""
+
+    fact: str
+    source: str
+
+
+@dataclass(frozen=True)
+class FixView:
+    """What to do; ``applicability`` is ``safe``, ``unsafe`` or ``manual``, ``meaning`` says what that means."""
+
+    title: str
+    applicability: str
+    meaning: str
+    code: str
+
+
+@dataclass(frozen=True)
+class PlaceView:
+    """One place of a finding: node and op, module, source line."""
+
+    node: str
+    op: str
+    module: str
+    where: str
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """One finding and those it causes; ``more`` is the label of the folded places (``and 28 more``)."""
+
+    id: str
+    rule: str
+    name: str
+    title: str
+    severity: str
+    word: str
+    message: str
+    evidence: tuple[EvidenceView, ...]
+    source: SourceView | None
+    fix: FixView | None
+    places: tuple[PlaceView, ...]
+    folded: tuple[PlaceView, ...]
+    more: str
+    caused: tuple[FindingView, ...]
+    caused_label: str
+
+
+@dataclass(frozen=True)
+class DimRowView:
+    """One row of the dims table; ``state`` is the word of `DimRow`, ``label`` what the page says."""
+
+    site: str
+    symbol: str
+    declared: str
+    range: str
+    allowed: str
+    suggested: str
+    state: str
+    label: str
+
+
+@dataclass(frozen=True)
+class SuggestionView:
+    """Code that defines the Dims to declare, and what it keeps."""
+
+    code: str
+    sites: str
+    summary: str
+    proof: str
+    proven: bool
+    alternatives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SymbolView:
+    """One row of the symbol table."""
+
+    symbol: str
+    name: str
+    kind: str
+    range: str
+    bounded: bool
+    hint: str
+    origins: str
+    born: str
+    uses: str
+    expressions: str
+
+
+@dataclass(frozen=True)
+class GuardView:
+    """One guard: ``verdict`` is ``holds``, ``breaks`` or ``unknown``."""
+
+    verdict: str
+    text: str
+    counterexample: str
+    witness: str
+    allowed: str
+    kept: str
+    proof: str
+    proven: bool
+    found_in: str
+    cause: str
+    source: SourceView | None
+
+
+@dataclass(frozen=True)
+class UnparsedView:
+    """A guard that could not be read."""
+
+    text: str
+    why: str
+    found_in: str
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A plain table; ``folded`` rows are under ``more``."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    folded: tuple[tuple[str, ...], ...] = ()
+    more: str = ""
+
+
+@dataclass(frozen=True)
+class TypesView:
+    """The dtypes of the program for one target."""
+
+    target: str
+    counts: TableView
+    int64_note: str
+    int64: TableView | None
+    float64: TableView | None
+    unsupported: TableView | None
+
+
+@dataclass(frozen=True)
+class MemoryView:
+    """Bytes at the maximum of every range."""
+
+    sums: TableView
+    largest: TableView | None
+
+
+@dataclass(frozen=True)
+class MetadataView:
+    """How the recorded values of nodes were found."""
+
+    summary: str
+    defects: TableView | None
+    unchecked: TableView | None
+
+
+@dataclass(frozen=True)
+class GraphView:
+    """The picture of the top level, which works without JavaScript, and the data for the explorer."""
+
+    summary: str
+    picture: Picture
+    payload: str
+    layout_note: str
+
+
+@dataclass(frozen=True)
+class DimsView:
+    """The dims table and what to declare instead."""
+
+    rows: tuple[DimRowView, ...]
+    suggestions: tuple[SuggestionView, ...]
+    pinned: tuple[str, ...]
+    tied: tuple[str, ...]
+    conflicts: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """The whole page, top to bottom."""
+
+    label: str
+    verdict: VerdictView
+    stages: tuple[StageView, ...]
+    findings: tuple[FindingView, ...]
+    dims: DimsView
+    symbols: tuple[SymbolView, ...] | None
+    guards: tuple[GuardView, ...]
+    guards_summary: str
+    unparsed: tuple[UnparsedView, ...]
+    types: TypesView | None
+    memory: MemoryView | None
+    metadata: MetadataView | None
+    graph: GraphView | None
+    environment: TableView
+    not_checked: tuple[str, ...]
+    command: str
+    machine_json: str
+    footer: tuple[str, ...]

@@ -1,0 +1,107 @@
+"""The whole page as a view: the one place that knows its order."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+
+from trtdiag.analysis.result import Analysis, StageTiming
+from trtdiag.capture.program import SourceKind
+from trtdiag.report.drawing.build import graph_view
+from trtdiag.report.source_context import source_view
+from trtdiag.report.text import amount, bytes_text, one_line, seconds_text
+from trtdiag.report.verdict import verdict
+from trtdiag.report.view import ReportView, StageView, TableView, VerdictView
+from trtdiag.report.view_dims import dims_view, guard_views, guards_summary, symbol_views, unparsed_views
+from trtdiag.report.view_findings import finding_views
+from trtdiag.report.view_types import memory_view, metadata_view, types_view
+
+_LONGEST_NOTE_CHARS = 2000
+_KINDS = {SourceKind.FILE: "a file", SourceKind.LIVE: "a live ExportedProgram", SourceKind.FACTORY: "a factory"}
+
+
+def reproduce_command(analysis: Analysis) -> str:
+    """What to type to make this report again."""
+    program = analysis.program
+    if program.kind is SourceKind.LIVE:
+        return f"trtdiag.analyze(exported_program, target={analysis.target!r})"
+    return f"trtdiag analyze {shlex.quote(program.label)} --target {shlex.quote(analysis.target)}"
+
+
+def report_view(analysis: Analysis, *, machine_json: str, command: str = "", layout: str = "auto") -> ReportView:
+    """The page of an analysis.
+
+    Args:
+        analysis: The facts and findings.
+        machine_json: The JSON report, offered for download from the page.
+        command: How the report was asked for; made up from the program where empty.
+        layout: ``auto``, ``dot`` or ``builtin``: see `lay_out`.
+    """
+    graph = graph_view(analysis, layout)
+    footer = [f"trtdiag {analysis.trtdiag_version}"]
+    if graph is not None:
+        footer.append(graph.layout_note)
+    return ReportView(
+        label=one_line(analysis.program.label),
+        verdict=_verdict_view(analysis),
+        stages=tuple(_stage(stage) for stage in analysis.stages),
+        findings=finding_views(analysis.findings),
+        dims=dims_view(analysis.dims),
+        symbols=None if analysis.symbols is None else symbol_views(analysis.symbols),
+        guards=guard_views(analysis.dims.constraints),
+        guards_summary=guards_summary(analysis.dims),
+        unparsed=unparsed_views(analysis.dims),
+        types=None if analysis.dtypes is None else types_view(analysis.dtypes),
+        memory=None if analysis.memory is None else memory_view(analysis.memory),
+        metadata=None if analysis.checked is None else metadata_view(analysis.checked),
+        graph=graph,
+        environment=_environment(analysis),
+        not_checked=tuple(one_line(text, _LONGEST_NOTE_CHARS) for text in analysis.not_checked),
+        command=one_line(command or reproduce_command(analysis), _LONGEST_NOTE_CHARS),
+        machine_json=machine_json,
+        footer=tuple(footer),
+    )
+
+
+def _verdict_view(analysis: Analysis) -> VerdictView:
+    result = verdict(analysis)
+    failure = analysis.program.failure
+    words = ""
+    source = None
+    if failure is not None:
+        words = one_line(
+            f"The export as asked failed with {failure.error_type}: {failure.message}", _LONGEST_NOTE_CHARS
+        )
+        words += (
+            f" The graph below was obtained {one_line(failure.relaxed)}." if failure.relaxed else " There is no graph."
+        )
+        source = source_view(failure.stack.best)
+    return VerdictView(result.status, result.text, result.counts, result.caveat, words, source)
+
+
+def _stage(stage: StageTiming) -> StageView:
+    time = "" if stage.state == "not run" else seconds_text(stage.seconds)
+    return StageView(one_line(stage.name), stage.state, time, one_line(stage.message, _LONGEST_NOTE_CHARS))
+
+
+def _environment(analysis: Analysis) -> TableView:
+    program = analysis.program
+    versions = program.versions
+    rows = [
+        ("program", f"{one_line(program.label)} ({_KINDS[program.kind]})"),
+        (
+            "size",
+            amount(analysis.op_nodes, "op") + (f", {bytes_text(program.file_bytes)}" if program.file_bytes else ""),
+        ),
+        ("target", f"TensorRT {one_line(analysis.target)}"),
+        ("trtdiag", analysis.trtdiag_version),
+        ("torch, here", versions.running_torch),
+        ("torch that exported", versions.exporting_torch or "not recorded"),
+        ("schema of the file", versions.schema or "not recorded"),
+        ("Python", platform.python_version()),
+        ("platform", platform.platform(terse=True)),
+    ]
+    if program.export_s is not None:
+        rows.append(("export took", seconds_text(program.export_s)))
+    rows.extend(("note", one_line(note, _LONGEST_NOTE_CHARS)) for note in program.notes)
+    return TableView(("", ""), tuple(rows))

@@ -1,0 +1,78 @@
+"""Findings as the page shows them: by cause, root first, places folded."""
+
+from __future__ import annotations
+
+from trtdiag.analysis.finding import Applicability, Finding, Fix, Place
+from trtdiag.report.source_context import source_view
+from trtdiag.report.text import amount, one_line, visible
+from trtdiag.report.verdict import CauseTree, cause_trees, severity_word
+from trtdiag.report.view import EvidenceView, FindingView, FixView, PlaceView
+
+SHOWN_PLACES = 4
+_LISTED_PLACES = 64
+_LONGEST_MESSAGE_CHARS = 1000
+_MEANINGS = {
+    Applicability.SAFE: "same results for every input that is accepted today",
+    Applicability.UNSAFE: "narrows the accepted inputs or changes the numerics",
+    Applicability.MANUAL: "needs a decision or an edit by hand",
+}
+
+
+def finding_views(findings: tuple[Finding, ...]) -> tuple[FindingView, ...]:
+    """The findings, roots first, each with those it causes."""
+    return tuple(_tree_view(tree) for tree in cause_trees(findings))
+
+
+def _tree_view(tree: CauseTree) -> FindingView:
+    finding = tree.finding
+    framed = next((place.frame for place in finding.places if place.frame is not None), None)
+    places = _place_views(finding.places)
+    listed = places[SHOWN_PLACES:_LISTED_PLACES]
+    hidden = len(places) - SHOWN_PLACES
+    more = f"and {hidden:,} more" if hidden > 0 else ""
+    if hidden > len(listed):
+        more += f", {len(listed):,} of them listed here, all of them in the JSON report"
+    caused = tuple(_tree_view(child) for child in tree.caused)
+    return FindingView(
+        id=one_line(finding.id),
+        rule=one_line(finding.rule),
+        name=one_line(finding.name),
+        title=one_line(finding.title, _LONGEST_MESSAGE_CHARS),
+        severity=finding.severity.value,
+        word=severity_word(finding.severity),
+        message=one_line(finding.message, _LONGEST_MESSAGE_CHARS),
+        evidence=tuple(
+            EvidenceView(one_line(e.fact, _LONGEST_MESSAGE_CHARS), one_line(e.source)) for e in finding.evidence
+        ),
+        source=source_view(framed),
+        fix=_fix_view(finding.fix),
+        places=places[:SHOWN_PLACES],
+        folded=listed,
+        more=more,
+        caused=caused,
+        caused_label=f"causes {amount(len(caused), 'finding')}" if caused else "",
+    )
+
+
+def _fix_view(fix: Fix | None) -> FixView | None:
+    if fix is None:
+        return None
+    return FixView(
+        title=one_line(fix.title, _LONGEST_MESSAGE_CHARS),
+        applicability=fix.applicability.value,
+        meaning=_MEANINGS[fix.applicability],
+        code=visible(fix.code),
+    )
+
+
+def _place_views(places: tuple[Place, ...]) -> tuple[PlaceView, ...]:
+    views = (
+        PlaceView(
+            node=one_line(place.node or ""),
+            op=one_line(place.op or ""),
+            module=one_line(place.module_path or ""),
+            where=one_line(str(place.frame)) if place.frame else "",
+        )
+        for place in places
+    )
+    return tuple(view for view in views if any((view.node, view.op, view.module, view.where)))
