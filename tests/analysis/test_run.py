@@ -69,7 +69,7 @@ def test_hits_of_one_cause_become_one_finding() -> None:
     )
     alone, grouped = run(given(graph("x", "y")), among=(one,)).findings
     assert grouped.message == "first"
-    assert [e.fact for e in grouped.evidence] == ["a", "b", "c", "fact"]
+    assert [e.fact for e in grouped.evidence] == ["a", "b", "fact", "c"]
     assert [p.node for p in grouped.places] == ["x", "y"]
     assert grouped.fix is fix
     assert (alone.message, alone.places) == ("alone", ())

@@ -42,7 +42,7 @@ def program(**changes: Any) -> Program:
 
 def constraint(text: str, **changes: Any) -> Constraint:
     line = changes.pop("line", None)
-    stack = Stack((frame(line, f"# makes {text}"),)) if line is not None else Stack(())
+    stack = Stack((frame(line, "y = y.view(-1, 8)"),)) if line is not None else Stack(())
     origin = GuardOrigin(("_guards_code",), stack, branch=changes.pop("branch", None))
     plain: dict[str, Any] = {
         "condition": Truth(True),

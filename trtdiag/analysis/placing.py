@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-from torch.fx import GraphModule, Node
+from collections.abc import Mapping
 
 from trtdiag.analysis.finding import Place
 from trtdiag.capture.program import OpOrigin, Program
 from trtdiag.graph.source import Frame
+from trtdiag.graph.walk import walk
 from trtdiag.lower.facts import Checked
 
 
@@ -26,19 +25,10 @@ def at_origin(node: str, origin: OpOrigin, op: str | None = None, frame: Frame |
 
 
 def node_order(program: object, checked: object) -> Mapping[str, int]:
-    """The position of every node, by name; nested subgraphs follow as ``sub.node``."""
+    """The position of every node, by name; a nested graph's ``sub.node`` follows the node that names it."""
     graph_module = None
     if isinstance(checked, Checked):
         graph_module = checked.graph_module
     elif isinstance(program, Program) and program.exported is not None:
         graph_module = program.exported.graph_module
-    return {} if graph_module is None else {name: index for index, (name, _, _) in enumerate(nodes(graph_module))}
-
-
-def nodes(graph_module: GraphModule, prefix: str = "") -> Iterator[tuple[str, str, Node]]:
-    """Every node with its full name and the part of it before its own; nested subgraphs follow their parent."""
-    for node in graph_module.graph.nodes:
-        yield f"{prefix}{node.name}", prefix, node
-    for name, child in graph_module.named_children():
-        if isinstance(child, GraphModule):
-            yield from nodes(child, f"{prefix}{name}.")
+    return {} if graph_module is None else {located.name: index for index, located in enumerate(walk(graph_module))}

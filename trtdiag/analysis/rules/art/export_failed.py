@@ -10,8 +10,8 @@ from trtdiag.analysis.rule import rule
 from trtdiag.capture.program import ExportFailure, Program
 from trtdiag.dims.facts import DimSystem, Verdict
 
-# What torch.export says when dynamic_shapes and the model's guards do not agree.
-_ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "CONSTRAINT_VIOLATION", "constant (", "always equal")
+# What torch.export says when dynamic_shapes and the model's guards do not agree; the last one is its solver's crash.
+_ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "Expected an equality constraint")
 
 
 @rule("ART802", "export-failed", Severity.ERROR)
@@ -61,7 +61,10 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
 
 
 def _about_dims(failure: ExportFailure) -> bool:
-    return any(mark in failure.message or mark in failure.error_type for mark in _ABOUT_DIMS)
+    """Whether the declared dims are to blame: torch says so, or the export passed once they were relaxed."""
+    return failure.relaxed is not None or any(
+        mark in failure.message or mark in failure.error_type for mark in _ABOUT_DIMS
+    )
 
 
 def _roots(dims: DimSystem) -> list[str]:

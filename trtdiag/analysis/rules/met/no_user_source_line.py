@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
-
-from torch.fx import Node
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.placing import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted
 from trtdiag.capture.program import Program
+from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 
-# Written by torch.export itself: bookkeeping of sizes, checks, and the unpacking of several results.
-_BOOKKEEPING = ("sym_", "_assert", "assert_", "lift_fresh", "wrap_with", "_exit_", "_enter_")
+# Sizes, checks and the unpacking of results are written by torch.export itself and have no line of the user's.
+_COMPUTING = (NodeKind.OP, NodeKind.HIGHER_ORDER)
 
 
 @rule("MET103", "no-user-source-line", Severity.INFO)
@@ -40,40 +38,27 @@ def no_user_source_line(program: Program, checked: Checked) -> Iterator[Hit]:
     Source:
         meta["stack_trace"] of the nodes; torch.fx.traceback.
     """
-    ops = [node for node in checked.graph_module.graph.nodes if _is_op(node)]
-    bare = [node for node in ops if node.name in program.origins and not _has_line(program, node)]
-    bare += [node for node in ops if node.name not in program.origins]
+    ops = [located for located in walk(checked.graph_module) if located.kind in _COMPUTING]
+    bare = [located for located in ops if not _has_line(program, located.name)]
     if not bare:
         return
     nowhere = len(bare) == len(ops)
-    message = (
-        f"none of the {counted(len(ops), 'op')} carries a source line"
-        if nowhere
-        else f"{len(bare):,} of {counted(len(ops), 'op')} carry no source line, first {bare[0].name} ({bare[0].target})"
-    )
+    first = bare[0]
+    if nowhere:
+        message = f"none of the {counted(len(ops), 'op')} carries a source line"
+    else:
+        message = f"{len(bare):,} of {counted(len(ops), 'op')} carry no source line, first {first.name}"
     reason = "the program keeps no stacks at all" if nowhere else 'meta["stack_trace"] is missing or all torch'
-    for node in bare:
+    for located in bare:
         yield Hit(
             message,
             (Evidence(reason, "meta of the nodes"),),
-            place_of(program, node.name, str(node.target)),
+            place_of(program, located.name, str(located.node.target)),
             Fix("export again from the Python model, and keep meta when passes replace nodes", Applicability.MANUAL),
             cause="no line",
         )
 
 
-def _is_op(node: Node) -> bool:
-    if node.op != "call_function" or node.target is operator.getitem:
-        return False
-    return not getattr(node.target, "__name__", "").startswith(_BOOKKEEPING) and "val" in node.meta and _is_tensor(node)
-
-
-def _is_tensor(node: Node) -> bool:
-    """Whether the node's value is a tensor or holds one; sizes computed by export have no line of their own."""
-    value = node.meta["val"]
-    values = value if isinstance(value, (tuple, list)) else (value,)
-    return any(hasattr(item, "dtype") for item in values)
-
-
-def _has_line(program: Program, node: Node) -> bool:
-    return program.origins[node.name].stack.best is not None
+def _has_line(program: Program, name: str) -> bool:
+    origin = program.origins.get(name)
+    return origin is not None and origin.stack.best is not None

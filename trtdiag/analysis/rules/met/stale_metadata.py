@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.placing import at_origin, nodes
+from trtdiag.analysis.placing import at_origin
 from trtdiag.analysis.rule import rule
+from trtdiag.graph.walk import walk
 from trtdiag.lower.facts import Checked, Defect
 
 
@@ -59,9 +60,10 @@ def stale_metadata(checked: Checked) -> Iterator[Hit]:
 
 def _roots(checked: Checked) -> dict[str, str]:
     """For each defective node the first one on its way from the inputs that is defective without a cause before it."""
-    inputs = {
-        name: [prefix + n.name for n in node.all_input_nodes] for name, prefix, node in nodes(checked.graph_module)
-    }
+    inputs: dict[str, list[str]] = {}
+    for located in walk(checked.graph_module):
+        prefix = located.name.removesuffix(located.node.name)
+        inputs[located.name] = [prefix + source.name for source in located.node.all_input_nodes]
     roots: dict[str, str] = {}
     for defect in checked.defects:
         before = next((roots[name] for name in inputs.get(defect.node, ()) if name in roots), None)

@@ -16,10 +16,12 @@ def orphan_symbol(symbols: SymbolTable) -> Iterator[Hit]:
 
     Why:
         range_constraints is where every later stage looks a symbol up.  A symbol that is not there has
-        neither a smallest nor a largest value: no optimization profile can be made from it, and
-        torch.export.load stops on the saved file ("s0 is not in var_ranges", KeyError: 's0').  Such symbols
-        come from graph passes that trace a part of the graph again under a new ShapeEnv and paste the
-        result, and from programs that were put together by hand.
+        neither a smallest nor a largest value, so no optimization profile can be made from it.  Saving and
+        loading the program does not bring the range back, and some versions of torch refuse to load such
+        a file ("s0 is not in var_ranges", KeyError: 's0').
+
+        Such symbols come from graph passes that trace a part of the graph again under a new ShapeEnv and
+        paste the result, and from programs that were put together by hand.
 
     Example:
         ep.range_constraints        # {s77: VR[2, 64]}
@@ -30,7 +32,8 @@ def orphan_symbol(symbols: SymbolTable) -> Iterator[Hit]:
         (torch._guards.detect_fake_mode) so that it reuses the program's own symbols.
 
     Source:
-        ExportedProgram.range_constraints; pytorch/TensorRT issues 2792, 3108, 3205.
+        ExportedProgram.range_constraints; torch 2.13 loads such a file without the range (seen);
+        pytorch/TensorRT issues 2792, 3108, 3205.
     """
     for symbol in symbols.symbols:
         if symbol.range is not None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.placing import nodes, place_of
+from trtdiag.analysis.placing import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted, stated_by
 from trtdiag.capture.program import Program
+from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts, TensorSizes
 from trtdiag.symbolic.tree import free_symbols
@@ -67,9 +68,10 @@ def volume_beyond_limit(program: Program, checked: Checked, shapes: ShapeFacts, 
 def _convolved(checked: Checked) -> frozenset[str]:
     """Nodes whose tensor a convolution reads or makes."""
     names: set[str] = set()
-    for name, prefix, node in nodes(checked.graph_module):
-        if node.op == "call_function" and "conv" in str(node.target):
-            names.update((name, *(prefix + source.name for source in node.all_input_nodes)))
+    for located in walk(checked.graph_module):
+        if located.kind is NodeKind.OP and "conv" in str(located.node.target):
+            prefix = located.name.removesuffix(located.node.name)
+            names.update((located.name, *(prefix + source.name for source in located.node.all_input_nodes)))
     return frozenset(names)
 
 

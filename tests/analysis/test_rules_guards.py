@@ -1,0 +1,198 @@
+"""The guard and export rules on facts written by hand: grouping, texts, severities, root causes, fixes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.harness import facts
+from trtdiag.analysis.finding import Applicability, Finding, Severity
+from trtdiag.analysis.run import run
+from trtdiag.capture.program import ExportFailure, Program
+from trtdiag.dims.facts import (
+    Conflict,
+    DimRow,
+    DimSuggestion,
+    DimSystem,
+    GuardOrigin,
+    Pinned,
+    Tied,
+    UnparsedGuard,
+    Verdict,
+)
+from trtdiag.symbolic.proof import Proof, ProofKind
+from trtdiag.symbolic.ranges import Range
+
+EXHAUSTIVE = Proof(ProofKind.EXHAUSTIVE, 2026)
+
+
+def found(system: DimSystem, program: Program | None = None, *select: str) -> list[Finding]:
+    given = {Program: program or facts.program(), DimSystem: system}
+    return list(run(given, select=select).findings)
+
+
+def suggestion(**changes: Any) -> DimSuggestion:
+    plain: dict[str, Any] = {
+        "symbols": ("s0",),
+        "code": ('_h = Dim("_h", min=17, max=270)',),
+        "spelled": "8*_h",
+        "summary": "h % 8 == 0: keeps 254 of 2026 values",
+        "kept": (254, 2026),
+        "proof": EXHAUSTIVE,
+        "alternatives": (),
+    }
+    return DimSuggestion(**(plain | changes))
+
+
+def row(site: str, symbol: str, suggested: str) -> DimRow:
+    return DimRow(site, symbol, "h", Range(135, 2160), "", suggested, "breaks")
+
+
+def test_a_broken_guard_says_what_works_what_fails_and_what_to_write() -> None:
+    guard = facts.constraint("h % 8 == 0", line=41, allowed="h % 8 == 0: 254 of 2026 values", kept=(254, 2026))
+    system = facts.dims(constraints=(guard,), suggestions=(suggestion(),), rows=(row("x.shape[2]", "s0", "8*_h"),))
+    (finding,) = found(system)
+    assert finding.rule == "GRD301"
+    assert finding.severity is Severity.ERROR
+    assert finding.message == "guard h % 8 == 0 breaks the declared range of h: h = 136 works, h = 137 fails"
+    said = [(e.fact, e.source) for e in finding.evidence]
+    assert ("guard h % 8 == 0", "_guards_code") in said
+    assert ("h = 137 breaks it", "exhaustive, 2,026 values") in said
+    assert ("allowed: h % 8 == 0: 254 of 2026 values", "exhaustive, 2,026 values") in said
+    assert ("y = y.view(-1, 8)", "/home/me/model.py:41") in said
+    assert finding.fix is not None
+    assert finding.fix.applicability is Applicability.UNSAFE
+    assert finding.fix.code == '_h = Dim("_h", min=17, max=270)\n# x.shape[2]: 8*_h'
+    assert finding.places[0].frame is not None
+    assert finding.places[0].frame.line == 41
+
+
+def test_a_suggestion_that_keeps_every_value_is_safe_only_with_a_proof() -> None:
+    guard = facts.constraint("h % 8 == 0")
+    for proof, expected in ((EXHAUSTIVE, Applicability.SAFE), (Proof(ProofKind.SAMPLED), Applicability.UNSAFE)):
+        (finding,) = found(facts.dims(constraints=(guard,), suggestions=(suggestion(kept=(9, 9), proof=proof),)))
+        assert finding.fix is not None
+        assert finding.fix.applicability is expected
+
+
+def test_guards_of_one_line_and_size_are_one_finding_led_by_the_narrowest() -> None:
+    guards = (
+        facts.constraint("h >= 16", line=41, kept=(2000, 2026)),
+        facts.constraint("h % 8 == 0", line=41, kept=(254, 2026)),
+        facts.constraint("w % 4 == 0", line=41, symbols=("s1",), counterexample={"w": 5}, witness={"w": 4}),
+        facts.constraint("h != 140", line=50),
+    )
+    messages = [f.message for f in found(facts.dims(constraints=guards))]
+    assert messages == [
+        "guard h % 8 == 0 breaks the declared range of h: h = 136 works, h = 137 fails (with 1 more guard)",
+        "guard w % 4 == 0 breaks the declared range of w: w = 4 works, w = 5 fails",
+        "guard h != 140 breaks the declared range of h: h = 136 works, h = 137 fails",
+    ]
+
+
+def test_many_guards_are_counted_not_dropped() -> None:
+    guards = tuple(facts.constraint(f"h != {i}", line=41) for i in range(140, 160))
+    (finding,) = found(facts.dims(constraints=guards))
+    assert "(with 19 more guards)" in finding.message
+    assert "and 14 more guards on the same sizes" in [e.fact for e in finding.evidence]
+
+
+def test_guards_that_hold_are_silent() -> None:
+    assert found(facts.dims(constraints=(facts.constraint("h > 1", verdict=Verdict.HOLDS, branch=True),))) == []
+
+
+def test_a_guard_on_data_is_a_warning_without_a_declaration_as_fix() -> None:
+    guard = facts.constraint("u0 <= h", symbols=("s0", "u0"))
+    (finding,) = found(facts.dims(constraints=(guard,), suggestions=(suggestion(),)))
+    assert finding.severity is Severity.WARNING
+    assert finding.fix is None
+
+
+def test_a_python_branch_is_the_root_of_the_broken_guard() -> None:
+    guard = facts.constraint("h % 8 == 0", line=41, branch=True, kept=(254, 2026))
+    error, warning = found(facts.dims(constraints=(guard,)))
+    assert (error.rule, warning.rule) == ("GRD301", "GRD303")
+    assert error.root == warning.id
+    assert warning.message == (
+        "the Python condition on h at /home/me/model.py:41 was decided once:"
+        " only the side of h % 8 == 0 is in the program"
+    )
+    assert "1,772 of 2,026 declared values take the other side" in [e.fact for e in warning.evidence]
+
+
+def test_an_undecided_guard_is_named_once() -> None:
+    system = facts.dims(constraints=(facts.constraint("b * t % 16 == 0", verdict=Verdict.UNKNOWN),))
+    assert [(f.rule, f.severity) for f in found(system)] == [("GRD306", Severity.WARNING)]
+    branch = facts.dims(constraints=(facts.constraint("b * t % 16 == 0", verdict=Verdict.UNKNOWN, branch=True),))
+    assert [f.rule for f in found(branch)] == ["GRD303"]
+    by_data = facts.dims(constraints=(facts.constraint("u0 < 9", verdict=Verdict.UNKNOWN, symbols=("u0",)),))
+    assert found(by_data) == []
+
+
+def test_an_unread_guard_is_named_with_its_text() -> None:
+    (finding,) = found(facts.dims(unparsed=(UnparsedGuard("f(h) == 1", "unknown function f", "_guards_code"),)))
+    assert (finding.rule, finding.message) == ("GRD305", "guard could not be read: f(h) == 1")
+    assert ("unknown function f", "the reader of guards") in [(e.fact, e.source) for e in finding.evidence]
+
+
+def tied(smallest: int) -> DimSystem:
+    guard = facts.constraint("a == b", symbols=("s0", "s1"), line=7)
+    tie = Tied(("x.shape[0]", "y.shape[0]"), ("a", "b"), guard, smallest)
+    return facts.dims(constraints=(guard,), tied=(tie,))
+
+
+def test_tied_dims_are_reported_once_and_are_safe_to_join_from_two_on() -> None:
+    (finding,) = found(tied(2))
+    assert finding.rule == "GRD302"
+    assert finding.message == "x.shape[0] (a) and y.shape[0] (b) are declared apart but must always be equal"
+    assert finding.fix is not None
+    assert finding.fix.applicability is Applicability.SAFE
+    (broadcast,) = found(tied(1))
+    assert broadcast.fix is not None
+    assert broadcast.fix.applicability is Applicability.UNSAFE
+
+
+def test_a_conflict_lists_its_guards_and_the_box() -> None:
+    low, high = facts.constraint("h % 8 == 0", line=3), facts.constraint("h % 8 == 1", line=9)
+    conflict = Conflict((low, high), ("9 <= h <= 64",), Proof(ProofKind.SMT))
+    finding = next(f for f in found(facts.dims(constraints=(low, high), conflicts=(conflict,))) if f.rule == "GRD304")
+    assert finding.message == "2 guards cannot hold together within 9 <= h <= 64: h % 8 == 0 and h % 8 == 1"
+    assert ("no values satisfy all of these", "smt") in [(e.fact, e.source) for e in finding.evidence]
+
+
+def failed(message: str, relaxed: str | None = None) -> Program:
+    return facts.program(failure=ExportFailure("UserError", message, relaxed))
+
+
+def test_a_failed_export_is_explained_by_the_guard_that_breaks() -> None:
+    system = facts.dims(constraints=(facts.constraint("h % 8 == 0", line=41),))
+    by_rule = {f.rule: f for f in found(system, failed("Constraints violated (h)!\n  - Not all values"))}
+    assert by_rule["ART802"].root == by_rule["GRD301"].id
+    assert by_rule["ART802"].message == "torch.export failed: Constraints violated (h)!"
+    assert "torch.export refused these dynamic_shapes" in [e.fact for e in by_rule["GRD301"].evidence]
+
+
+def test_a_crash_of_torchs_solver_is_explained_where_the_relaxed_export_passed() -> None:
+    system = facts.dims(constraints=(facts.constraint("h % 8 == 0"),))
+    by_rule = {f.rule: f for f in found(system, failed("list index out of range", relaxed="with Dim.AUTO"))}
+    assert by_rule["ART802"].root == by_rule["GRD301"].id
+
+
+def test_a_failure_about_something_else_has_no_root_in_the_dims() -> None:
+    system = facts.dims(constraints=(facts.constraint("h % 8 == 0"),))
+    by_rule = {f.rule: f for f in found(system, failed("Could not guard on data-dependent expression"))}
+    assert by_rule["ART802"].root is None
+    assert by_rule["ART802"].fix is not None
+    assert "line that torch names" in by_rule["ART802"].fix.title
+
+
+def test_a_failure_without_a_word_still_has_evidence() -> None:
+    (finding,) = found(facts.dims(), failed(""))
+    assert finding.message == "torch.export failed: UserError"
+
+
+def test_a_pinned_dim_explains_a_failure_when_nothing_stronger_does() -> None:
+    pin = Pinned("x.shape[1]", "seq", 12, "the model needs it to be 12", GuardOrigin(("ShapeEnv",)))
+    by_rule = {f.rule: f for f in found(facts.dims(pinned=(pin,)), failed("Constraints violated (seq)!"))}
+    assert by_rule["ART802"].root == by_rule["SYM202"].id == "SYM202-1"
+    assert by_rule["SYM202"].fix is not None
+    assert by_rule["SYM202"].fix.code == "# x.shape[1]: 12"
