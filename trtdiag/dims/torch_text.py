@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from trtdiag.symbolic import ExpressionError, parse_condition
-from trtdiag.symbolic.build import compare
+from trtdiag.symbolic import ExpressionError, compare, parse_condition
 from trtdiag.symbolic.expr import Condition, Num, Relation, Sym
 
 MAX_GUARD_CHARACTERS = 20_000
@@ -61,19 +60,26 @@ _RELATED = re.compile(
     r"The values of (?P<left>.+?) must always be related to the values of (?P<right>.+?) by (?P<relation>.+)", re.DOTALL
 )
 _DATA = re.compile(
-    r"Could not (?:guard on|extract specialized integer from) data-dependent expression (?P<guard>.+?) \("
+    r"Could not (?:guard on|extract specialized integer from) data-dependent expression (?P<guard>.+?)(?: \(|$)"
 )
 _ADDED = re.compile(r"(?:eval|runtime_assert) (?P<guard>.+?) \[guard added\]")
 _SPECIFIC = re.compile(r"this guard was added: (?P<guard>.+?)(?:, where (?P<where>\{.*?\})|$)", re.DOTALL)
 _FAILED = re.compile(r"Guard failed: (?P<guard>.+)")
-_ASSERTED = re.compile(r"Runtime assertion failed for expression (?P<guard>.+?) on node", re.DOTALL)
+_ASSERTED = re.compile(r"Runtime assertion failed for expression (?P<guard>.+?)(?: on node|$)", re.DOTALL)
+_EVALUATED = re.compile(r"evaluate_expr\((?P<guard>.+?), hint=")
+_REPRODUCE = re.compile(r"TORCHDYNAMO_EXTENDED_DEBUG_GUARD_ADDED=\"(?P<guard>[^\"]+)\"")
+_SPECIALISED = re.compile(r"^\s*(?:return \()?(?P<guard>\w+\.size\(\)\[\d+\] [=!<>]=? -?\d+)(?: and|\)|$)")
 _NOTED = re.compile(r"(?:\[INFO\]\s+|^\s*)assert (?P<guard>[^\n]*\.size\(\)[^\n]*)$")
 _WHERE = re.compile(r"'(?P<symbol>[su]\d+)': \"?(?P<source>L\[[^\"]+?\](?:\.size\(\)\[\d+\])?)\"?")
 _BEGINS = re.compile(
     r"^\s*(?:- |The values of |Not all values of |You marked |\S*Constraint\w*Error: |Suggested fixes:)"
 )
 _RANGE = re.compile(r"\s*in the specified range(?P<range>.*)$", re.DOTALL)
-_TELLING = re.compile(r"generated guard|data-dependent expression|\[guard added\]|guard was added|Guard failed:")
+_SUGGESTION = re.compile(r"^\s*[A-Za-z_]\w* = (?:Dim\(|None|-?\d|[-+*/ \w]*\b[A-Za-z_]\w*\b)[^:]*$")
+_TELLING = re.compile(
+    r"generated guard|data-dependent expression|\[guard added\]|guard was added|Guard failed:|evaluate_expr\("
+    r"|inferred to be a constant|specialized it to be|not in range \[|must always be|Expected input\.size"
+)
 
 
 def read_export_error(text: str) -> ExportErrorText:
@@ -88,6 +94,8 @@ def read_export_error(text: str) -> ExportErrorText:
             guards.append(found)
         elif _TELLING.search(statement):
             unread.append(statement.strip()[:400])
+    if not guards and not suggestions:  # a pasted suggestion without its heading
+        suggestions = tuple(line.strip() for line in body.splitlines() if _SUGGESTION.match(line))
     return ExportErrorText(tuple(dict.fromkeys(guards)), tuple(dict.fromkeys(unread)), suggestions)
 
 
@@ -136,8 +144,14 @@ def _read(statement: str) -> TextGuard | None:
         (_ADDED, "guard"),
         (_SPECIFIC, "guard"),
         (_FAILED, "guard"),
+        (_EVALUATED, "guard"),
+        (_REPRODUCE, "guard"),
+        (_SPECIALISED, "guard"),
         (_ASSERTED, "guard"),
         (_NOTED, "guard"),
+        (_EVALUATED, "guard"),
+        (_REPRODUCE, "guard"),
+        (_SPECIALISED, "guard"),
     ):
         match = pattern.search(statement)
         if match:
