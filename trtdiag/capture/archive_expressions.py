@@ -1,0 +1,289 @@
+"""Which texts are arithmetic over sizes and nothing else.
+
+torch gives ``SymExpr.expr_str`` to ``sympy.sympify``, which evaluates it as Python, and writes ``guards_code`` into a
+function that it executes.  So both are parsed here first, and only trees of the few known shapes pass.  The third
+danger is a number: ``Pow(10, Pow(10, 10))`` is arithmetic and never ends, so the size of results is bounded too.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+
+# Longest text and deepest nesting that is looked at; the longest seen in 105 exported networks is 1,300 characters.
+LIMIT_CHARACTERS = 20_000
+LIMIT_DEPTH = 80
+# Largest exponent, and largest number of bits that a constant subexpression may grow to.
+LIMIT_EXPONENT = 64
+LIMIT_BITS = 4_096
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SYMPY = _words(
+    "Symbol Integer Float Rational Add Mul Pow Mod Abs Min Max floor ceiling sqrt Eq Ne Lt Le Gt Ge Equality Unequality"
+    " StrictLessThan LessThan StrictGreaterThan GreaterThan And Or Not ITE Piecewise ExprCondPair"
+)
+# torch.utils._sympy.functions, and what GraphModuleDeserializer.deserialize hands to sympify.
+_TORCH = _words(
+    "FloorDiv ModularIndexing Where PythonMod Mod CleanDiv CeilToInt FloorToInt CeilDiv LShift RShift PowByNatural"
+    " FloatPow FloatTrueDiv IntTrueDiv IsNonOverlappingAndDenseIndicator TruncToFloat TruncToInt RoundToInt"
+    " RoundDecimal ToFloat Identity Min Max"
+)
+# Not known to sympy under these names: it makes an undefined function of them, which computes nothing.
+_OPAQUE = re.compile(r"(OpaqueUnaryFn|BitwiseFn)_\w+")
+_POWERS = frozenset(["Pow", "PowByNatural", "FloatPow", "LShift"])
+_ASSUMPTIONS = _words(
+    "integer positive negative nonnegative nonpositive nonzero zero real finite rational commutative even odd"
+)
+_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]{1,4})?|nan|[-+]?inf")
+
+_GUARD_CALLS = _words(
+    "Max Min max min abs int float bool round Mod FloorDiv cast_symbool_to_symint_guardless"
+    " IsNonOverlappingAndDenseIndicator"
+)
+_GUARD_MODULES = {
+    "math": _words("ceil floor trunc sqrt log log2 exp pow inf nan cos sin tan asinh acosh atanh isqrt"),
+    "torch": _words(
+        "sym_float sym_int sym_not sym_max sym_min sym_ite sym_sqrt sym_sum _sym_sqrt _sym_log2 _sym_cos _sym_sin"
+        " _sym_tan _sym_exp _sym_asin _sym_acos _sym_atan _sym_sinh _sym_cosh _sym_tanh"
+    ),
+}
+_TENSOR_METHODS = _words("size stride storage_offset item numel dim element_size")
+
+_OPERATORS = (
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.LShift, ast.RShift,
+)  # fmt: skip
+_COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+
+class NotArithmeticError(Exception):
+    """A text that is refused; its argument says why."""
+
+
+def check_symbol_expression(text: str) -> None:
+    """Passes sympy's ``srepr`` (torch 2.5 and newer) and ``str`` (older) of a size.
+
+    Raises:
+        NotArithmeticError: The text is anything else.
+    """
+    _check(_SymbolExpression(), text)
+
+
+def check_guard(text: str) -> None:
+    """Passes a condition over ``L['x'].size()[1]`` and the like.
+
+    Raises:
+        NotArithmeticError: The text is anything else.
+    """
+    _check(_Guard(), text)
+
+
+def _check(grammar: _Arithmetic, text: str) -> None:
+    try:
+        grammar.check(_parse(text))
+    except RecursionError as error:
+        raise NotArithmeticError("it is nested too deeply") from error
+
+
+def _parse(text: str) -> ast.expr:
+    if len(text) > LIMIT_CHARACTERS:
+        raise NotArithmeticError(f"it is {len(text):,} characters long")
+    if not text.isascii() or not text.isprintable() or "\\" in text:
+        raise NotArithmeticError("it contains characters that no size expression has")
+    depth = deepest = 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        deepest = max(deepest, depth)
+    # Signs and "not" nest without brackets.
+    if deepest > LIMIT_DEPTH or re.search(r"([-+~] *|not +){20}", text):
+        raise NotArithmeticError("it is nested too deeply")
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise NotArithmeticError("it is not an expression") from error
+
+
+class _Arithmetic:
+    """The part that both kinds of text share.  Every method returns a bound on the bits of a constant result."""
+
+    def check(self, node: ast.expr) -> int:
+        bits = self._bits(node)
+        if bits > LIMIT_BITS:
+            raise NotArithmeticError("it computes a number of thousands of digits")
+        return bits
+
+    def _bits(self, node: ast.expr) -> int:
+        if isinstance(node, ast.Constant):
+            return self._constant(node)
+        if isinstance(node, ast.BinOp):
+            return self._operation(node)
+        if isinstance(node, ast.UnaryOp):
+            return self.check(node.operand)
+        if isinstance(node, ast.BoolOp):
+            return max(self.check(value) for value in node.values)
+        if isinstance(node, ast.Compare):
+            if not all(isinstance(operator, _COMPARISONS) for operator in node.ops):
+                raise NotArithmeticError("it compares with `in` or `is`")
+            return max(self.check(value) for value in (node.left, *node.comparators))
+        if isinstance(node, ast.Call):
+            return self.call(node)
+        return self.leaf(node)
+
+    def _constant(self, node: ast.Constant) -> int:
+        if isinstance(node.value, (bool, float)):
+            return 64
+        if isinstance(node.value, int):
+            return max(1, node.value.bit_length())
+        raise NotArithmeticError(f"it contains the {type(node.value).__name__} {str(node.value)[:40]!r}")
+
+    def _operation(self, node: ast.BinOp) -> int:
+        if not isinstance(node.op, _OPERATORS):
+            raise NotArithmeticError(f"it uses the operator {type(node.op).__name__}")
+        left, right = self.check(node.left), self.check(node.right)
+        if isinstance(node.op, (ast.Pow, ast.LShift)):
+            return self.power(left, node.right)
+        return left + right
+
+    def power(self, base_bits: int, exponent: ast.expr) -> int:
+        largest = 1.0
+        for part in ast.walk(exponent):
+            if isinstance(part, ast.Constant):
+                value = _number(part.value)
+                # Also catches nan.
+                largest = max(largest, abs(value)) if abs(value) <= LIMIT_EXPONENT else float("inf")
+        if largest > LIMIT_EXPONENT:
+            raise NotArithmeticError(f"it raises to a power above {LIMIT_EXPONENT}")
+        return base_bits * int(largest) + int(largest)
+
+    def call(self, node: ast.Call) -> int:
+        raise NotImplementedError
+
+    def leaf(self, node: ast.expr) -> int:
+        raise NotImplementedError
+
+
+class _SymbolExpression(_Arithmetic):
+    def call(self, node: ast.Call) -> int:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name not in _SYMPY and name not in _TORCH and not _OPAQUE.fullmatch(name):
+            raise NotArithmeticError(f"it calls {ast.unparse(node.func)[:60]}")
+        if name == "Symbol":
+            return self._symbol(node)
+        if name == "Float":
+            return self._float(node)
+        if node.keywords:
+            raise NotArithmeticError(f"it calls {name} with keywords")
+        sizes = [self.check(argument) for argument in node.args]
+        if name in _POWERS and len(node.args) == 2:
+            return self.power(sizes[0], node.args[1])
+        return sum(sizes)
+
+    def leaf(self, node: ast.expr) -> int:
+        if isinstance(node, ast.Name) and not node.id.startswith("__"):
+            return 1
+        if isinstance(node, ast.Tuple):
+            return sum(self.check(element) for element in node.elts)
+        raise NotArithmeticError(f"it contains {type(node).__name__} syntax")
+
+    def _symbol(self, node: ast.Call) -> int:
+        names = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+        if len(node.args) != 1 or len(names) != 1 or not is_plain_name(names[0]):
+            raise NotArithmeticError("it contains a symbol with an odd name")
+        for word in node.keywords:
+            if word.arg not in _ASSUMPTIONS or not (
+                isinstance(word.value, ast.Constant) and isinstance(word.value.value, bool)
+            ):
+                raise NotArithmeticError("it contains a symbol with odd assumptions")
+        return 1
+
+    def _float(self, node: ast.Call) -> int:
+        for argument in (*node.args, *(word.value for word in node.keywords)):
+            if not isinstance(argument, ast.Constant):
+                raise NotArithmeticError("it contains a Float that is no number")
+            value = argument.value
+            if isinstance(value, str) and len(value) < 400 and _NUMBER.fullmatch(value):
+                continue
+            # The second number is a precision in bits or digits; torch uses 53.
+            if not isinstance(value, (int, float)) or not abs(value) <= 1 << 12:
+                raise NotArithmeticError("it contains a Float that is no number")
+        if any(word.arg not in ("precision", "dps") for word in node.keywords):
+            raise NotArithmeticError("it contains a Float that is no number")
+        return 64
+
+
+class _Guard(_Arithmetic):
+    def call(self, node: ast.Call) -> int:
+        if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
+            raise NotArithmeticError("it calls with keywords")
+        sizes = [self.check(argument) for argument in node.args] or [1]
+        function = node.func
+        if isinstance(function, ast.Name) and function.id in _GUARD_CALLS:
+            return sum(sizes)
+        if isinstance(function, ast.Attribute):
+            owner = function.value
+            if isinstance(owner, ast.Name) and function.attr in _GUARD_MODULES.get(owner.id, ()):
+                return self.power(sizes[0], node.args[1]) if function.attr == "pow" and len(sizes) > 1 else sum(sizes)
+            if function.attr in _TENSOR_METHODS:
+                self._input(owner)
+                return sum(sizes)
+        raise NotArithmeticError(f"it calls {ast.unparse(function)[:60]}")
+
+    def leaf(self, node: ast.expr) -> int:
+        if isinstance(node, ast.IfExp):
+            return max(self.check(part) for part in (node.test, node.body, node.orelse))
+        if isinstance(node, ast.Subscript):
+            if isinstance(node.value, ast.Call):
+                self.check(node.value)
+                self.check(node.slice)
+            else:
+                self._input(node)
+            return 64
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            if isinstance(owner, ast.Name) and node.attr in _GUARD_MODULES.get(owner.id, ()):
+                return 64
+            self._input(node)
+            return 64
+        raise NotArithmeticError(f"it contains {ast.unparse(node)[:60]}")
+
+    def _input(self, node: ast.expr) -> None:
+        """``L['batch']['image']``, ``L['args'][0].mask``: an input, or a part of one."""
+        if isinstance(node, ast.Attribute):
+            if node.attr.startswith("_"):
+                raise NotArithmeticError(f"it reads the attribute {node.attr[:40]}")
+            return self._input(node.value)
+        if isinstance(node, ast.Subscript):
+            key = node.slice
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, (str, int)):
+                raise NotArithmeticError("it indexes an input with something that is no name and no number")
+            # torch puts the text of a guard between double quotes.
+            if isinstance(key.value, str) and not is_plain_text(key.value):
+                raise NotArithmeticError("it names an input with quotes or control characters")
+            if isinstance(node.value, ast.Name) and node.value.id == "L":
+                return None
+            return self._input(node.value)
+        raise NotArithmeticError(f"it contains {ast.unparse(node)[:60]}")
+
+
+def _number(value: object) -> float:
+    """A literal as a number: ``Float('1.5')`` holds its own as a text."""
+    if isinstance(value, str):
+        return float(value) if len(value) < 400 and _NUMBER.fullmatch(value) else 0.0
+    try:
+        return float(value) if isinstance(value, (int, float)) else 0.0
+    except OverflowError:
+        return float("inf")
+
+
+def is_plain_name(text: object) -> bool:
+    """Whether a text can stand in Python source as a name and as nothing else."""
+    return isinstance(text, str) and text.isidentifier() and not keyword.iskeyword(text)
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether a text can stand between quotes in Python source without ending them."""
+    return text.isprintable() and not any(letter in text for letter in "\"'\\{}")
