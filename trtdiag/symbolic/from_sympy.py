@@ -88,7 +88,7 @@ def _node(expr: Any, depth: int) -> Expr | Condition:
     if getattr(expr, "is_Rational", False):
         return build.number(Fraction(int(expr.p), int(expr.q)))
     if isinstance(expr, float) or getattr(expr, "is_Float", False):
-        return build.number(Fraction(*map(int, expr.as_integer_ratio())))
+        return build.number(Fraction(float(expr)))  # sympy 1.14 has no Float.as_integer_ratio; 53 bits are exact
     if name in _RELATIONS:
         return _relation(_RELATIONS[name], expr.args[0], expr.args[1], depth)
     if name == "Piecewise":
