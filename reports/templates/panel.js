@@ -1,1 +1,92 @@
-"use strict";
+// The panel beside the graph.  Everything goes in as text nodes: a name is never read as markup.
+
+const MOST_LINKS = 24;
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "onclick") element.addEventListener("click", value); else element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+function fill(panel, ...parts) {
+  panel.replaceChildren(...parts.filter((part) => part !== null));
+}
+
+function showNode(panel, graph, at, reveal) {
+  const node = graph.node(at);
+  const rows = make("dl");
+  const row = (name, ...content) => { if (content[0]) rows.append(make("dt", {}, name), make("dd", {}, ...content)); };
+  row("op", make("code", {}, node.op));
+  row("value", node.shape && make("code", {}, node.shape));
+  row("ranges", node.ranges && make("code", {}, node.ranges));
+  row("module", node.module && moduleLink(graph, node, reveal, graph.home[at]));
+  row("reads", nodeLinks(graph, graph.reads[at], reveal));
+  row("read by", nodeLinks(graph, graph.readers[at], reveal));
+  fill(panel, make("h3", {}, make("code", {}, node.name)), findingLinks(graph, node.findings), rows, ...stackView(node.stack));
+}
+
+function showGroup(panel, graph, at, isOpen, reveal, toggle) {
+  const group = graph.groups[at];
+  const rows = make("dl");
+  const row = (name, content) => { if (content) rows.append(make("dt", {}, name), make("dd", {}, content)); };
+  row("module", group.path);
+  row("class", group.type);
+  row("ops", group.ops.toLocaleString("en"));
+  const parts = [make("h3", {}, at === 0 ? "The whole graph" : group.label), findingLinks(graph, group.findings), rows];
+  if (at !== 0) {
+    parts.push(make("p", {}, make("button", { type: "button", onclick: () => toggle(at) }, isOpen ? "Close" : "Open")));
+  }
+  for (const [role, word] of [["shape", "Shape computations"], ["check", "Asserts and no-ops"], ["weight", "Weights"]]) {
+    const nodes = group.undrawn.filter((node) => graph.role(node) === role);
+    if (nodes.length === 0) continue;
+    parts.push(make("details", {}, make("summary", {}, `${word}, not drawn: ${nodes.length}`), nodeLinks(graph, nodes, reveal, 200)));
+  }
+  fill(panel, ...parts);
+}
+
+function moduleLink(graph, node, reveal, home) {
+  const link = make("button", { type: "button", class: "link", onclick: () => reveal({ group: home }) }, node.module);
+  return make("span", {}, link, node.type ? ` ${node.type}` : "");
+}
+
+function nodeLinks(graph, nodes, reveal, most = MOST_LINKS) {
+  if (nodes.length === 0) return null;
+  const list = make("ul");
+  for (const node of nodes.slice(0, most)) {
+    const link = make("button", { type: "button", class: "link", onclick: () => reveal({ node }) }, graph.name(node));
+    list.append(make("li", {}, link, graph.role(node) === "weight" ? " (weight)" : ""));
+  }
+  if (nodes.length > most) list.append(make("li", {}, `and ${nodes.length - most} more`));
+  return list;
+}
+
+function findingLinks(graph, found) {
+  if (found.length === 0) return null;
+  const list = make("ul");
+  for (const at of found) {
+    const { id, word, message } = graph.findings[at];
+    list.append(make("li", {}, make("a", { href: `#${id}` }, id), ` ${word}: ${message}`));
+  }
+  return list;
+}
+
+// The user's frames first, innermost on top; those of libraries are folded.
+function stackView(stack) {
+  const frames = [...stack].reverse();
+  const line = (frame) => make("div", frame.mine ? {} : { class: "foreign" },
+    make("code", {}, `${frame.file}:${frame.line}`), frame.fn ? ` in ${frame.fn}` : "",
+    frame.code ? make("pre", {}, make("code", {}, frame.code)) : "");
+  const mine = frames.filter((frame) => frame.mine);
+  const foreign = frames.filter((frame) => !frame.mine);
+  const parts = [];
+  if (mine.length > 0) parts.push(make("h4", {}, "Source"), ...mine.map(line));
+  if (foreign.length > 0) {
+    const folded = make("details", {}, make("summary", {}, `Frames in libraries: ${foreign.length}`), ...foreign.map(line));
+    if (mine.length === 0) folded.open = true;
+    parts.push(folded);
+  }
+  return parts;
+}

@@ -18,7 +18,7 @@ from trtdiag.report.view_build import report_view
 
 _PLAIN_PAYLOAD_CHARS = 16_384
 _STYLES = ("report.css", "graph.css")
-_SCRIPTS = ("report.js", "geometry.js", "explorer.js", "panel.js")
+_SCRIPTS = ("report.js", "geometry.js", "graph_data.js", "panel.js", "explorer.js")
 
 
 def html_page(analysis: Analysis, machine_json: str, *, command: str = "", layout: str = "auto") -> str:

@@ -151,6 +151,8 @@ def _short(text: str) -> str:
 
 
 def _width(box: Box) -> float:
-    chars = max(len(box.label), len(box.sub), 6)
+    # A box that opens has "+ " before its label.
+    label = len(box.label) + (2 if box.group is not None else 0)
+    chars = max(label, len(box.sub), 6)
     steps = math.ceil(chars / _WIDTH_STEP) * _WIDTH_STEP
     return round(steps * _CHAR_WIDTH + _PADDING, 1)

@@ -10,8 +10,8 @@ from torch.fx import GraphModule, Node
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.capture.program import OpOrigin
-from trtdiag.graph.source import Stack
 from trtdiag.graph.operators import target_name
+from trtdiag.graph.source import Stack
 from trtdiag.graph.walk import LocatedNode, NodeKind, subgraph_of, walk
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.text import one_line
