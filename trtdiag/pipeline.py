@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from trtdiag import __version__
 from trtdiag.analysis.result import Analysis, StageTiming
@@ -50,7 +51,7 @@ class _Clock:
 
 
 def analyze(
-    source: Source, options: AnalyzeOptions | None = None, *, progress: Progress | None = None, **changes: object
+    source: Source, options: AnalyzeOptions | None = None, *, progress: Progress | None = None, **changes: Any
 ) -> Report:
     """Analyse a program and give the report.
 
@@ -106,12 +107,12 @@ class _Facts:
         return {type(value): value for value in vars(self).values() if value is not None}
 
 
-def _changed(options: AnalyzeOptions, changes: dict[str, object]) -> AnalyzeOptions:
-    merged = {**vars(options), **changes}
+def _changed(options: AnalyzeOptions, changes: dict[str, Any]) -> AnalyzeOptions:
+    merged: dict[str, Any] = {**vars(options), **changes}
     for name in ("select", "ignore"):
         value = merged.get(name)
-        merged[name] = (value,) if isinstance(value, str) else tuple(value or ())  # type: ignore[arg-type]  # words
-    return AnalyzeOptions(**merged)  # type: ignore[arg-type]  # an unknown name is a TypeError that names it
+        merged[name] = (value,) if isinstance(value, str) else tuple(value or ())
+    return AnalyzeOptions(**merged)
 
 
 def _note_failure(program: Program, clock: _Clock) -> None:

@@ -154,9 +154,13 @@ def export(recipe: Recipe, progress: Progress) -> Exported:
 
 
 def _export(recipe: Recipe, dynamic_shapes: Any, *, deferred: bool = False) -> ExportedProgram:
-    extra = {"prefer_deferred_runtime_asserts_over_guards": True} if deferred else {}
     return torch.export.export(
-        recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=dynamic_shapes, strict=False, **extra
+        recipe.module,
+        recipe.args,
+        recipe.kwargs or None,
+        dynamic_shapes=dynamic_shapes,
+        strict=False,
+        prefer_deferred_runtime_asserts_over_guards=deferred,
     )
 
 

@@ -17,6 +17,7 @@ from trtdiag.capture import factory as factories
 from trtdiag.capture.archive import ArchiveSummary, read_archive
 from trtdiag.capture.declared import Declared, declared_dims
 from trtdiag.capture.failure import failed_env, failed_guards
+from trtdiag.capture.guard_stacks import GuardStacks
 from trtdiag.capture.inputs import input_tensors
 from trtdiag.capture.naming import symbol_names
 from trtdiag.capture.origins import op_origins
@@ -174,7 +175,7 @@ def _dotted(version: Any) -> str:
     return ".".join(str(part) for part in version)
 
 
-def _with_stack(guard: RawGuard, stacks: factories.GuardStacks) -> RawGuard:
+def _with_stack(guard: RawGuard, stacks: GuardStacks) -> RawGuard:
     stack = stacks.of(guard.condition)
     return guard if stack is None or not stack.frames else replace(guard, stack=stack)
 

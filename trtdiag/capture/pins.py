@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -27,7 +28,7 @@ def pinned_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: Gua
     guards = shape_env_guards(env)
     pins = []
     for symbol, value in known.items():
-        cause = next(((c, s) for c, s in guards if _equates(c, symbol, value)), None)
+        cause = next(((c, s) for c, s in guards if _equates(c, symbol)), None)
         stack = NO_STACK if cause is None else cause[1]
         if cause is not None and stacks is not None:
             stack = stacks.of(cause[0]) or stack
@@ -37,13 +38,9 @@ def pinned_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: Gua
     return tuple(pins)
 
 
-def _equates(condition: object, symbol: str, value: int) -> bool:
-    sides = getattr(condition, "args", ())
-    return (
-        type(condition).__name__ == "Equality"
-        and any(symbol in {str(s) for s in side.free_symbols} for side in sides)
-        and {str(s) for s in getattr(condition, "free_symbols", ())} == {symbol}
-    ) or (len(sides) == 2 and {str(sides[0]), str(sides[1])} == {symbol, str(value)})
+def _equates(condition: Any, symbol: str) -> bool:
+    """Whether the condition is an equation in this symbol alone: what torch replaces a symbol by a number for."""
+    return type(condition).__name__ == "Equality" and {str(s) for s in condition.free_symbols} == {symbol}
 
 
 def site_of(source: str, inputs: Sequence[InputTensor]) -> str | None:

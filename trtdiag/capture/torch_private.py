@@ -26,7 +26,8 @@ def shape_env_of(graph_module: GraphModule) -> ShapeEnv | None:
     vals = [node.meta["val"] for node in graph_module.graph.nodes if node.meta.get("val") is not None]
     for val in vals:
         if isinstance(val, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return val.node.shape_env
+            symbolic: ShapeEnv | None = val.node.shape_env
+            return symbolic
     mode = detect_fake_mode([v for v in vals if isinstance(v, torch.Tensor)][:1])
     return None if mode is None else mode.shape_env
 
@@ -43,10 +44,11 @@ def shape_env_guards(env: ShapeEnv) -> list[tuple[object, Stack]]:
 
 def _sloc_stack(sloc: Any) -> Stack:
     location = getattr(sloc, "framework_loc", None)
-    filename = getattr(location, "filename", None)
-    if filename is None:
+    if location is None or isinstance(location, str):
         return NO_STACK
-    return Stack((Frame(str(filename), int(location.lineno or 0), str(location.name), (location.line or "").strip()),))
+    return Stack(
+        (Frame(str(location.filename), int(location.lineno or 0), str(location.name), (location.line or "").strip()),)
+    )
 
 
 def backed_hints(env: ShapeEnv) -> dict[str, int]:

@@ -77,7 +77,8 @@ def analyze(
     _also(report.to_json, json_path)
     _also(report.to_sarif, sarif_path)
     if not quiet and "-" not in (json_path, sarif_path):
-        print_summary(report.analysis, Console(), report_path=html)
+        written = [str(path) for path in (html, json_path, sarif_path) if path is not None]
+        print_summary(report.analysis, Console(), written)
     return exit_code(report, threshold)
 
 

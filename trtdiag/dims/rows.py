@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from trtdiag.capture.program import InputDim
 from trtdiag.dims.facts import Constraint, DimRow, DimSuggestion, Pinned, Verdict
 from trtdiag.dims.sites import Sites
-from trtdiag.symbolic import allowed, bounds, free_symbols
+from trtdiag.dims.solved import Solved
+from trtdiag.symbolic import bounds, free_symbols
 from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.ranges import Range
 
 
 def dim_rows(
     sites: Sites,
-    box: Mapping[str, Range],
+    solved: Solved,
     constraints: Sequence[Constraint],
     suggestions: Sequence[DimSuggestion],
     pins: Sequence[Pinned],
@@ -22,7 +23,8 @@ def dim_rows(
     """One row for each dim, inputs in order."""
     by_symbol = {suggestion.symbols[0]: suggestion for suggestion in suggestions if len(suggestion.symbols) == 1}
     pinned_at = {pin.site: pin for pin in pins}
-    words = {symbol: _allowed(symbol, box, constraints, sites) for symbol in box}
+    box = solved.box
+    words = {symbol: _allowed(symbol, solved, constraints, sites) for symbol in box}
     return tuple(_row(dim, box, constraints, by_symbol, pinned_at, words, sites) for dim in sites.dims)
 
 
@@ -38,7 +40,9 @@ def _row(
     pin = pinned_at.get(dim.site)
     value = sites.static(dim)
     if pin is not None:
-        return DimRow(dim.site, None, dim.declared or "dynamic", Range(pin.value, pin.value), str(pin.value), "", "pinned")
+        return DimRow(
+            dim.site, None, dim.declared or "dynamic", Range(pin.value, pin.value), str(pin.value), "", "pinned"
+        )
     if value is not None:
         return DimRow(dim.site, None, dim.declared or "", Range(value, value), str(value), "", "static")
     symbols = free_symbols(dim.expr)
@@ -52,9 +56,9 @@ def _row(
     return DimRow(dim.site, symbol, dim.declared or "", range_, said or str(range_), suggested, state)
 
 
-def _allowed(symbol: str, box: Mapping[str, Range], constraints: Sequence[Constraint], sites: Sites) -> str:
+def _allowed(symbol: str, solved: Solved, constraints: Sequence[Constraint], sites: Sites) -> str:
     broken = tuple(c.condition for c in constraints if c.symbols == (symbol,) and c.verdict is Verdict.BREAKS)
     if not broken:
         return ""
-    solution = allowed(broken, symbol, box[symbol])
-    return solution.values.describe(sites.name_of(symbol)) if solution.proof.proven else ""
+    solution = solved.all(symbol, broken)
+    return "" if solution is None else solution.values.describe(sites.name_of(symbol))

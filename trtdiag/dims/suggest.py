@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from trtdiag.dims.facts import Constraint, DimSuggestion, Verdict
 from trtdiag.dims.sites import Sites
-from trtdiag.symbolic import Progression, add, allowed, mul, progressions, substitute, to_text
+from trtdiag.dims.solved import Solved
+from trtdiag.symbolic import Progression, add, mul, progressions, substitute, to_text
 from trtdiag.symbolic.expr import Expr, Sym
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
@@ -16,7 +17,7 @@ _MOST_ALTERNATIVES = 3
 
 
 def suggestions(
-    constraints: Sequence[Constraint], box: Mapping[str, Range], hints: Mapping[str, int], sites: Sites
+    constraints: Sequence[Constraint], solved: Solved, hints: Mapping[str, int], sites: Sites
 ) -> tuple[DimSuggestion, ...]:
     """One suggestion for every symbol with broken guards of its own, as far as a Dim can say it."""
     found = []
@@ -25,13 +26,13 @@ def suggestions(
         broken = [c.condition for c in own if c.verdict is Verdict.BREAKS]
         if not broken:
             continue
-        solution = allowed(tuple(broken), symbol, box[symbol])
-        if not solution.proof.proven:
+        solution = solved.all(symbol, broken)
+        if solution is None:
             continue
         ranked = progressions(solution.values, hints.get(symbol))
         unsure = [c for c in constraints if symbol in c.symbols and not c.follows and c not in own and _open(c)]
         proof = _proof(solution.proof, [c for c in own if c.verdict is Verdict.UNKNOWN] + unsure)
-        made = _suggestion(symbol, ranked, solution.values.describe, box[symbol], proof, sites)
+        made = _suggestion(symbol, ranked, solution.values.describe, solved.box[symbol], proof, sites)
         if made is not None:
             found.append(made)
     return tuple(found)

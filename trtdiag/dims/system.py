@@ -11,6 +11,7 @@ from trtdiag.dims.facts import Conflict, Constraint, DimSystem, GuardOrigin, Ver
 from trtdiag.dims.pins import pinned
 from trtdiag.dims.rows import dim_rows
 from trtdiag.dims.sites import Sites
+from trtdiag.dims.solved import Solved
 from trtdiag.dims.suggest import suggestions
 from trtdiag.dims.ties import tied
 from trtdiag.dims.verdicts import judge
@@ -25,12 +26,13 @@ def dim_system(program: Program) -> DimSystem:
     sites = Sites(program)
     gathered = gather(program, sites)
     box = program.ranges
-    constraints = judge(gathered.conditions, box, program.hints, sites)
+    solved = Solved(box)
+    constraints = judge(gathered.conditions, solved, program.hints, sites)
     constraints = _attributed(constraints, program)
-    suggested = suggestions(constraints, box, program.hints, sites)
+    suggested = suggestions(constraints, solved, program.hints, sites)
     pins = pinned(program, sites)
     return DimSystem(
-        rows=dim_rows(sites, box, constraints, suggested, pins),
+        rows=dim_rows(sites, solved, constraints, suggested, pins),
         constraints=tuple(constraints),
         unparsed=tuple(gathered.unparsed),
         suggestions=suggested,

@@ -74,6 +74,8 @@ _WHERE = re.compile(r"'(?P<symbol>[su]\d+)': \"?(?P<source>L\[[^\"]+?\](?:\.size
 _BEGINS = re.compile(
     r"^\s*(?:- |The values of |Not all values of |You marked |\S*Constraint\w*Error: |Suggested fixes:)"
 )
+# torch joins this header to the condition before it without a line break (seen on 2.13).
+_RUN_ON = re.compile(r"(?<=[^\n])(?=Specializations unexpectedly required \()")
 _RANGE = re.compile(r"\s*in the specified range(?P<range>.*)$", re.DOTALL)
 _SUGGESTION = re.compile(r"^\s*[A-Za-z_]\w* = (?:Dim\(|None|-?\d|[-+*/ \w]*\b[A-Za-z_]\w*\b)[^:]*$")
 _TELLING = re.compile(
@@ -84,7 +86,7 @@ _TELLING = re.compile(
 
 def read_export_error(text: str) -> ExportErrorText:
     """Read every condition out of an error text or log, with whatever noise stands around it."""
-    body, _, tail = text.partition("Suggested fixes:")
+    body, _, tail = _RUN_ON.sub("\n", text).partition("Suggested fixes:")
     suggestions = tuple(line.strip() for line in _until_blank(tail) if "=" in line)
     guards: list[TextGuard] = []
     unread: list[str] = []

@@ -7,98 +7,116 @@ from dataclasses import replace
 
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
 from trtdiag.dims.sites import Sites
-from trtdiag.symbolic import allowed, check, evaluate, free_symbols, to_text
+from trtdiag.dims.solved import Solved
+from trtdiag.dims.within import try_all
+from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, implied, to_text
 from trtdiag.symbolic.expr import Condition
-from trtdiag.symbolic.proof import Proof, ProofKind
-from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.valueset import ValueSet
 
-Box = Mapping[str, Range]
+Hints = Mapping[str, int]
 
 
-def judge(
-    conditions: Mapping[Condition, GuardOrigin], box: Box, hints: Mapping[str, int], sites: Sites
-) -> list[Constraint]:
-    """A Constraint for every condition, single-symbol ones first solved, joint ones judged where those hold.
+def judge(conditions: Mapping[Condition, GuardOrigin], solved: Solved, hints: Hints, sites: Sites) -> list[Constraint]:
+    """A Constraint for every condition, in the given order.
 
-    A joint condition that breaks only at values which a single-symbol condition already refuses is marked
-    ``follows``: it goes away with the other, and reporting it would bury the cause.
+    Conditions on one symbol are solved exactly.  A joint condition is judged where those hold: one that breaks only
+    at values which another already refuses is marked ``follows``, for it goes away with the other, and reporting it
+    would bury the cause.
     """
-    singles: list[Constraint] = []
-    joint: list[tuple[Condition, GuardOrigin]] = []
+    box = solved.box
+    judged: dict[Condition, Constraint] = {}
     for condition, origin in conditions.items():
         symbols = free_symbols(condition)
-        if len(symbols) == 1 and _declared(symbols, box):
-            singles.append(_constraint(condition, origin, box, hints, sites))
-        else:
-            joint.append((condition, origin))
-    singles = _mark_followers(singles, box)
-    narrowed = _narrowed(singles, box)
-    judged = [_joint(condition, origin, box, narrowed, hints, sites) for condition, origin in joint]
-    by_condition = {constraint.condition: constraint for constraint in [*singles, *judged]}
-    return [by_condition[condition] for condition in conditions]
+        if not symbols or any(symbol not in box for symbol in symbols):
+            judged[condition] = _open(condition, origin, box, sites)
+        elif len(symbols) == 1:
+            judged[condition] = _single(condition, origin, solved, hints, sites)
+    judged = {c.condition: c for c in _mark_followers(list(judged.values()), solved)}
+    causes = [c for c in judged.values() if c.verdict is Verdict.BREAKS and not c.follows]
+    for condition, origin in conditions.items():
+        if condition not in judged:
+            judged[condition] = _joint(condition, origin, solved, causes, hints, sites)
+    return [judged[condition] for condition in conditions]
 
 
-def _declared(symbols: frozenset[str], box: Box) -> bool:
-    return bool(symbols) and all(symbol in box for symbol in symbols)
-
-
-def _constraint(
-    condition: Condition, origin: GuardOrigin, box: Box, hints: Mapping[str, int], sites: Sites
-) -> Constraint:
+def _open(condition: Condition, origin: GuardOrigin, box: Mapping[str, Range], sites: Sites) -> Constraint:
+    """A condition on a symbol without a declared range: data decides, and the program checks it when it runs."""
     symbols = tuple(sorted(free_symbols(condition)))
+    unknown = ", ".join(sites.name_of(symbol) for symbol in symbols if symbol not in box)
+    detail = f"{unknown} has no declared range: checked when the program runs" if unknown else "it has no symbols"
+    verdict = Verdict.UNKNOWN
+    if not symbols:
+        verdict = Verdict.HOLDS if evaluate(condition, {}) else Verdict.BREAKS
+    proof = Proof(ProofKind.NONE if symbols else ProofKind.EXHAUSTIVE, 0 if symbols else 1, detail)
     text = to_text(condition, sites.names)
-    if not _declared(frozenset(symbols), box):
-        return _open(condition, text, symbols, origin, box)
-    here = {symbol: box[symbol] for symbol in symbols}
-    result = check(condition, here, {s: hints[s] for s in symbols if s in hints})
-    verdict = Verdict(result.verdict)
-    words, kept = "", None
-    if len(symbols) == 1 and verdict is Verdict.BREAKS:
-        solution = allowed((condition,), symbols[0], here[symbols[0]])
-        if solution.proof.proven:
-            words, kept = _words(solution.values, sites.name_of(symbols[0]), here[symbols[0]])
+    return Constraint(condition, text, symbols, origin, verdict, proof, {}, {}, "", None)
+
+
+def _single(condition: Condition, origin: GuardOrigin, solved: Solved, hints: Hints, sites: Sites) -> Constraint:
+    (symbol,) = free_symbols(condition)
+    solution = solved.one(symbol, condition)
+    if not solution.proof.proven:
+        return _checked(condition, origin, solved.box, hints, sites)
+    values, range_ = solution.values, solved.box[symbol]
+    text = to_text(condition, sites.names)
+    if values.is_full:
+        return Constraint(condition, text, (symbol,), origin, Verdict.HOLDS, solution.proof, {}, {}, "", None)
+    smallest = values.complement().min
+    breaking = {} if smallest is None else {symbol: smallest}
+    below = None if smallest is None else values.at_most(smallest)
+    nearest = below if below is not None else None if smallest is None else values.at_least(smallest)
+    words, kept = _words(values, sites.name_of(symbol), range_)
     return Constraint(
         condition=condition,
         text=text,
+        symbols=(symbol,),
+        origin=origin,
+        verdict=Verdict.BREAKS,
+        proof=solution.proof,
+        counterexample=_named(breaking, sites),
+        witness=_named({} if nearest is None else {symbol: nearest}, sites),
+        allowed=words,
+        kept=kept,
+        only_at_zero=range_.min == 0 and values.within(Range(1, range_.max)).is_full,
+    )
+
+
+def _checked(
+    condition: Condition, origin: GuardOrigin, box: Mapping[str, Range], hints: Hints, sites: Sites
+) -> Constraint:
+    symbols = tuple(sorted(free_symbols(condition)))
+    here = {symbol: box[symbol] for symbol in symbols}
+    result = check(condition, here, {s: hints[s] for s in symbols if s in hints})
+    verdict = Verdict(result.verdict)
+    return Constraint(
+        condition=condition,
+        text=to_text(condition, sites.names),
         symbols=symbols,
         origin=origin,
         verdict=verdict,
         proof=result.proof,
-        counterexample=_named(result.counterexample, sites),
-        witness=_named(result.witness, sites),
-        allowed=words,
-        kept=kept,
+        counterexample=_named(result.counterexample or {}, sites),
+        witness=_named(result.witness or {}, sites),
+        allowed="",
+        kept=None,
         only_at_zero=verdict is Verdict.BREAKS and _only_at_zero(condition, here),
     )
 
 
-def _open(condition: Condition, text: str, symbols: tuple[str, ...], origin: GuardOrigin, box: Box) -> Constraint:
-    """A condition on a symbol without a declared range: data decides, and the program checks it when it runs."""
-    unknown = [symbol for symbol in symbols if symbol not in box]
-    detail = f"{', '.join(unknown)} has no declared range: checked when the program runs" if unknown else "no symbols"
-    verdict = Verdict.UNKNOWN
-    if not symbols:
-        verdict = Verdict.HOLDS if evaluate(condition, {}) else Verdict.BREAKS
-    return Constraint(condition, text, symbols, origin, verdict, Proof(ProofKind.NONE, 0, detail), {}, {}, "", None)
-
-
-def _only_at_zero(condition: Condition, box: Box) -> bool:
+def _only_at_zero(condition: Condition, box: Mapping[str, Range]) -> bool:
     if not any(r.min == 0 for r in box.values()):
         return False
     above = {s: Range(1, r.max) if r.min == 0 else r for s, r in box.items()}
     return not any(r.empty for r in above.values()) and check(condition, above).verdict == "holds"
 
 
-def _named(values: Mapping[str, int] | None, sites: Sites) -> dict[str, int]:
+def _named(values: Mapping[str, int], sites: Sites) -> dict[str, int]:
     """Symbol values as the user sees them: a derived root's as the size of the dim that is made of it."""
     named: dict[str, int] = {}
-    for symbol, value in (values or {}).items():
-        users = sites.sized_by(symbol)
-        plain = symbol in sites.names and not users
-        dim = None if plain or not users else users[0]
-        if dim is not None and free_symbols(dim.expr) == {symbol}:
-            named[sites.label(dim) if dim.declared_name else dim.site] = int(evaluate(dim.expr, {symbol: value}))
+    for symbol, value in values.items():
+        users = [dim for dim in sites.sized_by(symbol) if free_symbols(dim.expr) == {symbol}]
+        if users:
+            dim = users[0]
+            named[sites.label(dim)] = int(evaluate(dim.expr, {symbol: value}))
         else:
             named[sites.name_of(symbol)] = value
     return named
@@ -112,34 +130,38 @@ def _words(values: ValueSet, name: str, range_: Range) -> tuple[str, tuple[int, 
     return f"{words}: {count} of {asked} values", (count, asked)
 
 
-def _mark_followers(constraints: Sequence[Constraint], box: Box) -> list[Constraint]:
+def _mark_followers(constraints: Sequence[Constraint], solved: Solved) -> list[Constraint]:
     """Per symbol, keep as causes the fewest, shortest broken conditions that refuse all that is refused."""
     marked = list(constraints)
-    for symbol in {c.symbols[0] for c in constraints}:
+    for symbol in dict.fromkeys(c.symbols[0] for c in constraints if len(c.symbols) == 1):
         broken = [i for i, c in enumerate(marked) if c.symbols == (symbol,) and c.verdict is Verdict.BREAKS]
-        sets = {i: allowed((marked[i].condition,), symbol, box[symbol]) for i in broken}
-        solved = [i for i in broken if sets[i].proof.proven]
-        solved.sort(key=lambda i: (marked[i].only_at_zero, len(marked[i].text)))
-        if not solved:
-            continue
-        everything = sets[solved[0]].values
-        for i in solved[1:]:
-            everything = everything.intersect(sets[i].values)
-        causes: list[int] = []
-        reached: ValueSet | None = None
-        for i in solved:
-            joined = sets[i].values if reached is None else reached.intersect(sets[i].values)
-            if reached is None or joined != reached:
-                causes.append(i)
-                reached = joined
-            else:
-                marked[i] = replace(marked[i], follows=True)
-        for i in causes[:]:  # a later, tighter condition can make an earlier one superfluous
-            rest = [sets[j].values for j in causes if j != i]
-            if rest and _intersection(rest) == everything:
-                causes.remove(i)
-                marked[i] = replace(marked[i], follows=True)
+        exact = [i for i in broken if solved.one(symbol, marked[i].condition).proof.proven]
+        exact.sort(key=lambda i: (marked[i].only_at_zero, _line_rank(marked[i]), len(marked[i].text)))
+        for i in set(exact) - set(_causes(exact, {i: solved.one(symbol, marked[i].condition).values for i in exact})):
+            marked[i] = replace(marked[i], follows=True)
     return marked
+
+
+def _line_rank(constraint: Constraint) -> int:
+    """A Python condition of the user's says best what is asked, an op at a known line next."""
+    if constraint.origin.branch and constraint.origin.stack.user is not None:
+        return 0
+    return 1 if constraint.origin.stack.best is not None else 2
+
+
+def _causes(order: Sequence[int], sets: Mapping[int, ValueSet]) -> list[int]:
+    causes: list[int] = []
+    reached: ValueSet | None = None
+    for i in order:
+        joined = sets[i] if reached is None else reached.intersect(sets[i])
+        if reached is None or joined != reached:
+            causes.append(i)
+            reached = joined
+    for i in reversed(causes[:]):  # a later, tighter condition can make an earlier one superfluous
+        rest = [sets[j] for j in causes if j != i]
+        if rest and _intersection(rest) == reached:
+            causes.remove(i)
+    return causes
 
 
 def _intersection(sets: Sequence[ValueSet]) -> ValueSet:
@@ -149,31 +171,50 @@ def _intersection(sets: Sequence[ValueSet]) -> ValueSet:
     return result
 
 
-def _narrowed(singles: Sequence[Constraint], box: Box) -> dict[str, tuple[Condition, ...]]:
-    conditions: dict[str, tuple[Condition, ...]] = {}
-    for constraint in singles:
-        if constraint.verdict is Verdict.BREAKS and not constraint.follows:
-            symbol = constraint.symbols[0]
-            conditions[symbol] = (*conditions.get(symbol, ()), constraint.condition)
-    return conditions
-
-
 def _joint(
     condition: Condition,
     origin: GuardOrigin,
-    box: Box,
-    narrowed: Mapping[str, tuple[Condition, ...]],
-    hints: Mapping[str, int],
+    solved: Solved,
+    causes: Sequence[Constraint],
+    hints: Hints,
     sites: Sites,
 ) -> Constraint:
-    symbols = free_symbols(condition)
-    if not _declared(symbols, box):
-        return _constraint(condition, origin, box, hints, sites)
-    given = [extra for symbol in symbols for extra in narrowed.get(symbol, ())]
-    here = {symbol: box[symbol] for symbol in symbols}
-    if given:
-        within = check(condition, here, {s: hints[s] for s in symbols if s in hints}, given=given)
-        if within.verdict == "holds":
-            constraint = _constraint(condition, origin, box, hints, sites)
-            return replace(constraint, follows=constraint.verdict is not Verdict.HOLDS)
-    return _constraint(condition, origin, box, hints, sites)
+    symbols = tuple(sorted(free_symbols(condition)))
+    mine = [c.condition for c in causes if c.symbols[0] in symbols]
+    sets = {s: solved.all(s, [c for c in mine if free_symbols(c) == {s}]) for s in symbols}
+    values = {s: ValueSet.full(solved.box[s]) if found is None else found.values for s, found in sets.items()}
+    tried = try_all(condition, values)
+    if tried is None:
+        constraint = _checked(condition, origin, solved.box, hints, sites)
+        if constraint.verdict is Verdict.HOLDS or not mine:
+            return constraint
+        rest = implied(condition, mine, {s: solved.box[s] for s in symbols})
+        return replace(constraint, follows=rest.verdict == "holds")
+    where = "with the conditions on each alone" if mine else "over the declared ranges"
+    proof = Proof(ProofKind.EXHAUSTIVE, tried.points, f"all {tried.points} combinations tried, {where}")
+    text = to_text(condition, sites.names)
+    if tried.counterexample is None:
+        everywhere = try_all(condition, {s: ValueSet.full(solved.box[s]) for s in symbols}) if mine else tried
+        held = Constraint(condition, text, symbols, origin, Verdict.HOLDS, proof, {}, {}, "", None)
+        if everywhere is None or everywhere.counterexample is None:
+            return held
+        shown = _named(everywhere.counterexample, sites), _named(everywhere.witness or {}, sites)
+        return replace(held, verdict=Verdict.BREAKS, counterexample=shown[0], witness=shown[1], follows=True)
+    above = {s: v.within(Range(1, solved.box[s].max)) for s, v in values.items() if solved.box[s].min == 0}
+    only_at_zero = False
+    if above:
+        without = try_all(condition, {**values, **above})
+        only_at_zero = without is not None and without.counterexample is None
+    return Constraint(
+        condition=condition,
+        text=text,
+        symbols=symbols,
+        origin=origin,
+        verdict=Verdict.BREAKS,
+        proof=proof,
+        counterexample=_named(tried.counterexample, sites),
+        witness=_named(tried.witness or {}, sites),
+        allowed="",
+        kept=None,
+        only_at_zero=only_at_zero,
+    )

@@ -97,7 +97,7 @@ def _rerun(
     if node.op != "call_function":
         return _ABSENT, "an input has no op to recompute it from"
     if isinstance(node.target, HigherOrderOperator):
-        return _ABSENT, f"{node.target.name()} runs a subgraph, whose nodes are checked instead"
+        return _ABSENT, f"{node.target} runs a subgraph, whose nodes are checked instead"
     if node.meta.get("unbacked_bindings"):
         return _ABSENT, "its size depends on data"
     if any(actual.get(source, _ABSENT) is _ABSENT for source in node.all_input_nodes):

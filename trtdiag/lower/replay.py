@@ -83,15 +83,15 @@ class _Player(Interpreter):
             if is_condition(condition):
                 ours = substitute(condition, self._back)
                 if ours in self._wanted:
-                    self.found.setdefault(ours, n.name)  # type: ignore[arg-type]  # a condition, as just asked
+                    self.found.setdefault(ours, n.name)
         self._seen = len(guards)
         if len(self.found) == len(self._wanted) or time.monotonic() > self._deadline:
             raise _ReplayEndError
         return value
 
 
-def _placeholders(module: torch.nn.Module) -> list[Node]:
-    return [node for node in module.graph.nodes if node.op == "placeholder"]  # type: ignore[union-attr]  # a GraphModule
+def _placeholders(module: Any) -> list[Node]:
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
 
 
 def _symbol(env: ShapeEnv, name: str, hint: int) -> Any:

@@ -1,0 +1,36 @@
+"""The values that conditions on one symbol allow inside its declared range, each question answered once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from trtdiag.symbolic import Proof, Range, Solution, ValueSet, allowed
+from trtdiag.symbolic.expr import Condition
+
+
+class Solved:
+    """Remembers the solution of every condition and intersects them for sets of conditions."""
+
+    def __init__(self, box: Mapping[str, Range]) -> None:
+        self.box = box
+        self._one: dict[tuple[str, Condition], Solution] = {}
+
+    def one(self, symbol: str, condition: Condition) -> Solution:
+        """The values of ``symbol`` that satisfy ``condition``, its only free symbol being ``symbol``."""
+        key = (symbol, condition)
+        if key not in self._one:
+            self._one[key] = allowed((condition,), symbol, self.box[symbol])
+        return self._one[key]
+
+    def all(self, symbol: str, conditions: Iterable[Condition]) -> Solution | None:
+        """The values that satisfy every condition; ``None`` where one of them could not be solved exactly."""
+        values = ValueSet.full(self.box[symbol])
+        proof: Proof | None = None
+        for condition in conditions:
+            solution = self.one(symbol, condition)
+            if not solution.proof.proven:
+                return None
+            values = values.intersect(solution.values)
+            if proof is None or solution.proof.checked > proof.checked:
+                proof = solution.proof
+        return None if proof is None else Solution(values, proof)
