@@ -144,7 +144,8 @@ def _of_size(size: Size, names: Mapping[str, str]) -> Span:
     text = to_text(size.expr, names)
     if isinstance(size.expr, Num):
         return Span(low, high, f"the number {text}", attained=True)
-    return Span(low, high, f"{text} in {size.range}")
+    why = f"{text} in {size.range}"
+    return Span(low, high, why, root="" if size.range.bounded else why)
 
 
 Rule: TypeAlias = Callable[[Call], Result]

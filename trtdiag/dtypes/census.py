@@ -24,7 +24,8 @@ from trtdiag.targets.target import Target
 def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: Target) -> DtypeFacts:
     """Return the dtypes of every tensor, nested graphs included, as ``target`` sees them.
 
-    A node with several outputs is counted through the nodes that pick them; outputs nobody picks do not count.
+    A node with several outputs is counted through the nodes that pick them; outputs nobody picks do not count, nor do
+    weights nobody reads (a batch norm's ``num_batches_tracked``): they never reach the target.
     """
     roles = _Roles(program, checked)
     spans = value_spans(program, checked, shapes)
@@ -34,7 +35,7 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
     unsupported: list[OddTensor] = []
     for located in walk(checked.graph_module):
         dtype = _dtype(located.node)
-        if dtype is None or located.kind is NodeKind.OUTPUT:
+        if dtype is None or located.kind is NodeKind.OUTPUT or roles.is_unread(located):
             continue
         name = dtype_name(dtype)
         counts[name] += 1
@@ -70,7 +71,7 @@ def fit_of(span: Span) -> Fit:
 
 def _wide(program: Program, located: LocatedNode, role: Role, span: Span) -> WideTensor:
     why = span.why
-    if not span.fits_int32 and span.root and span.root not in why:
+    if not span.fits_int32 and span.root and why not in span.root and span.root not in why:
         why = f"{why} (from {span.root})"
     return WideTensor(located.name, role, span.as_range(), fit_of(span), why, _line(program, located))
 
@@ -108,6 +109,10 @@ class _Roles:
         }
         outputs = checked.graph_module.graph.find_nodes(op="output")
         self._outputs = {source.name for node in outputs for source in node.all_input_nodes}
+
+    def is_unread(self, located: LocatedNode) -> bool:
+        """Whether a node is a weight that no op reads."""
+        return not located.node.users and self.of(located) is Role.CONSTANT
 
     def of(self, located: LocatedNode) -> Role:
         if located.kind is NodeKind.ATTRIBUTE:

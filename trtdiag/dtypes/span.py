@@ -106,7 +106,8 @@ def confine(span: Span, dtype: torch.dtype) -> Span:
         return unknown(dtype, span.why, span.root)
     if span.low >= low and span.high <= high:
         return span
-    return Span(low, high, f"may wrap around: {span.why}" if not span.root else span.why, root=span.root)
+    why = span.why if span.root else f"may wrap around: {span.why}"
+    return Span(low, high, why, root=span.root or why)
 
 
 def to_integers(span: Span) -> Span:

@@ -10,7 +10,7 @@ from enum import Enum
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from trtdiag.graph.operators import HigherOrderOperator, OpOverload, schema_name
+from trtdiag.graph.operators import HigherOrderOperator, OpOverload, schema_name, target_name
 
 
 class NodeKind(Enum):
@@ -24,7 +24,7 @@ class NodeKind(Enum):
     ELEMENT = "element"  # picks one of several outputs
     SHAPE = "shape"  # computes with sizes, not with tensors
     ASSERT = "assert"  # checks a condition, computes nothing
-    NO_OP = "no-op"  # hands its input on unchanged
+    NO_OP = "no-op"  # hands its input on unchanged, or only switches a mode
     OUTPUT = "output"
 
 
@@ -42,6 +42,10 @@ _ASSERTS = frozenset(
     }
 )
 _NO_OPS = frozenset({"aten::alias", "aten::detach", "aten::detach_", "aten::lift_fresh"})
+# They switch a mode of PyTorch around the ops that follow.
+_MODES = frozenset(
+    {"torch._C._set_grad_enabled", "torch.amp.autocast_mode._enter_autocast", "torch.amp.autocast_mode._exit_autocast"}
+)
 # Their third argument says whether they drop anything; exported for inference they do not.
 _DROPOUTS = frozenset({"aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::alpha_dropout"})
 
@@ -115,6 +119,8 @@ def classify(node: Node) -> NodeKind:
         return NodeKind.HIGHER_ORDER
     if node.target is operator.getitem:
         return NodeKind.ELEMENT
+    if target_name(node.target) in _MODES:
+        return NodeKind.NO_OP
     # Python functions on sizes: operator.*, math.*, torch.sym_*.  One that yields a tensor is an op of its own.
     return NodeKind.OP if isinstance(node.meta.get("val"), Tensor) else NodeKind.SHAPE
 

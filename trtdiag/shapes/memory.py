@@ -110,7 +110,7 @@ class _Liveness:
         if bases[node] is not node or classify(node) in (NodeKind.PLACEHOLDER, NodeKind.ATTRIBUTE, NodeKind.OUTPUT):
             return 0
         size = _bytes(self.shapes, prefix + node.name)
-        if size:
+        if size and classify(node) is not NodeKind.HIGHER_ORDER:
             self.allocated[prefix + node.name] = size
         return size
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from trtdiag.dtypes.call import Call, Result, Rule
 from trtdiag.dtypes.span import INT64_MAX, INT64_MIN, Real, Span, is_finite, join
@@ -18,22 +19,33 @@ def times(left: Real, right: Real) -> Real:
 
 
 def _explained(call: Call, low: Real, high: Real, *inputs: Span) -> Span:
-    wide = next((span for span in inputs if not span.fits_int32), None)
+    """Return a computed span; values that are unknown keep the reason why they are.
+
+    Not for operations whose ends are reached inside the inputs' spans.
+    """
+    wide = next((span for span in inputs if span.root and not span.fits_int32), None)
     if wide is not None:
         return Span(low, high, wide.why, root=wide.root)
     return Span(low, high, f"{call.op} of {' and '.join(str(span) for span in inputs)}")
 
 
+def _shifted(call: Call, low: Real, high: Real, *inputs: Span) -> Span:
+    """Return a computed span whose ends are reached where at most one input has more than one value."""
+    varying = sum(span.low != span.high for span in inputs)
+    span = _explained(call, low, high, *inputs)
+    return replace(span, attained=varying <= 1 and all(part.attained for part in inputs))
+
+
 def add(call: Call) -> Result:
     """``self + alpha * other``."""
     left, right = call.span("self"), _scaled(call)
-    return _explained(call, left.low + right.low, left.high + right.high, left, right)
+    return _shifted(call, left.low + right.low, left.high + right.high, left, right)
 
 
 def sub(call: Call) -> Result:
     """``self - alpha * other``."""
     left, right = call.span("self"), _scaled(call)
-    return _explained(call, left.low - right.high, left.high - right.low, left, right)
+    return _shifted(call, left.low - right.high, left.high - right.low, left, right)
 
 
 def rsub(call: Call) -> Result:
@@ -42,7 +54,7 @@ def rsub(call: Call) -> Result:
     alpha = call.arg("alpha")
     if alpha != 1:
         return _explained(call, -math.inf, math.inf, left, right)
-    return _explained(call, left.low - right.high, left.high - right.low, left, right)
+    return _shifted(call, left.low - right.high, left.high - right.low, left, right)
 
 
 def _scaled(call: Call) -> Span:
@@ -53,20 +65,20 @@ def _scaled(call: Call) -> Span:
     ends = [times(other.low, alpha.low), times(other.high, alpha.low)]
     if not alpha.attained:
         ends = [-math.inf, math.inf]
-    return Span(min(ends), max(ends), other.why, root=other.root)
+    return Span(min(ends), max(ends), other.why, other.attained and alpha.attained, other.root)
 
 
 def mul(call: Call) -> Result:
     """``self * other``."""
     left, right = call.span("self"), call.span("other")
     ends = [times(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
-    return _explained(call, min(ends), max(ends), left, right)
+    return _shifted(call, min(ends), max(ends), left, right)
 
 
 def neg(call: Call) -> Result:
     """``-self``."""
     span = call.span("self")
-    return _explained(call, -span.high, -span.low, span)
+    return _shifted(call, -span.high, -span.low, span)
 
 
 def absolute(call: Call) -> Result:
@@ -217,10 +229,16 @@ def cumulative_sum(call: Call) -> Result:
     """Sums of one to ``n`` elements along a dim."""
     span, (_, count) = call.span("self"), call.length("self", call.arg("dim"))
     low, high = min(span.low, times(span.low, count)), max(span.high, times(span.high, count))
-    if not span.fits_int32:
+    return summed(call, low, high, span, count)
+
+
+def summed(call: Call, low: Real, high: Real, span: Span, count: int) -> Span:
+    """Return the span of a sum of up to ``count`` values, with the reason where it is not known."""
+    if span.root and not span.fits_int32:
         return Span(low, high, span.why, root=span.root)
-    amount = "an unbounded number of" if count >= INT64_MAX else f"at most {count}"
-    return Span(low, high, f"cumsum of {amount} values in {span}")
+    unbounded = count >= INT64_MAX
+    text = f"{call.op} of {'an unbounded number of' if unbounded else f'at most {count}'} values in {span}"
+    return Span(low, high, text, root=text if unbounded else "")
 
 
 def either(call: Call) -> Result:

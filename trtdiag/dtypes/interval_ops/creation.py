@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.span import Span
+from trtdiag.dtypes.span import Span, unknown
 
 
 def arange(call: Call) -> Result:
@@ -22,10 +22,13 @@ def arange(call: Call) -> Result:
     elif not call.dtype.is_floating_point and step.high < 0:
         low, high = min(start.high, math.floor(end.low) + 1), start.high
     text = f"arange({call.text(start_arg)}, {call.text(end_arg)})"
-    if not end.attained:
-        bound = end.as_range().max
-        text += f" with {call.text(end_arg)} unbounded" if bound is None else f" with {call.text(end_arg)} <= {bound}"
-    return Span(low, high, text)
+    if end.attained:
+        return Span(low, high, text)
+    bound = end.as_range().max
+    if bound is None:
+        text += f" with {call.text(end_arg)} unbounded"
+        return Span(low, high, text, root=text)
+    return Span(low, high, f"{text} with {call.text(end_arg)} <= {bound}")
 
 
 def filled(call: Call) -> Result:
@@ -43,6 +46,12 @@ def zeros(call: Call) -> Result:
 def ones(call: Call) -> Result:
     """Only ones."""
     return Span(1, 1, "ones")
+
+
+def uninitialised(call: Call) -> Result:
+    """``empty``: whatever was in memory, until something is written."""
+    why = "not initialised: any value until it is written"
+    return unknown(call.dtype, why, f"{call.node.name}: {why}")
 
 
 def zero_one(call: Call) -> Result:
@@ -95,6 +104,7 @@ RULES: Mapping[str, Rule] = {
     "ones": ones,
     "ones_like": ones,
     "new_ones": ones,
+    **dict.fromkeys(("empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"), uninitialised),
     "eye": zero_one,
     "one_hot": zero_one,
     "randint": randint,

@@ -9,8 +9,9 @@ from trtdiag.dtypes.span import INT64_MAX, Span
 
 
 def _below(call: Call, count: int) -> Span:
-    bound = "an unbounded size" if count >= INT64_MAX else str(count)
-    return Span(0, max(0, count - 1), f"{call.op}: index below {bound}")
+    unbounded = count >= INT64_MAX
+    why = f"{call.op}: index below {'an unbounded size' if unbounded else count}"
+    return Span(0, max(0, count - 1), why, root=why if unbounded else "")
 
 
 def position(call: Call) -> Result:

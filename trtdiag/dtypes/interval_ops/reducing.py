@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.interval_ops.arithmetic import maximum, minimum, times
-from trtdiag.dtypes.span import INT64_MAX, Span
+from trtdiag.dtypes.interval_ops.arithmetic import maximum, minimum, summed, times
+from trtdiag.dtypes.span import Span
 
 
 def _dims(call: Call) -> object:
@@ -18,10 +18,7 @@ def total(call: Call) -> Result:
     span = call.span("self")
     fewest, most = call.length("self", _dims(call))
     ends = [times(end, count) for end in (span.low, span.high) for count in (fewest, most)]
-    if not span.fits_int32:
-        return Span(min(ends), max(ends), span.why, root=span.root)
-    amount = "an unbounded number of" if most >= INT64_MAX else f"at most {most}"
-    return Span(min(ends), max(ends), f"sum of {amount} values in {span}")
+    return summed(call, min(ends), max(ends), span, most)
 
 
 def counted(call: Call) -> Result:
