@@ -101,7 +101,9 @@ def user_names(exported: ExportedProgram) -> list[str]:
 def _parameters(exported: ExportedProgram) -> set[str]:
     """The parameters that torch's sources name: of a live program all with dynamic dims, of a saved one a few."""
     env = shape_env_of(exported.graph_module)
-    texts = guards_code(exported) + ([] if env is None else [s for found in symbol_sources(env).values() for s in found])
+    texts = guards_code(exported) + (
+        [] if env is None else [s for found in symbol_sources(env).values() for s in found]
+    )
     return {match[1] for text in texts for match in _PARAMETER.finditer(text)} | {"args"}
 
 
