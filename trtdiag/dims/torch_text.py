@@ -72,7 +72,8 @@ _SPECIALISED = re.compile(r"^\s*(?:return \()?(?P<guard>\w+\.size\(\)\[\d+\] [=!
 _NOTED = re.compile(r"(?:\[INFO\]\s+|^\s*)assert (?P<guard>[^\n]*\.size\(\)[^\n]*)$")
 _WHERE = re.compile(r"'(?P<symbol>[su]\d+)': \"?(?P<source>L\[[^\"]+?\](?:\.size\(\)\[\d+\])?)\"?")
 _BEGINS = re.compile(
-    r"^\s*(?:- |The values of |Not all values of |You marked |\S*Constraint\w*Error: |Suggested fixes:)"
+    r"^\s*(?:- |The values of |Not all values of |You marked |\S*Constraint\w*Error: |Suggested fixes:"
+    r"|Specializations unexpectedly )"
 )
 # torch joins this header to the condition before it without a line break (seen on 2.13).
 _RUN_ON = re.compile(r"(?<=[^\n])(?=Specializations unexpectedly required \()")
