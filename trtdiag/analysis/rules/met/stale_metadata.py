@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.placing import at_origin
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.wording import counted
 from trtdiag.graph.walk import walk
-from trtdiag.lower.facts import Checked, Defect
+from trtdiag.lower.facts import Checked, Defect, MetadataDefect
 
 
 @rule("MET102", "stale-metadata", Severity.ERROR)
@@ -35,27 +37,36 @@ def stale_metadata(checked: Checked) -> Iterator[Hit]:
         Recomputed by fake propagation of the op over its inputs' values; torch.fx.Node.meta.
     """
     roots = _roots(checked)
-    for defect in checked.defects:
-        if defect.defect is not Defect.STALE:
-            continue
-        message = f"node {defect.node} ({defect.target}) is recorded as {defect.recorded}"
-        if defect.repaired:
-            message += f", but its inputs give {defect.recomputed}"
-        else:
-            message += f", which is wrong and cannot be recomputed: {defect.cause}"
+    stale = [defect for defect in checked.defects if defect.defect is Defect.STALE]
+    behind = Counter((roots[defect.node], defect.repaired) for defect in stale)
+    for defect in stale:
+        root = roots[defect.node]
         yield Hit(
-            message,
-            (
-                Evidence(f"recorded: {defect.recorded}", f'meta["val"] of {defect.node}'),
-                Evidence(f"recomputed: {defect.recomputed or defect.cause}", "fake propagation from its inputs"),
-            ),
+            _message(defect, behind[root, defect.repaired] - 1),
+            _evidence(defect) if defect.node == root else (Evidence(f"{root} before it is wrong", "the graph"),),
             at_origin(defect.node, defect.origin, defect.target),
             Fix(
                 'export again, or make the graph pass that edited the node renew node.meta["val"]', Applicability.MANUAL
             ),
-            cause=roots[defect.node],
+            cause=root,
             severity=Severity.WARNING if defect.repaired else Severity.ERROR,
         )
+
+
+def _message(defect: MetadataDefect, behind: int) -> str:
+    message = f"node {defect.node} ({defect.target}) is recorded as {defect.recorded}"
+    if defect.repaired:
+        message += f", but its inputs give {defect.recomputed}"
+    else:
+        message += f", which is wrong and cannot be recomputed: {defect.cause}"
+    return f"{message} ({counted(behind, 'node')} after it wrong as well)" if behind else message
+
+
+def _evidence(defect: MetadataDefect) -> tuple[Evidence, ...]:
+    return (
+        Evidence(f"recorded: {defect.recorded}", f'meta["val"] of {defect.node}'),
+        Evidence(f"recomputed: {defect.recomputed or defect.cause}", "fake propagation from its inputs"),
+    )
 
 
 def _roots(checked: Checked) -> dict[str, str]:

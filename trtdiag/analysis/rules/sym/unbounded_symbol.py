@@ -38,9 +38,8 @@ def unbounded_symbol(symbols: SymbolTable) -> Iterator[Hit]:
         word = identifier(symbol.name)
         smallest = max(symbol.range.min or 0, 1)
         facts = [Evidence(f"{symbol.name} is {symbol.range}", f"range_constraints[{symbol.symbol}]")]
-        facts += [Evidence(f"{symbol.name} sizes {listed(symbol.origins)}", "the program's inputs")] * bool(
-            symbol.origins
-        )
+        places = [site for site in symbol.origins if site != symbol.name]
+        facts += [Evidence(f"it is the size of {listed(places)}", "the program's inputs")] * bool(places)
         facts += [Evidence(f"{symbol.name} = {symbol.hint}", "the example inputs")] * (symbol.hint is not None)
         if symbol.expressions:
             facts.append(Evidence(f"also without a bound: {listed(symbol.expressions, 4)}", "sizes derived from it"))
