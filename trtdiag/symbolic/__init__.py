@@ -1,5 +1,7 @@
 """Integer expressions, ranges, value sets and their solver."""
 
+from trtdiag.symbolic.allowed import Solution, allowed
+from trtdiag.symbolic.bounds import Bounds, BoundsCache, bounds
 from trtdiag.symbolic.build import (
     add,
     as_expr,
@@ -19,19 +21,26 @@ from trtdiag.symbolic.build import (
     trunc,
     where,
 )
+from trtdiag.symbolic.check import CheckResult, check
 from trtdiag.symbolic.conditions import all_of, any_of, compare, conjuncts, negate, normalise, substitute
+from trtdiag.symbolic.defined import always_defined
 from trtdiag.symbolic.evaluate import evaluate, holds
 from trtdiag.symbolic.evaluate_array import evaluate_array, evaluate_masked, holds_array
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
 from trtdiag.symbolic.from_sympy import condition_from_sympy, expr_from_sympy, from_sympy
 from trtdiag.symbolic.functions import ExpressionError
+from trtdiag.symbolic.membership import membership
 from trtdiag.symbolic.parse import parse_condition, parse_expr
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.text import to_text
 from trtdiag.symbolic.tree import children, free_symbols, is_condition, is_integer, is_total
+from trtdiag.symbolic.valueset import ValueSet
 
 __all__ = [
+    "Bounds",
+    "BoundsCache",
+    "CheckResult",
     "Condition",
     "Expr",
     "ExpressionError",
@@ -40,12 +49,18 @@ __all__ = [
     "ProofKind",
     "Range",
     "Relation",
+    "Solution",
     "Sym",
+    "ValueSet",
     "add",
     "all_of",
+    "allowed",
+    "always_defined",
     "any_of",
     "as_expr",
+    "bounds",
     "ceil",
+    "check",
     "children",
     "compare",
     "condition_from_sympy",
@@ -64,6 +79,7 @@ __all__ = [
     "is_integer",
     "is_total",
     "maximum",
+    "membership",
     "minimum",
     "mod",
     "mul",

@@ -42,6 +42,7 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
+from trtdiag.symbolic.ranges import Range
 
 Arrays = Mapping[str, Any]
 Mask = npt.NDArray[np.bool_]
@@ -93,6 +94,15 @@ def holds_array(condition: Condition, arrays: Arrays) -> Mask:
     """At which points ``condition`` is defined and true."""
     mask = _Points(arrays).condition(condition)
     return np.broadcast_to(np.asarray(mask, dtype=bool), _shape(arrays))
+
+
+def all_values(range_: Range) -> Array:
+    """Every value of a bounded range, in order; as int64 where that suffices."""
+    assert range_.min is not None
+    assert range_.max is not None
+    if range_.min >= -(1 << 63) and range_.max < (1 << 63) - 1:
+        return np.arange(range_.min, range_.max + 1, dtype=np.int64)
+    return np.array(range(range_.min, range_.max + 1), dtype=object)
 
 
 def _plain(values: Array | int) -> bool:

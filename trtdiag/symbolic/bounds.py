@@ -1,0 +1,319 @@
+"""Exact ranges of expressions over a box of symbol ranges.
+
+In order: monotone expressions by their corners, sums and other monotone functions of parts without a shared symbol by
+those parts, the rest by trying all values of the symbols that are not monotone (with the others at their corners) or,
+for one symbol over a large or open range, by the algebra of residue classes.  What none of these covers gets a sound
+interval that is marked as such.  An open end is never replaced by a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, prod
+
+import numpy as np
+
+from trtdiag.symbolic import periodic
+from trtdiag.symbolic.build import Number
+from trtdiag.symbolic.conditions import substitute_expr
+from trtdiag.symbolic.ends import Ends, divided, floor_divided, plus, times, to_power
+from trtdiag.symbolic.evaluate import compiled_expr
+from trtdiag.symbolic.evaluate_array import all_values, evaluate_masked
+from trtdiag.symbolic.expr import Add, Ceil, Expr, Floor, FloorDiv, Max, Min, Mod, Mul, Num, Pow, Sym, TrueDiv, Trunc
+from trtdiag.symbolic.intervals import Intervals
+from trtdiag.symbolic.polynomials import NotApplicableError
+from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tree import free_symbols, is_integer
+
+MOST_TRIED = 1 << 20
+FEW_TRIED = 1 << 12
+
+Box = Mapping[str, Range]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The values of an expression over a box.
+
+    Attributes:
+        range: From the least to the greatest value; empty where the expression is defined nowhere.
+        exact: Whether both ends are reached (an open end: whether values grow without end). Otherwise all values
+            lie inside, but the ends may be loose.
+        method: How it was found, or why it is not exact.
+    """
+
+    range: Range
+    exact: bool
+    method: str
+
+
+class BoundsCache:
+    """Bounds over one box, each expression computed once."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = dict(box)
+        self.intervals = Intervals(self.box)
+        self._known: dict[Expr, Bounds] = {}
+
+    def of(self, expr: Expr) -> Bounds:
+        """The bounds of ``expr``; a symbol without a range may have any value."""
+        found = self._known.get(expr)
+        if found is None:
+            found = self._known[expr] = self._compute(expr)
+        return found
+
+    def _compute(self, expr: Expr) -> Bounds:
+        if isinstance(expr, Num):
+            return _bounds((expr.value, expr.value), "a number")
+        if isinstance(expr, Sym):
+            return Bounds(self.box.get(expr.name, Range()), True, "the range of the symbol")
+        names = sorted(free_symbols(expr))
+        if any(self._range(name).empty for name in names):
+            return Bounds(Range(0, -1), True, "the range of a symbol is empty")
+        directions = {name: self.intervals.direction(expr, name) for name in names}
+        found = self._by_corners(expr, directions) if None not in directions.values() else None
+        found = found or self._by_trying(expr, directions, FEW_TRIED) or self._by_parts(expr)
+        found = found or self._by_trying(expr, directions, MOST_TRIED) or self._by_algebra(expr, names)
+        return found or self._by_interval(expr, directions)
+
+    def _range(self, name: str) -> Range:
+        return self.box.get(name, Range())
+
+    def _by_corners(self, expr: Expr, directions: Mapping[str, int | None]) -> Bounds | None:
+        low = self._corner(expr, directions, up=False)
+        high = self._corner(expr, directions, up=True)
+        if low is None or high is None:
+            return None
+        return _bounds((low[0], high[0]), "corners of a monotone expression")
+
+    def _corner(self, expr: Expr, directions: Mapping[str, int | None], *, up: bool) -> tuple[Number | None] | None:
+        """The value at the corner (``None`` inside: no end), ``None`` where it is not found."""
+        fixed: dict[str, int] = {}
+        open_up: list[str] = []
+        open_down: list[str] = []
+        for name, direction in directions.items():
+            range_, rising = self._range(name), (direction == 1) == up
+            end = range_.max if rising else range_.min
+            if end is not None:
+                fixed[name] = end
+            else:
+                (open_up if rising else open_down).append(name)
+        if not open_up and not open_down:
+            try:
+                return (compiled_expr(expr)(fixed),)
+            except (ZeroDivisionError, OverflowError):
+                return None
+        if self._strict(expr, [*open_up, *open_down]):
+            return (None,)
+        return self._limit(expr, fixed, open_up, open_down, up=up)
+
+    def _strict(self, expr: Expr, names: list[str]) -> bool:
+        for name in names:
+            low, high = self.intervals.step(expr, name)
+            if (low is not None and low > 0) or (high is not None and high < 0):
+                return is_integer(expr) or low == high
+        return False
+
+    def _limit(
+        self, expr: Expr, fixed: Mapping[str, int], open_up: list[str], open_down: list[str], *, up: bool
+    ) -> tuple[Number | None] | None:
+        """The extreme along the diagonal on which all open symbols go to their open ends together.
+
+        A monotone expression comes as close to its extreme there as anywhere.
+        """
+        diagonal = "t"
+        while diagonal in fixed:
+            diagonal += "t"
+        going: dict[str, Expr | int] = dict(fixed)
+        going.update(dict.fromkeys(open_up, Sym(diagonal)))
+        going.update(dict.fromkeys(open_down, Mul((Num(-1), Sym(diagonal)))))
+        starts = [low for low in (self._range(name).min for name in open_up) if low is not None]
+        starts += [-high for high in (self._range(name).max for name in open_down) if high is not None]
+        line = substitute_expr(expr, going)
+        if isinstance(line, Num):
+            return (line.value,)
+        try:
+            found = periodic.extent(line, Range(max(starts, default=0), None))
+        except NotApplicableError:
+            return None
+        return None if found is None else (found[1] if up else found[0],)
+
+    def _by_trying(self, expr: Expr, directions: Mapping[str, int | None], limit: int) -> Bounds | None:
+        tried = [name for name, direction in directions.items() if direction is None]
+        counts = [self._range(name).count for name in tried]
+        if not tried or None in counts or prod(count for count in counts if count is not None) > limit:
+            return None
+        grids: dict[str, object] = {}
+        for axis, name in enumerate(tried):
+            shape = [1] * len(tried)
+            shape[axis] = -1
+            grids[name] = all_values(self._range(name)).reshape(shape)
+        ends: list[Number] = []
+        for up in (False, True):
+            here = dict(grids)
+            for name, direction in directions.items():
+                if direction is not None:
+                    range_ = self._range(name)
+                    end = range_.max if (direction == 1) == up else range_.min
+                    if end is None:
+                        return None
+                    here[name] = end
+            try:
+                values, defined = evaluate_masked(expr, here)
+            except (OverflowError, ValueError):
+                return None
+            reached = values[defined] if not defined.all() else values
+            if reached.size == 0:
+                return Bounds(Range(0, -1), True, "defined for no value")
+            ends.append(int(reached.max() if up else reached.min()))
+        tuples = prod(count for count in counts if count is not None)
+        return _bounds((ends[0], ends[1]), f"all {tuples} values of {', '.join(tried)} tried")
+
+    def _by_parts(self, expr: Expr) -> Bounds | None:
+        """Monotone functions of parts that share no symbol: each part reaches its ends on its own."""
+        parts = _parts(expr)
+        if not parts or (len(parts) > 1 and _overlap(parts)):
+            return self._by_all_residues(expr)
+        bounds = [self.of(part) for part in parts]
+        if not all(bound.exact and not bound.range.empty for bound in bounds):
+            return None
+        ends: list[Ends] = [(bound.range.min, bound.range.max) for bound in bounds]
+        joined = _joined(expr, ends)
+        if joined is None:
+            return self._by_all_residues(expr)
+        return _bounds(joined, f"parts without a shared symbol: {bounds[0].method}")
+
+    def _by_all_residues(self, expr: Expr) -> Bounds | None:
+        """``(c*s + rest) % k`` takes all values below ``k`` where ``s`` has ``k`` values; ``c``, ``k`` coprime."""
+        if not (isinstance(expr, Mod) and isinstance(expr.right, Num) and expr.right.value > 0):
+            return None
+        divisor = int(expr.right.value)
+        terms = expr.left.args if isinstance(expr.left, Add) else (expr.left,)
+        for term in terms:
+            factor, name = _multiple(term)
+            others = (free_symbols(other) for other in terms if other is not term)
+            if name is None or any(name in symbols for symbols in others) or np.gcd(factor, divisor) != 1:
+                continue
+            count = self._range(name).count
+            rest = self.intervals.of(expr)
+            if (count is None or count >= divisor) and rest[0] is not None and is_integer(expr.left):
+                return _bounds((0, divisor - 1), f"{name} takes all residues")
+        return None
+
+    def _by_algebra(self, expr: Expr, names: list[str]) -> Bounds | None:
+        if len(names) != 1:
+            return None
+        try:
+            found = periodic.extent(expr, self._range(names[0]))
+        except NotApplicableError:
+            return None
+        if found is None:
+            return Bounds(Range(0, -1), True, "defined for no value")
+        return _bounds(found, "residue classes")
+
+    def _by_interval(self, expr: Expr, directions: Mapping[str, int | None]) -> Bounds:
+        low, high = self.intervals.of(expr)
+        free = [name for name, direction in directions.items() if direction is None] or list(directions)
+        why = f"an interval: not monotone in {', '.join(free)}, and too many values to try"
+        if any(not self._range(name).bounded for name in directions):
+            why = f"an interval: {', '.join(free)} cannot be followed to an open end"
+        bounds = _bounds((low, high), why)
+        return Bounds(bounds.range, False, why)
+
+
+def bounds(expr: Expr, box: Box) -> Bounds:
+    """The bounds of one expression over ``box``; keep a ``BoundsCache`` for many."""
+    return BoundsCache(box).of(expr)
+
+
+def _bounds(ends: Ends, method: str) -> Bounds:
+    low, high = ends
+    whole = all(end is None or isinstance(end, int) or Fraction(end).denominator == 1 for end in ends)
+    range_ = Range(None if low is None else floor(low), None if high is None else ceil(high))
+    return Bounds(range_, whole, method if whole else f"{method}, rounded outwards to integers")
+
+
+def _parts(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Add(args) | Mul(args) | Min(args) | Max(args):
+            return _grouped(args, type(expr))
+        case FloorDiv(left, right) | TrueDiv(left, right):
+            return (left, right)
+        case Floor(arg) | Ceil(arg) | Trunc(arg):
+            return (arg,)
+        case Pow(base, Num()):
+            return (base,)
+        case _:
+            return ()
+
+
+def _grouped(args: tuple[Expr, ...], kind: type) -> tuple[Expr, ...]:
+    """Operands joined so that no two groups share a symbol; the same operation joins each group."""
+    groups: list[tuple[frozenset[str], list[Expr]]] = []
+    for arg in args:
+        symbols, members = free_symbols(arg), [arg]
+        apart = []
+        for known, others in groups:
+            if known & symbols:
+                symbols, members = symbols | known, [*others, *members]
+            else:
+                apart.append((known, others))
+        groups = [*apart, (symbols, members)]
+    if len(groups) == 1:
+        return ()
+    return tuple(members[0] if len(members) == 1 else kind(tuple(members)) for _, members in groups)
+
+
+def _overlap(parts: tuple[Expr, ...]) -> bool:
+    return sum(len(free_symbols(part)) for part in parts) > len(frozenset().union(*map(free_symbols, parts)))
+
+
+def _joined(expr: Expr, ends: list[Ends]) -> Ends | None:
+    first, *rest = ends
+    match expr:
+        case Add():
+            for other in rest:
+                first = plus(first, other)
+            return first
+        case Mul():
+            for other in rest:
+                first = times(first, other)
+            return first
+        case FloorDiv() | TrueDiv():
+            bottom = rest[0]
+            # A limit at an open divisor is approached, not reached, by a true division.
+            if bottom[0] is None or bottom[0] <= 0 or (isinstance(expr, TrueDiv) and bottom[1] is None):
+                return None
+            return floor_divided(first, bottom, integral=True) if isinstance(expr, FloorDiv) else divided(first, bottom)
+        case Min():
+            lows, highs = zip(*ends, strict=True)
+            high = min((end for end in highs if end is not None), default=None)
+            return None if None in lows else min(lows), high
+        case Max():
+            lows, highs = zip(*ends, strict=True)
+            low = max((end for end in lows if end is not None), default=None)
+            return low, None if None in highs else max(highs)
+        case Floor() | Ceil() | Trunc():
+            return None if _fractional(first) else first
+        case Pow(_, exponent):
+            assert isinstance(exponent, Num)
+            crossing = first[0] is None or first[0] < 0
+            return None if crossing else to_power(first, (exponent.value, exponent.value))
+        case _:
+            return None
+
+
+def _fractional(ends: Ends) -> bool:
+    return any(end is not None and Fraction(end).denominator != 1 for end in ends)
+
+
+def _multiple(term: Expr) -> tuple[int, str | None]:
+    if isinstance(term, Sym):
+        return 1, term.name
+    if isinstance(term, Mul) and len(term.args) == 2:
+        factor, rest = term.args
+        if isinstance(factor, Num) and isinstance(factor.value, int) and isinstance(rest, Sym):
+            return factor.value, rest.name
+    return 0, None

@@ -1,0 +1,220 @@
+"""Whether a condition holds for all values of a box, and the smallest values for which it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
+from random import Random
+
+import numpy as np
+
+from trtdiag.symbolic import smt
+from trtdiag.symbolic.allowed import allowed
+from trtdiag.symbolic.bounds import BoundsCache
+from trtdiag.symbolic.build import sub
+from trtdiag.symbolic.conditions import all_of, relation_holds
+from trtdiag.symbolic.defined import always_defined
+from trtdiag.symbolic.evaluate import holds
+from trtdiag.symbolic.expr import And, Compare, Condition, Or, Relation, Truth
+from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
+from trtdiag.symbolic.proof import Proof, ProofKind
+from trtdiag.symbolic.ranges import Range
+
+Box = Mapping[str, Range]
+Assignment = Mapping[str, int]
+SAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Whether a condition holds over a box.
+
+    Attributes:
+        verdict: ``holds``, ``breaks`` or ``unknown``.
+        proof: Of the verdict. A found counterexample was evaluated, so ``breaks`` is certain whatever the proof says;
+            the proof then says how much was searched.
+        counterexample: Values at which the condition is false or not defined: the least value of a single symbol; of
+            several the tuple with the least maximum, the lexicographically first (symbols by name) of these.
+        witness: Values nearest to the counterexample at which it holds, below rather than above; of several symbols
+            with the least sum of distances. ``None`` where there are none or none was found.
+        smallest: Whether the counterexample was shown to be the smallest.
+    """
+
+    verdict: str
+    proof: Proof
+    counterexample: Assignment | None = None
+    witness: Assignment | None = None
+    smallest: bool = field(default=True)
+
+
+def check(
+    condition: Condition,
+    box: Box,
+    example: Assignment | None = None,
+    *,
+    given: Sequence[Condition] = (),
+    limit_s: float = smt.DEFAULT_LIMIT_S,
+) -> CheckResult:
+    """Whether ``condition`` holds at all points of ``box`` at which the ``given`` conditions hold.
+
+    Args:
+        condition: To be checked; where it is not defined it does not hold.
+        box: The range of each symbol; a symbol without one may have any value.
+        example: Values at which it is known to hold, a witness of last resort.
+        given: Only points at which all of these hold count.
+        limit_s: For z3, in seconds, where it is needed.
+    """
+    names = smt.symbols_of([condition, *given])
+    here = {name: box.get(name, Range()) for name in names}
+    if any(range_.empty for range_ in here.values()):
+        return CheckResult("holds", Proof(ProofKind.EXHAUSTIVE, 0, "the range is empty"))
+    quick = _by_bounds(condition, here)
+    if quick is not None:
+        return quick
+    if len(names) == 1:
+        result = _single(condition, names[0], here[names[0]], given, limit_s)
+    else:
+        result = _tuples(condition, names, here, given, limit_s)
+    if result.verdict == "breaks" and result.witness is None and example is not None:
+        known = {name: example[name] for name in names if name in example}
+        if len(known) == len(names) and holds(all_of([condition, *given]), known):
+            return CheckResult(result.verdict, result.proof, result.counterexample, known, result.smallest)
+    return result
+
+
+def _by_bounds(condition: Condition, box: Box) -> CheckResult | None:
+    """``holds`` where sound bounds show it; anything else needs the counterexample and is left to the others."""
+    if isinstance(condition, Truth):
+        if condition.value:
+            return CheckResult("holds", Proof(ProofKind.EXHAUSTIVE, 0, "always true"))
+        return None if box else CheckResult("breaks", Proof(ProofKind.EXHAUSTIVE, 0, "always false"), {})
+    cache = BoundsCache(box)
+    if cache.intervals.decide(condition) and always_defined(condition, box):
+        return CheckResult("holds", Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it"))
+    return None
+
+
+def _single(condition: Condition, name: str, range_: Range, given: Sequence[Condition], limit_s: float) -> CheckResult:
+    solution = allowed([condition], name, range_, limit_s)
+    premise = allowed(given, name, range_, limit_s)
+    if not (solution.proof.proven and premise.proof.proven):
+        return _by_smt(condition, [name], {name: range_}, given, limit_s)
+    refused = solution.values.complement().intersect(premise.values)
+    if refused.is_empty:
+        return CheckResult("holds", solution.proof)
+    least = refused.min
+    if least is None:
+        # No least value: the refused one nearest to zero stands for it.
+        below, above = refused.at_most(0), refused.at_least(0)
+        near = [value for value in (above, below) if value is not None]
+        least = min(near, key=abs)
+    fitting = solution.values.intersect(premise.values)
+    witness = fitting.at_most(least)
+    witness = fitting.at_least(least) if witness is None else witness
+    found = None if witness is None else {name: witness}
+    return CheckResult("breaks", solution.proof, {name: least}, found, refused.min is not None)
+
+
+def _tuples(
+    condition: Condition, names: list[str], box: Box, given: Sequence[Condition], limit_s: float
+) -> CheckResult:
+    count = tuple_count(names, box)
+    if count is not None and count <= MOST_TUPLES:
+        grid = Grid.of(names, box)
+        try:
+            good = grid.holds([condition])
+            counted = grid.holds(given) if given else np.broadcast_to(np.True_, grid.shape)
+        except OverflowError:
+            return _by_smt(condition, names, box, given, limit_s)
+        proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count} tuples of {', '.join(names)} tried")
+        smallest = grid.smallest(~good & counted)
+        if smallest is None:
+            return CheckResult("holds", proof)
+        return CheckResult("breaks", proof, smallest, grid.nearest(good & counted, smallest))
+    if not given and _holds_by_exact_bounds(condition, BoundsCache(box)) and always_defined(condition, box):
+        return CheckResult("holds", Proof(ProofKind.MONOTONE, 0, "exact bounds of the difference of both sides"))
+    return _by_smt(condition, names, box, given, limit_s)
+
+
+def _holds_by_exact_bounds(condition: Condition, cache: BoundsCache) -> bool:
+    match condition:
+        case Compare(relation, left, right):
+            found = cache.of(sub(left, right)).range
+            ends = (found.min, found.max)
+            if relation in (Relation.EQ, Relation.NE):
+                above, below = found.min is not None and found.min > 0, found.max is not None and found.max < 0
+                return (above or below) if relation is Relation.NE else ends == (0, 0)
+            end = found.min if relation in (Relation.GE, Relation.GT) else found.max
+            return end is not None and relation_holds(relation, end, 0)
+        case And(args):
+            return all(_holds_by_exact_bounds(arg, cache) for arg in args)
+        case Or(args):
+            return any(_holds_by_exact_bounds(arg, cache) for arg in args)
+        case _:
+            return False
+
+
+def _by_smt(
+    condition: Condition, names: list[str], box: Box, given: Sequence[Condition], limit_s: float
+) -> CheckResult:
+    answer = smt.find(given, box, limit_s, refuting=condition, least=True)
+    if answer.status == "unsat":
+        return CheckResult("holds", Proof(ProofKind.SMT, 0, "z3 shows that no values break it"))
+    if answer.status == "sat" and answer.model is not None:
+        found = {name: answer.model[name] for name in names}
+        detail = "z3 found it" + (
+            "" if answer.smallest else ", and ran out of time before showing that it is the smallest"
+        )
+        witness = _near(condition, names, box, given, found, limit_s)
+        return CheckResult("breaks", Proof(ProofKind.SMT, 0, detail), found, witness, answer.smallest)
+    return _sampled(condition, names, box, given, answer.why)
+
+
+def _near(
+    condition: Condition, names: list[str], box: Box, given: Sequence[Condition], point: Assignment, limit_s: float
+) -> Assignment | None:
+    """A satisfying assignment near ``point``: one symbol moved a little, else whatever z3 finds first."""
+    wanted = all_of([condition, *given])
+    for distance in range(1, 65):
+        for name in names:
+            for value in (point[name] - distance, point[name] + distance):
+                moved = {**point, name: value}
+                if value in box[name] and holds(wanted, moved):
+                    return moved
+    answer = smt.find([wanted], box, limit_s, least=True)
+    return None if answer.model is None else {name: answer.model[name] for name in names}
+
+
+def _sampled(condition: Condition, names: list[str], box: Box, given: Sequence[Condition], why: str) -> CheckResult:
+    """Try ends and random points; a failure among them is certain, their success proves nothing."""
+    chooser = Random(0)  # the same points in every run
+    candidates = {name: _candidates(box[name], chooser) for name in names}
+    corners = islice(product(*(candidates[name][:6] for name in names)), SAMPLES)
+    points = [dict(zip(names, values, strict=True)) for values in corners]
+    points += [{name: chooser.choice(candidates[name]) for name in names} for _ in range(SAMPLES)]
+    premise = all_of(given)
+    failing: list[dict[str, int]] = []
+    fitting: list[dict[str, int]] = []
+    for point in points:
+        try:
+            if holds(premise, point):
+                (fitting if holds(condition, point) else failing).append(point)
+        except OverflowError:
+            continue
+    tried = len(failing) + len(fitting)
+    if not failing:
+        proof = Proof(ProofKind.SAMPLED, tried, f"{tried} values tried, none breaks it; not proven: {why}")
+        return CheckResult("unknown", proof, None, fitting[0] if fitting else None, smallest=False)
+    found = min(failing, key=lambda point: (max(point.values()), tuple(point.values())))
+    near = min(fitting, key=lambda p: sum(abs(p[name] - found[name]) for name in names), default=None)
+    detail = f"found among {tried} values tried; a smaller one may exist: {why}"
+    return CheckResult("breaks", Proof(ProofKind.SAMPLED, tried, detail), found, near, smallest=False)
+
+
+def _candidates(range_: Range, chooser: Random) -> list[int]:
+    low = range_.min if range_.min is not None else min(-64, (range_.max or 0) - 64)
+    high = range_.max if range_.max is not None else max(low + (1 << 20), 1 << 20)
+    ends = [low, high, min(low + 1, high), max(high - 1, low), min(low + 2, high), min(low + 3, high)]
+    near = list(range(low, min(low + 300, high + 1)))
+    return ends + near + [chooser.randint(low, high) for _ in range(200)]

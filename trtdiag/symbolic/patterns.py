@@ -1,0 +1,105 @@
+"""Masks over residues: ``v`` is in the pattern when ``mask[v % len(mask)]``.
+
+One form serves repeating and irregular sets alike: over a stretch of ``n`` consecutive values, a mask of length ``n``
+says each value on its own.
+"""
+
+from __future__ import annotations
+
+from math import lcm
+
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.bool_]
+
+ALL: Mask = np.ones(1, dtype=bool)
+MOST_MASK = 1 << 24
+
+
+class PatternError(Exception):
+    """A pattern would be larger than memory should hold."""
+
+
+def at(mask: Mask, value: int) -> bool:
+    """Whether ``value`` is in the pattern."""
+    return bool(mask[value % len(mask)])
+
+
+def stretch(mask: Mask, low: int, count: int) -> Mask:
+    """The pattern spelled out for ``count`` values from ``low`` on."""
+    start = low % len(mask)
+    if start + count <= len(mask):
+        return mask[start : start + count]
+    rolled = np.roll(mask, -start)
+    return np.tile(rolled, -(-count // len(mask)))[:count]
+
+
+def from_stretch(spelled: Mask, low: int) -> Mask:
+    """The mask whose stretch from ``low`` on is ``spelled``."""
+    return np.roll(spelled, low % len(spelled))
+
+
+def align(left: Mask, right: Mask, low: int | None, high: int | None) -> tuple[Mask, Mask]:
+    """Both masks at one length: their least common multiple, or the length of the stretch ``low..high``.
+
+    Raises:
+        PatternError: That length is too large.
+    """
+    period = lcm(len(left), len(right))
+    count = None if low is None or high is None else high - low + 1
+    if count is not None and low is not None and count < period:
+        if count > MOST_MASK:
+            raise PatternError(f"{count} values would be spelled out")
+        return tuple(from_stretch(stretch(mask, low, count), low) for mask in (left, right))  # type: ignore[return-value]
+    if period > MOST_MASK:
+        raise PatternError(f"the common period is {period}")
+    return np.tile(left, period // len(left)), np.tile(right, period // len(right))
+
+
+def reduce_period(mask: Mask) -> Mask:
+    """The shortest mask of the same pattern."""
+    rest = length = len(mask)
+    factor = 2
+    while rest > 1 and factor <= rest:
+        if factor * factor > rest:
+            factor = rest
+        if rest % factor:
+            factor += 1
+            continue
+        while rest % factor == 0:
+            rest //= factor
+            while length % factor == 0 and _repeats(mask, length // factor):
+                length //= factor
+                mask = mask[:length]
+        factor += 1
+    return mask
+
+
+def _repeats(mask: Mask, period: int) -> bool:
+    return bool(np.array_equal(mask[period:], mask[:-period]))
+
+
+def tail_period(spelled: Mask, most: int = 4096) -> int | None:
+    """The smallest period that the end of ``spelled`` shows at least twice; ``None`` where there is none."""
+    tail = spelled[-2 * most :][::-1].tolist()
+    # The failure function of Knuth, Morris and Pratt: where it is long, the text repeats itself.
+    fail = [0] * len(tail)
+    best: int | None = None
+    matched = 0
+    for index in range(1, len(tail)):
+        while matched and tail[index] != tail[matched]:
+            matched = fail[matched - 1]
+        if tail[index] == tail[matched]:
+            matched += 1
+        fail[index] = matched
+    if fail:
+        period = len(tail) - fail[-1]
+        best = period if 2 * period <= len(tail) else None
+    if best is None:
+        # No period of the whole window: the longest end of it that repeats, if it is long enough to mean something.
+        for index in range(len(tail) - 1, 7, -1):
+            period = index + 1 - fail[index]
+            if 3 * period <= index + 1:
+                return period
+    return best

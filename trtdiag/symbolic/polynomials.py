@@ -1,0 +1,146 @@
+"""Polynomials in ``t``, one for each residue, as arrays of exact integers over one denominator.
+
+Under ``h = P*t + r`` an expression with divisors becomes one polynomial in ``t`` for each residue ``r`` (see
+``quasi``).  All residues are computed at once: coefficient ``i`` is an object array over the residues.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[Any]  # object dtype: Python integers
+Flags = npt.NDArray[np.bool_]
+
+
+class NotApplicableError(Exception):
+    """This algebra cannot say it; the reason is a readable clause."""
+
+
+class EnlargeError(Exception):
+    """The period must be multiplied by ``factor`` to go on."""
+
+    def __init__(self, factor: int) -> None:
+        super().__init__(f"the period must be {factor} times as large")
+        self.factor = factor
+
+
+MOST_DEGREE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Poly:
+    """``sum(coefficients[i] * t**i) / scale`` where ``defined`` (``None``: everywhere)."""
+
+    coefficients: tuple[Vector, ...]
+    scale: int = 1
+    defined: Flags | None = None
+
+    @property
+    def degree(self) -> int:
+        """The highest power written; its coefficient may be zero for some residues but not for all."""
+        return len(self.coefficients) - 1
+
+
+def poly(coefficients: list[Vector], scale: int = 1, defined: Flags | None = None) -> Poly:
+    """A polynomial without powers that are zero for all residues.
+
+    Raises:
+        NotApplicableError: The degree is too high.
+    """
+    while len(coefficients) > 1 and not coefficients[-1].any():
+        coefficients = coefficients[:-1]
+    if len(coefficients) > MOST_DEGREE + 1:
+        raise NotApplicableError(f"it is a polynomial of degree {len(coefficients) - 1}")
+    return Poly(tuple(coefficients), scale, defined)
+
+
+def constant(value: int, period: int, scale: int = 1) -> Poly:
+    """The same number for all residues."""
+    return Poly((np.full(period, value, dtype=object),), scale)
+
+
+def both(left: Flags | None, right: Flags | None) -> Flags | None:
+    """Where both are defined."""
+    if left is None or right is None:
+        return left if right is None else right
+    return left & right
+
+
+def add(left: Poly, right: Poly) -> Poly:
+    """The sum."""
+    shared = gcd(left.scale, right.scale)
+    up, down = right.scale // shared, left.scale // shared
+    size = max(left.degree, right.degree) + 1
+    total: list[Vector] = []
+    for power in range(size):
+        parts = [
+            part.coefficients[power] * factor if factor != 1 else part.coefficients[power]
+            for part, factor in ((left, up), (right, down))
+            if power <= part.degree
+        ]
+        total.append(parts[0] if len(parts) == 1 else parts[0] + parts[1])
+    return poly(total, left.scale * up, both(left.defined, right.defined))
+
+
+def scaled(operand: Poly, factor: int) -> Poly:
+    """``factor * operand``."""
+    return poly([part * factor for part in operand.coefficients], operand.scale, operand.defined)
+
+
+def mul(left: Poly, right: Poly) -> Poly:
+    """The product."""
+    period = len(left.coefficients[0])
+    total = [np.zeros(period, dtype=object) for _ in range(left.degree + right.degree + 1)]
+    for i, a in enumerate(left.coefficients):
+        for j, b in enumerate(right.coefficients):
+            total[i + j] = total[i + j] + a * b
+    return poly(total, left.scale * right.scale, both(left.defined, right.defined))
+
+
+def floordiv_vector(top: Poly, divisors: Vector) -> Poly:
+    """``top // divisors`` with one positive divisor for each residue.
+
+    Raises:
+        EnlargeError: The quotient is no polynomial for this period.
+    """
+    whole = divisors * top.scale
+    factor = 1
+    for part in top.coefficients[1:]:
+        if (part % whole).any():
+            needed = [d // gcd(d, int(c)) for c, d in zip(part, whole, strict=True)]
+            factor = max(factor, *needed)
+    if factor > 1:
+        raise EnlargeError(factor)
+    return poly([part // whole for part in top.coefficients], 1, top.defined)
+
+
+def at(operand: Poly, point: int) -> Poly:
+    """The constants that ``operand`` is at ``t = point``."""
+    total = operand.coefficients[-1]
+    for part in reversed(operand.coefficients[:-1]):
+        total = total * point + part
+    return Poly((total,), operand.scale, operand.defined)
+
+
+def choose(flags: Flags, then: Poly, otherwise: Poly) -> Poly:
+    """``then`` for the residues in ``flags``, ``otherwise`` for the rest."""
+    shared = gcd(then.scale, otherwise.scale)
+    then_factor, other_factor = otherwise.scale // shared, then.scale // shared
+    period = len(flags)
+    zero = np.zeros(period, dtype=object)
+    parts: list[Vector] = []
+    for power in range(max(then.degree, otherwise.degree) + 1):
+        a = then.coefficients[power] * then_factor if power <= then.degree else zero
+        b = otherwise.coefficients[power] * other_factor if power <= otherwise.degree else zero
+        parts.append(np.where(flags, a, b))
+    defined: Flags | None = None
+    if then.defined is not None or otherwise.defined is not None:
+        everywhere = np.ones(period, dtype=bool)
+        sides = [everywhere if side.defined is None else side.defined for side in (then, otherwise)]
+        defined = np.where(flags, *sides)
+    return poly(parts, then.scale * then_factor, defined)

@@ -1,0 +1,335 @@
+"""Questions to z3: is there an assignment inside a box for which conditions hold, and which is the smallest.
+
+Python's semantics are kept: ``//`` and ``%`` round towards minus infinity for divisors of either sign, true division
+is exact, and a comparison that divides by zero does not hold.  z3 is imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from time import monotonic
+from typing import Any
+
+from trtdiag.symbolic.conditions import negate, normalise
+from trtdiag.symbolic.expr import (
+    Add,
+    And,
+    Ceil,
+    Compare,
+    Condition,
+    Expr,
+    Floor,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Num,
+    Or,
+    Pow,
+    Relation,
+    Sym,
+    TrueDiv,
+    Trunc,
+    Truth,
+    Where,
+)
+from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tree import free_symbols
+
+DEFAULT_LIMIT_S = 5.0
+MOST_POWER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SmtResult:
+    """``sat`` with an assignment, ``unsat``, or ``unknown`` (time ran out or z3 gave up; ``why`` says it).
+
+    ``smallest`` is True where the assignment was shown to be the least (least maximum, then lexicographic).
+    """
+
+    status: str
+    model: Mapping[str, int] | None = None
+    smallest: bool = False
+    why: str = ""
+
+
+class UntranslatableError(Exception):
+    """z3 has no form for an expression; the reason is a readable clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """``top / bottom`` with ``bottom > 0`` where all ``sides`` hold; z3 terms or plain integers."""
+
+    top: Any
+    bottom: Any
+    sides: tuple[Any, ...] = ()
+
+
+def find(
+    conditions: Iterable[Condition],
+    box: Mapping[str, Range],
+    limit_s: float = DEFAULT_LIMIT_S,
+    *,
+    refuting: Condition | None = None,
+    least: bool = False,
+) -> SmtResult:
+    """An assignment inside ``box`` for which all ``conditions`` hold, and ``refuting`` does not.
+
+    Args:
+        conditions: All must hold.
+        box: The range of each symbol; a symbol without one may have any value.
+        limit_s: For everything together, in seconds.
+        refuting: Must be false or not defined (its negation among ``conditions`` would have to be defined).
+        least: Look for the smallest assignment: the least maximum, then the least value symbol by symbol by name.
+    """
+    import z3
+
+    started = monotonic()
+    translator = _Translator(z3)
+    solver = z3.Solver()
+    try:
+        stated = [translator.condition(condition) for condition in conditions]
+        if refuting is not None:
+            stated.append(z3.Not(translator.condition(refuting)))
+    except UntranslatableError as error:
+        return SmtResult("unknown", why=str(error))
+    for name in sorted(box):
+        translator.symbol(name)
+    for name, variable in translator.symbols.items():
+        range_ = box.get(name, Range())
+        if range_.min is not None:
+            solver.add(variable >= range_.min)
+        if range_.max is not None:
+            solver.add(variable <= range_.max)
+    solver.add(*stated)
+    search = _Search(z3, solver, translator.symbols, started + limit_s)
+    status = search.check()
+    if status != "sat":
+        return SmtResult(status, why="" if status == "unsat" else f"z3: {solver.reason_unknown()}")
+    if not least:
+        return SmtResult("sat", search.model)
+    smallest = search.minimise()
+    return SmtResult("sat", search.model, smallest=smallest)
+
+
+class _Search:
+    """Asks one solver again and again, always keeping the last model."""
+
+    def __init__(self, z3: Any, solver: Any, symbols: Mapping[str, Any], deadline: float) -> None:
+        self.z3 = z3
+        self.solver = solver
+        self.symbols = symbols
+        self.deadline = deadline
+        self.model: dict[str, int] = {}
+
+    def check(self, *extra: Any) -> str:
+        left_ms = int((self.deadline - monotonic()) * 1000)
+        if left_ms <= 0:
+            return "unknown"
+        self.solver.set("timeout", left_ms)
+        answer = self.solver.check(*extra)
+        if answer == self.z3.unsat:
+            return "unsat"
+        if answer != self.z3.sat:
+            return "unknown"
+        model = self.solver.model()
+        self.model = {
+            name: model.eval(variable, model_completion=True).as_long() for name, variable in self.symbols.items()
+        }
+        return "sat"
+
+    def minimise(self) -> bool:
+        """Shrink the model to the smallest one; False where time ran out or there is none."""
+        if not self.symbols:
+            return True
+        names = sorted(self.symbols)
+        if not self.lower(lambda most: [self.symbols[name] <= most for name in names], max):
+            return False
+        most = max(self.model.values())
+        self.solver.add(*(self.symbols[name] <= most for name in names))
+        for name in names:
+            variable = self.symbols[name]
+            if not self.lower(
+                lambda bound, variable=variable: [variable <= bound],
+                lambda values, index=name: self.model[index],
+            ):
+                return False
+            self.solver.add(variable == self.model[name])
+        return True
+
+    def lower(self, at_most: Any, measure: Any) -> bool:
+        """Make ``measure`` of the model as small as it goes, by doubling steps down and then halving."""
+        high = measure(self.model.values())
+        step = 1
+        low: int | None = None  # no model at or below
+        while low is None:
+            status = self.check(*at_most(high - step))
+            if status == "unknown" or step > 1 << 80:
+                return False
+            if status == "sat":
+                high = measure(self.model.values())
+                step *= 2
+            else:
+                low = high - step
+        while high - low > 1:
+            middle = (low + high) // 2
+            status = self.check(*at_most(middle))
+            if status == "unknown":
+                return False
+            if status == "sat":
+                high = measure(self.model.values())
+            else:
+                low = middle
+        return self.check(*at_most(high)) == "sat"
+
+
+class _Translator:
+    def __init__(self, z3: Any) -> None:
+        self.z3 = z3
+        self.symbols: dict[str, Any] = {}
+
+    def symbol(self, name: str) -> Any:
+        if name not in self.symbols:
+            self.symbols[name] = self.z3.Int(name)
+        return self.symbols[name]
+
+    def condition(self, condition: Condition) -> Any:
+        z3 = self.z3
+        match condition:
+            case Truth(value):
+                return z3.BoolVal(value)
+            case Compare(relation, left, right):
+                return self.compare(relation, self.expr(left), self.expr(right))
+            case And(args):
+                return z3.And(*(self.condition(arg) for arg in args))
+            case Or(args):
+                return z3.Or(*(self.condition(arg) for arg in args))
+            case Not():
+                return self.condition(normalise(condition))
+
+    def compare(self, relation: Relation, left: _Term, right: _Term) -> Any:
+        a, b = left.top * right.bottom, right.top * left.bottom
+        match relation:
+            case Relation.EQ:
+                truth = a == b
+            case Relation.NE:
+                truth = a != b
+            case Relation.LT:
+                truth = a < b
+            case Relation.LE:
+                truth = a <= b
+            case Relation.GT:
+                truth = a > b
+            case Relation.GE:
+                truth = a >= b
+        sides = (*left.sides, *right.sides)
+        return self.z3.And(*sides, truth) if sides else self.boolean(truth)
+
+    def boolean(self, value: Any) -> Any:
+        return self.z3.BoolVal(value) if isinstance(value, bool) else value
+
+    def expr(self, expr: Expr) -> _Term:
+        match expr:
+            case Num(value):
+                return _Term(value.numerator, value.denominator)
+            case Sym(name):
+                return _Term(self.symbol(name), 1)
+            case Add(args):
+                return reduce(_plus, map(self.expr, args))
+            case Mul(args):
+                return reduce(_times, map(self.expr, args))
+            case Min(args):
+                return reduce(lambda a, b: self.extreme(a, b, least=True), map(self.expr, args))
+            case Max(args):
+                return reduce(lambda a, b: self.extreme(a, b, least=False), map(self.expr, args))
+            case FloorDiv(left, right):
+                return self.floor(self.divide(self.expr(left), self.expr(right)))
+            case Mod(left, right):
+                return self.remainder(self.expr(left), self.expr(right))
+            case TrueDiv(left, right):
+                return self.divide(self.expr(left), self.expr(right))
+            case Floor(arg):
+                return self.floor(self.expr(arg))
+            case Ceil(arg):
+                return _minus(self.floor(_minus(self.expr(arg))))
+            case Trunc(arg):
+                inner = self.expr(arg)
+                down, up = self.floor(inner), _minus(self.floor(_minus(inner)))
+                return _Term(self.choice(inner.top >= 0, down.top, up.top), 1, inner.sides)
+            case Pow(base, Num(count)) if isinstance(count, int) and 0 <= count <= MOST_POWER:
+                return reduce(_times, [self.expr(base)] * count, _Term(1, 1))
+            case Pow():
+                raise UntranslatableError("z3 is not asked about symbolic or high powers")
+            case Where(condition, then, otherwise):
+                return self.where(condition, self.expr(then), self.expr(otherwise))
+
+    def choice(self, condition: Any, then: Any, otherwise: Any) -> Any:
+        if isinstance(condition, bool):
+            return then if condition else otherwise
+        return self.z3.If(condition, then, otherwise)
+
+    def where(self, condition: Condition, then: _Term, otherwise: _Term) -> _Term:
+        holds, fails = self.condition(condition), self.condition(negate(condition))
+        top = self.choice(holds, then.top, otherwise.top)
+        bottom = self.choice(holds, then.bottom, otherwise.bottom)
+        z3 = self.z3
+        sides = (z3.Or(z3.And(holds, *then.sides), z3.And(fails, *otherwise.sides)),)
+        return _Term(top, bottom, sides)
+
+    def extreme(self, left: _Term, right: _Term, *, least: bool) -> _Term:
+        a, b = left.top * right.bottom, right.top * left.bottom
+        top = self.choice(a <= b if least else a >= b, a, b)
+        return _Term(top, left.bottom * right.bottom, (*left.sides, *right.sides))
+
+    def divide(self, left: _Term, right: _Term) -> _Term:
+        top, bottom = left.top * right.bottom, left.bottom * right.top
+        sides = (*left.sides, *right.sides)
+        if isinstance(bottom, int):
+            if bottom == 0:
+                return _Term(0, 1, (*sides, self.z3.BoolVal(False)))
+            return _Term(top if bottom > 0 else -top, abs(bottom), sides)
+        # The divisor's sign goes to the top; where it is zero the side condition fails and 1 stands in.
+        z3 = self.z3
+        positive = z3.If(bottom > 0, bottom, z3.If(bottom < 0, -bottom, 1))
+        return _Term(z3.If(bottom < 0, -top, top), positive, (*sides, bottom != 0))
+
+    def floor(self, value: _Term) -> _Term:
+        if isinstance(value.bottom, int) and value.bottom == 1:
+            return value
+        if isinstance(value.top, int) and isinstance(value.bottom, int):
+            return _Term(value.top // value.bottom, 1, value.sides)
+        # z3 rounds towards minus infinity for positive divisors, and all are positive here.
+        top = self.z3.IntVal(value.top) if isinstance(value.top, int) else value.top
+        return _Term(top / value.bottom, 1, value.sides)
+
+    def remainder(self, left: _Term, right: _Term) -> _Term:
+        if left.bottom == 1 and right.bottom == 1 and isinstance(right.top, int) and right.top > 0:
+            top = left.top % right.top
+            return _Term(top, 1, (*left.sides, *right.sides))
+        whole = self.floor(self.divide(left, right))
+        return _plus(left, _minus(_times(right, whole)))
+
+
+def _plus(left: _Term, right: _Term) -> _Term:
+    sides = (*left.sides, *right.sides)
+    if isinstance(left.bottom, int) and isinstance(right.bottom, int) and left.bottom == right.bottom:
+        return _Term(left.top + right.top, left.bottom, sides)
+    return _Term(left.top * right.bottom + right.top * left.bottom, left.bottom * right.bottom, sides)
+
+
+def _times(left: _Term, right: _Term) -> _Term:
+    return _Term(left.top * right.top, left.bottom * right.bottom, (*left.sides, *right.sides))
+
+
+def _minus(value: _Term) -> _Term:
+    return _Term(-value.top, value.bottom, value.sides)
+
+
+def symbols_of(conditions: Iterable[Condition]) -> list[str]:
+    """The names of all symbols of ``conditions``, sorted."""
+    return sorted(frozenset().union(*(free_symbols(condition) for condition in conditions)))

@@ -1,0 +1,334 @@
+"""Exact sets of integers inside a range that may be open: stretches, each with a pattern over residues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from trtdiag.symbolic import patterns
+from trtdiag.symbolic.patterns import ALL, Mask
+from trtdiag.symbolic.ranges import Range
+
+MOST_STRETCHES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """The values of ``low..high`` (``None``: open) in the pattern of ``mask``."""
+
+    low: int | None
+    high: int | None
+    mask: Mask
+
+    @property
+    def count(self) -> int | None:
+        """How many values; ``None`` when infinite."""
+        if not self.mask.any():
+            return 0
+        if self.low is None or self.high is None:
+            return None
+        whole, rest = divmod(self.high - self.low + 1, len(self.mask))
+        partial = int(patterns.stretch(self.mask, self.low, rest).sum()) if rest else 0
+        return whole * int(self.mask.sum()) + partial
+
+    def first(self) -> int | None:
+        """The least value; only for a stretch with a low end."""
+        assert self.low is not None
+        ahead = np.flatnonzero(patterns.stretch(self.mask, self.low, len(self.mask)))
+        if len(ahead) == 0:
+            return None
+        value = self.low + int(ahead[0])
+        return value if self.high is None or value <= self.high else None
+
+    def last(self) -> int | None:
+        """The greatest value; only for a stretch with a high end."""
+        assert self.high is not None
+        size = len(self.mask)
+        behind = np.flatnonzero(patterns.stretch(self.mask, self.high - size + 1, size))
+        if len(behind) == 0:
+            return None
+        value = self.high - size + 1 + int(behind[-1])
+        return value if self.low is None or value >= self.low else None
+
+    def clipped(self, range_: Range) -> Stretch | None:
+        """The part inside ``range_``; ``None`` when nothing is left."""
+        inside = Range(self.low, self.high).intersect(range_)
+        return None if inside.empty else Stretch(inside.min, inside.max, self.mask)
+
+
+class ValueSet:
+    """An exact set of integers inside ``range``; sets with the same range and members are equal.
+
+    Attributes:
+        range: The range it was made for; ``complement`` and ``is_full`` refer to it.
+        stretches: Its parts in order, disjoint, each with at least one member.
+    """
+
+    __slots__ = ("range", "stretches")
+
+    def __init__(self, range_: Range, stretches: Iterable[Stretch]) -> None:
+        self.range = range_
+        clipped = [part for part in (stretch.clipped(range_) for stretch in stretches) if part is not None]
+        self.stretches: tuple[Stretch, ...] = tuple(_merged([tidy for part in clipped for tidy in _tidy(part)]))
+
+    @classmethod
+    def full(cls, range_: Range) -> ValueSet:
+        """All of ``range_``."""
+        return cls(range_, [] if range_.empty else [Stretch(range_.min, range_.max, ALL)])
+
+    @classmethod
+    def nothing(cls, range_: Range) -> ValueSet:
+        """No value."""
+        return cls(range_, [])
+
+    @classmethod
+    def of_values(cls, values: Iterable[int], range_: Range) -> ValueSet:
+        """The given values, as far as they are in ``range_``."""
+        return cls(range_, [Stretch(value, value, ALL) for value in sorted(set(values))])
+
+    @classmethod
+    def from_mask(cls, low: int, mask: Mask, range_: Range | None = None) -> ValueSet:
+        """The values ``low + i`` where ``mask[i]``; periods in it are found."""
+        return cls(range_ or Range(low, low + len(mask) - 1), _split(low, np.asarray(mask, dtype=bool)))
+
+    @classmethod
+    def residues(cls, period: int, residues: Iterable[int], range_: Range) -> ValueSet:
+        """The values ``v`` of ``range_`` with ``v % period`` in ``residues``."""
+        mask = np.zeros(period, dtype=bool)
+        mask[[residue % period for residue in residues]] = True
+        return cls(range_, [Stretch(range_.min, range_.max, mask)])
+
+    def __contains__(self, value: int) -> bool:
+        return any(
+            (part.low is None or part.low <= value) and (part.high is None or value <= part.high)
+            for part in self.stretches
+            if patterns.at(part.mask, value)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ValueSet):
+            return NotImplemented
+        return self.range == other.range and self.same_members(other)
+
+    def __hash__(self) -> int:
+        return hash((self.range, self.count, self.min, self.max))
+
+    def __repr__(self) -> str:
+        return f"ValueSet({self.describe('v')}; of {self.range})"
+
+    def same_members(self, other: ValueSet) -> bool:
+        """Whether both have the same members, whatever their ranges."""
+        if (self.count, self.min, self.max) != (other.count, other.min, other.max):
+            return False
+        return not _combined(self, other, lambda a, b: a ^ b, Range()).stretches
+
+    @property
+    def count(self) -> int | None:
+        """How many members; ``None`` when infinite."""
+        total = 0
+        for part in self.stretches:
+            count = part.count
+            if count is None:
+                return None
+            total += count
+        return total
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no member."""
+        return not self.stretches
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every value of the range is a member."""
+        return self.complement().is_empty
+
+    @property
+    def min(self) -> int | None:
+        """The least member; ``None`` when there is none or no end."""
+        return None if not self.stretches or self.stretches[0].low is None else self.stretches[0].first()
+
+    @property
+    def max(self) -> int | None:
+        """The greatest member; ``None`` when there is none or no end."""
+        return None if not self.stretches or self.stretches[-1].high is None else self.stretches[-1].last()
+
+    @property
+    def single(self) -> int | None:
+        """The only member, where there is exactly one."""
+        return self.min if self.count == 1 else None
+
+    def at_most(self, value: int) -> int | None:
+        """The greatest member that is not above ``value``."""
+        for part in reversed(self.stretches):
+            cut = part.clipped(Range(None, value))
+            found = None if cut is None else cut.last()
+            if found is not None:
+                return found
+        return None
+
+    def at_least(self, value: int) -> int | None:
+        """The least member that is not below ``value``."""
+        for part in self.stretches:
+            cut = part.clipped(Range(value, None))
+            found = None if cut is None else cut.first()
+            if found is not None:
+                return found
+        return None
+
+    def members(self, limit: int) -> Iterator[int]:
+        """At most ``limit`` members in order, from the least on (from 0 on where there is no least)."""
+        value = self.min if self.min is not None else self.at_least(0)
+        while value is not None and limit > 0:
+            yield value
+            limit -= 1
+            value = self.at_least(value + 1)
+
+    def intersect(self, other: ValueSet) -> ValueSet:
+        """The members of both, inside both ranges."""
+        return _combined(self, other, lambda a, b: a & b, self.range.intersect(other.range))
+
+    def union(self, other: ValueSet) -> ValueSet:
+        """The members of either; the range spans both."""
+        lows, highs = (self.range.min, other.range.min), (self.range.max, other.range.max)
+        low = None if lows[0] is None or lows[1] is None else min(lows[0], lows[1])
+        high = None if highs[0] is None or highs[1] is None else max(highs[0], highs[1])
+        return _combined(self, other, lambda a, b: a | b, Range(low, high))
+
+    def complement(self) -> ValueSet:
+        """The values of the range that are no members."""
+        full = [] if self.range.empty else [Stretch(self.range.min, self.range.max, ALL)]
+        return _combined(self, ValueSet(self.range, full), lambda a, b: ~a & b, self.range)
+
+    def within(self, range_: Range) -> ValueSet:
+        """The members inside ``range_``, which becomes the range."""
+        return ValueSet(range_, self.stretches)
+
+    def describe(self, name: str) -> str:
+        """The set in words, as short as it goes: ``h % 8 == 0``, ``17..4095 with h % 16 in {1..12, 15}``."""
+        from trtdiag.symbolic.describe import describe
+
+        return describe(self, name)
+
+
+def _combined(left: ValueSet, right: ValueSet, join: Callable[[Mask, Mask], Mask], range_: Range) -> ValueSet:
+    """Joins two sets pattern by pattern between all their ends."""
+    if range_.empty:
+        return ValueSet(range_, [])
+    cuts: set[int] = set()
+    for part in (*left.stretches, *right.stretches):
+        if part.low is not None:
+            cuts.add(part.low)
+        if part.high is not None:
+            cuts.add(part.high + 1)
+    if len(cuts) > MOST_STRETCHES:
+        raise patterns.PatternError(f"the set falls into {len(cuts)} stretches")
+    inner = sorted(cut for cut in cuts if (range_.min is None or cut > range_.min))
+    inner = [cut for cut in inner if range_.max is None or cut <= range_.max]
+    lows: list[int | None] = [range_.min, *inner]
+    highs: list[int | None] = [*(cut - 1 for cut in inner), range_.max]
+    parts: list[Stretch] = []
+    first, second = _Cursor(left.stretches), _Cursor(right.stretches)
+    for low, high in zip(lows, highs, strict=True):
+        a, b = patterns.align(first.mask(low, high), second.mask(low, high), low, high)
+        parts.append(Stretch(low, high, join(a, b)))
+    return ValueSet(range_, parts)
+
+
+_NONE: Mask = np.zeros(1, dtype=bool)
+
+
+class _Cursor:
+    """Walks stretches in order and gives the mask of each asked-for piece, none of which crosses an end."""
+
+    def __init__(self, parts: tuple[Stretch, ...]) -> None:
+        self.parts = parts
+        self.index = 0
+
+    def mask(self, low: int | None, high: int | None) -> Mask:
+        while self.index < len(self.parts):
+            part = self.parts[self.index]
+            if part.high is not None and low is not None and part.high < low:
+                self.index += 1
+                continue
+            starts_later = part.low is not None and (low is None or part.low > low)
+            return _NONE if starts_later else part.mask
+        return _NONE
+
+
+def _tidy(part: Stretch) -> list[Stretch]:
+    """The stretch with the shortest mask and ends that are members."""
+    mask = part.mask
+    if part.low is not None and part.high is not None and part.high - part.low + 1 < len(mask):
+        count = part.high - part.low + 1
+        mask = patterns.from_stretch(patterns.stretch(mask, part.low, count), part.low)
+    if not mask.any():
+        return []
+    mask = patterns.reduce_period(mask)
+    tidy = Stretch(part.low, part.high, mask)
+    low = None if part.low is None else tidy.first()
+    high = None if part.high is None else tidy.last()
+    if (part.low is not None and low is None) or (part.high is not None and high is None):
+        return []
+    if low is not None and high is not None and high - low + 1 < len(mask):
+        return _tidy(Stretch(low, high, mask)) if (low, high) != (part.low, part.high) else [tidy]
+    return [Stretch(low, high, ALL if low == high else mask)]
+
+
+def _merged(parts: list[Stretch]) -> list[Stretch]:
+    """Neighbours joined where one pattern covers both."""
+    parts.sort(key=lambda part: (part.low is not None, part.low or 0))
+    done: list[Stretch] = []
+    for part in parts:
+        joined = _joined(done[-1], part) if done else None
+        while joined is not None:
+            done.pop()
+            part = joined
+            joined = _joined(done[-1], part) if done else None
+        done.append(part)
+    return done
+
+
+def _joined(left: Stretch, right: Stretch) -> Stretch | None:
+    if left.high is None or right.low is None:
+        return None
+    for mask in (right.mask, left.mask) if len(right.mask) <= len(left.mask) else (left.mask, right.mask):
+        if _follows(mask, left) and _follows(mask, right) and _free(mask, left.high + 1, right.low - 1):
+            return Stretch(left.low, right.high, mask)
+    return None
+
+
+def _follows(mask: Mask, part: Stretch) -> bool:
+    if mask is part.mask or np.array_equal(mask, part.mask):
+        return True
+    if part.low is None or part.high is None:
+        return False
+    count = part.high - part.low + 1
+    if count > len(mask) * len(part.mask):
+        return False  # both patterns, each the shortest, repeat over the stretch and differ
+    return bool(np.array_equal(patterns.stretch(mask, part.low, count), patterns.stretch(part.mask, part.low, count)))
+
+
+def _free(mask: Mask, low: int, high: int) -> bool:
+    return low > high or not patterns.stretch(mask, low, min(high - low + 1, len(mask))).any()
+
+
+def _split(low: int, mask: Mask) -> list[Stretch]:
+    """A spelled-out set as stretches: periodic ends are found from the right, the rest stays spelled out."""
+    parts: list[Stretch] = []
+    while mask.any() and len(parts) < 8:
+        ends = np.flatnonzero(mask)
+        low, mask = low + int(ends[0]), mask[int(ends[0]) : int(ends[-1]) + 1]
+        period = patterns.tail_period(mask)
+        if period is None:
+            break
+        differing = np.flatnonzero(mask[period:] != mask[:-period])
+        start = int(differing[-1]) + 1 if len(differing) else 0
+        part = patterns.from_stretch(mask[start : start + period], low + start)
+        parts.append(Stretch(low + start, low + len(mask) - 1, part))
+        mask = mask[:start]
+    if mask.any():
+        parts.append(Stretch(low, low + len(mask) - 1, patterns.from_stretch(mask, low)))
+    return parts
