@@ -196,3 +196,37 @@ def test_a_pinned_dim_explains_a_failure_when_nothing_stronger_does() -> None:
     assert by_rule["ART802"].root == by_rule["SYM202"].id == "SYM202-1"
     assert by_rule["SYM202"].fix is not None
     assert by_rule["SYM202"].fix.code == "# x.shape[1]: 12"
+
+
+def test_a_guard_that_breaks_only_with_another_is_counted_there() -> None:
+    guards = (
+        facts.constraint("h % 4 == 0", line=50, follows=True),
+        facts.constraint("h % 8 == 0", line=41),
+    )
+    (finding,) = found(facts.dims(constraints=guards))
+    assert finding.message.startswith("guard h % 8 == 0 breaks")
+    assert "1 more guard broken only where these are" in [e.fact for e in finding.evidence]
+
+
+def test_a_branch_stays_a_finding_even_where_another_guard_breaks_first() -> None:
+    guards = (
+        facts.constraint("h % 4 == 0", line=50, follows=True, branch=True),
+        facts.constraint("h % 8 == 0", line=41),
+    )
+    assert sorted(f.rule for f in found(facts.dims(constraints=guards))) == ["GRD301", "GRD303"]
+
+
+def test_a_guard_that_breaks_at_zero_only_is_worth_knowing_and_explains_no_failure() -> None:
+    system = facts.dims(constraints=(facts.constraint("b != 0", only_at_zero=True, counterexample={"b": 0}),))
+    by_rule = {f.rule: f for f in found(system, failed("Constraints violated (seq)!"))}
+    assert by_rule["GRD301"].severity is Severity.INFO
+    assert by_rule["ART802"].root is None
+
+
+def test_a_site_is_named_once_in_the_code() -> None:
+    code = ('_h = Dim("_h", min=17, max=270)', "# x.shape[2]: 8*_h")
+    guard = facts.constraint("h % 8 == 0")
+    rows = (row("x.shape[2]", "s0", "8*_h"), row("y.shape[2]", "s0", "8*_h"))
+    (finding,) = found(facts.dims(constraints=(guard,), suggestions=(suggestion(code=code),), rows=rows))
+    assert finding.fix is not None
+    assert finding.fix.code.splitlines()[1:] == ["# x.shape[2]: 8*_h", "# y.shape[2]: 8*_h"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix
+from trtdiag.analysis.wording import counted
 from trtdiag.dims.facts import Constraint, DimSystem, Verdict
 from trtdiag.graph.source import Frame
 
@@ -22,12 +25,19 @@ class GuardGroup:
         symbols: The graph symbols of all of them.
         frame: Their source line, where known.
         by_data: Whether a size that is born from data takes part, so that no declaration can satisfy them.
+        following: How many more break only where one of these breaks.
     """
 
     constraints: tuple[Constraint, ...]
     symbols: tuple[str, ...]
     frame: Frame | None
     by_data: bool
+    following: int = 0
+
+    @property
+    def only_at_zero(self) -> bool:
+        """Whether they break at size 0 only, in a range whose start nobody asked for."""
+        return all(c.only_at_zero for c in self.constraints)
 
     @property
     def cause(self) -> str:
@@ -48,12 +58,18 @@ class GuardGroup:
 def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
     """The constraints of a verdict, grouped, in the order in which torch recorded them.
 
-    Equalities of two dims that have a finding of their own (``DimSystem.tied``) are left out.
+    Equalities of two dims that have a finding of their own (``DimSystem.tied``) are left out.  Constraints that break
+    only where others break are counted with the others, unless a Python condition of their own made them.
     """
     tied = [tie.constraint for tie in dims.tied if tie.constraint is not None]
     found: dict[tuple[tuple[str, ...], Frame | None], list[Constraint]] = {}
+    following: Counter[tuple[str, ...]] = Counter()
     for constraint in dims.constraints:
-        if constraint.verdict is verdict and constraint not in tied:
+        if constraint.verdict is not verdict or constraint in tied:
+            continue
+        if constraint.follows and not constraint.origin.branch:
+            following[constraint.symbols] += 1
+        else:
             frame = constraint.origin.stack.best
             found.setdefault((constraint.symbols, frame), []).append(constraint)
     return tuple(
@@ -62,15 +78,16 @@ def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
             symbols=symbols,
             frame=frame,
             by_data=any(_UNBACKED.fullmatch(symbol) for symbol in symbols),
+            following=following[symbols],
         )
         for (symbols, frame), constraints in found.items()
     )
 
 
-def _share_kept(constraint: Constraint) -> float:
-    if constraint.kept is None or constraint.kept[1] == 0:
-        return 1.0
-    return constraint.kept[0] / constraint.kept[1]
+def _share_kept(constraint: Constraint) -> tuple[bool, bool, float]:
+    kept = constraint.kept
+    share = 1.0 if kept is None or kept[1] == 0 else kept[0] / kept[1]
+    return constraint.follows, constraint.only_at_zero, share
 
 
 def guard_evidence(group: GuardGroup) -> tuple[Evidence, ...]:
@@ -80,6 +97,8 @@ def guard_evidence(group: GuardGroup) -> tuple[Evidence, ...]:
     if len(group.constraints) > len(shown):
         more = len(group.constraints) - len(shown)
         facts.append(Evidence(f"and {more} more guards on the same sizes", "the guards table"))
+    if group.following:
+        facts.append(Evidence(f"{counted(group.following, 'more guard')} broken only where these are", "compared"))
     lead = group.lead
     if lead.counterexample:
         facts.append(Evidence(f"{assignment(lead.counterexample)} breaks it", proof_text(lead)))
@@ -101,10 +120,9 @@ def proof_text(constraint: Constraint) -> str:
     return f"{proof.kind.value}{checked}{': ' + proof.detail if proof.detail else ''}"
 
 
-def assignment(values: object) -> str:
+def assignment(values: Mapping[str, int]) -> str:
     """``h = 136, w = 7``."""
-    pairs = values.items() if hasattr(values, "items") else ()
-    return ", ".join(f"{name} = {value}" for name, value in pairs)
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
 def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
@@ -118,6 +136,7 @@ def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
     covered = {symbol for suggestion in suggestions for symbol in suggestion.symbols}
     lines = [line for suggestion in suggestions for line in suggestion.code]
     lines += [f"# {row.site}: {row.suggested}" for row in dims.rows if row.symbol in covered and row.suggested]
+    code = "\n".join(dict.fromkeys(lines))
     complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in suggestions)
     title = f"declare {', '.join(s.spelled for s in suggestions)} ({'; '.join(s.summary for s in suggestions)})"
-    return Fix(title, Applicability.SAFE if complete else Applicability.UNSAFE, "\n".join(lines))
+    return Fix(title, Applicability.SAFE if complete else Applicability.UNSAFE, code)

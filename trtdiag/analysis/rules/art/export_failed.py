@@ -70,7 +70,8 @@ def _about_dims(failure: ExportFailure) -> bool:
 def _roots(dims: DimSystem) -> list[str]:
     """The keys of the findings that explain a refusal about sizes, the strongest first."""
     keys = [f"GRD304:{' and '.join(c.text for c in conflict.constraints)}" for conflict in dims.conflicts]
-    keys += [f"GRD301:{group.cause}" for group in groups(dims, Verdict.BREAKS) if not group.by_data]
+    breaking = [g for g in groups(dims, Verdict.BREAKS) if not g.by_data and not g.only_at_zero]
+    keys += [f"GRD301:{group.cause}" for group in breaking]
     keys += [f"GRD302:{' == '.join(tie.sites)}" for tie in dims.tied]
     keys += [f"SYM202:{pin.site}" for pin in dims.pinned]
     return keys

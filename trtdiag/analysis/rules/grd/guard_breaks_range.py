@@ -28,7 +28,8 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
         source line are one finding.
 
         A guard over a size that is computed from data is a warning: no declaration can satisfy it, the
-        data must.  The program checks it at run time, an engine does not.
+        data must.  The program checks it at run time, an engine does not.  A guard that breaks only at
+        size 0, in a range whose start was never written down (a Dim without min), is INFO.
 
     Example:
         h = Dim("h", min=135, max=2160)         # the encoder halves (h - 1)//4 - 1: it must be even
@@ -45,6 +46,8 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
         violated"; pytorch issues 124507, 144852, 136216.
     """
     for group in groups(dims, Verdict.BREAKS):
+        if group.lead.follows:  # a branch of its own that another guard's fix mends: GRD303 names it
+            continue
         yield Hit(
             _message(group),
             guard_evidence(group) + _refusal(program),
@@ -52,8 +55,14 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
             None if group.by_data else corrected_dims(dims, group.symbols),
             cause=group.cause,
             because_of=f"GRD303:{group.cause}" if group.branch else "",
-            severity=Severity.WARNING if group.by_data else None,
+            severity=_severity(group),
         )
+
+
+def _severity(group: GuardGroup) -> Severity:
+    if group.by_data:
+        return Severity.WARNING
+    return Severity.INFO if group.only_at_zero else Severity.ERROR
 
 
 def _message(group: GuardGroup) -> str:
