@@ -1,0 +1,109 @@
+"""Live exports that a practitioner would try: a report for each, no guard dropped, the allowed sizes as measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.guards import cases
+from tests.guards.asks import Span
+from tests.guards.live_exceptions import OTHER_THAN_MEASURED, UNREAD
+from tests.models.registry import LIBRARIES
+from trtdiag.pipeline import analyze
+from trtdiag.report.report import Report
+from trtdiag.symbolic.evaluate_array import holds_array
+from trtdiag.symbolic.expr import Sym
+
+MEASURED: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "measured.json").read_text())
+
+# One of each kind: residue, branch, split, batch, relation, sum, nested floors, sizes from data, torch's solver fails.
+QUICK = (
+    "conv_deconv_3mod4",
+    "branch_on_size",
+    "chunk2_gate",
+    "paired_batch",
+    "strided_pair",
+    "iss172561_sum_const",
+    "patch14_merge2",
+    "nonzero_branch",
+    "audio_codec_320",
+)
+
+
+def marked(names: Iterator[str]) -> list[Any]:
+    """Parameters for pytest: all but QUICK are slow, those of a library are of the zoo."""
+    found = []
+    for name in names:
+        marks = [] if name in QUICK else [pytest.mark.slow]
+        if cases.CASES[name].family in LIBRARIES:
+            marks.append(pytest.mark.zoo)
+        found.append(pytest.param(name, marks=marks))
+    return found
+
+
+@lru_cache(maxsize=2)
+def report_of(name: str) -> Report:
+    try:
+        return analyze(cases.build(name))
+    except ModuleNotFoundError as error:
+        if error.name not in LIBRARIES:
+            raise
+        pytest.skip(f"{name} needs {error.name}")
+
+
+def spans(spec: Any) -> dict[str, Span]:
+    """The ranges that a case asks for, by name."""
+    if isinstance(spec, Span):
+        return {spec.name: spec}
+    inner = spec.values() if isinstance(spec, dict) else spec if isinstance(spec, (tuple, list)) else ()
+    return {name: span for part in inner for name, span in spans(part).items()}
+
+
+def symbol_of(report: Report, names: list[str]) -> str | None:
+    """The graph symbol of the dims with these declared names."""
+    found = {
+        dim.expr.name
+        for tensor in report.analysis.program.inputs
+        for dim in tensor.dims
+        if dim.declared_name in names and isinstance(dim.expr, Sym)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+@pytest.mark.parametrize("name", marked(iter(cases.CASES)))
+def test_every_guard_is_read_or_named(name: str) -> None:
+    report = report_of(name)
+    dims = report.analysis.dims
+    assert dims.rows
+    assert sorted(guard.text for guard in dims.unparsed) == sorted(UNREAD.get(name, ([], ""))[0])
+    assert all(guard.why for guard in dims.unparsed)
+    # A guard that torch recorded stands in the system under the place where it was found.
+    places = {place for constraint in dims.constraints for place in constraint.origin.found_in}
+    places |= {guard.found_in for guard in dims.unparsed}
+    assert {guard.found_in for guard in report.analysis.program.guards} <= places | {"range_constraints"}
+
+
+@pytest.mark.parametrize("name", marked(name for name in cases.CASES if MEASURED.get(name, {}).get("allowed")))
+def test_allowed_sizes_are_those_measured(name: str) -> None:
+    report = report_of(name)
+    asked = spans(cases.CASES[name].make().spec)
+    differing = {}
+    for measured in MEASURED[name]["allowed"]:
+        symbol, span = symbol_of(report, measured["dims"]), asked[measured["dims"][0]]
+        if symbol is None:
+            differing["/".join(measured["dims"])] = "no symbol of its own"
+            continue
+        values = np.arange(span.low, span.high + 1)
+        allowed = np.ones(len(values), dtype=bool)
+        for constraint in report.analysis.dims.constraints:
+            if constraint.symbols == (symbol,):
+                allowed &= holds_array(constraint.condition, {symbol: values})
+        if int(allowed.sum()) != measured["count"]:
+            differing["/".join(measured["dims"])] = f"{int(allowed.sum())} for {measured['count']}"
+    assert differing == OTHER_THAN_MEASURED.get(name, ({}, ""))[0]
