@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, Union
 
 from trtdiag.report.drawing.nodes import DrawnNode, Role
@@ -11,7 +11,7 @@ from trtdiag.report.drawing.nodes import DrawnNode, Role
 INLINED_OPS = 2
 MOST_BOXES = 150
 _CHUNK_BOXES = 100
-_MOST_ROOT_BOXES = 24
+_MOST_ROOT_BOXES = 40
 _DOMINANT_SHARE = 0.6
 
 
@@ -26,6 +26,7 @@ class Group:
         items: Nodes (positions) and groups in execution order.
         undrawn: Positions of its shape computations, checks and weights: listed, not drawn.
         ops: Number of ops inside, all levels.
+        modules: The modules whose own ops stand directly in it; an op of another one comes from a dissolved module.
     """
 
     label: str
@@ -34,6 +35,7 @@ class Group:
     items: tuple[Item, ...]
     undrawn: tuple[int, ...]
     ops: int
+    modules: frozenset[str]
 
 
 Item: TypeAlias = Union[int, Group]
@@ -41,13 +43,16 @@ Item: TypeAlias = Union[int, Group]
 
 @dataclass
 class _Tree:
-    label: str
     path: str
     module_type: str = ""
     children: dict[str, _Tree] = field(default_factory=dict)
     items: list[int | _Tree] = field(default_factory=list)
     undrawn: list[int] = field(default_factory=list)
     ops: int = 0
+    modules: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.modules.add(self.path)
 
 
 def hierarchy(nodes: Sequence[DrawnNode]) -> Group:
@@ -57,7 +62,7 @@ def hierarchy(nodes: Sequence[DrawnNode]) -> Group:
     only holds another becomes one with it, a level of more than 150 boxes is cut into stretches.  Modules that hold
     nearly everything are opened at the top, so that the first picture says something.
     """
-    root = _Tree("", "")
+    root = _Tree("")
     for position, node in enumerate(nodes):
         _insert(root, position, node)
     simple = _simplified(root)
@@ -74,7 +79,7 @@ def _insert(root: _Tree, position: int, node: DrawnNode) -> None:
     for part in path.split(".") if path else ():
         child = here.children.get(part)
         if child is None:
-            child = _Tree(part, f"{here.path}.{part}" if here.path else part)
+            child = _Tree(f"{here.path}.{part}" if here.path else part)
             here.children[part] = child
             here.items.append(child)
         here = child
@@ -86,7 +91,7 @@ def _insert(root: _Tree, position: int, node: DrawnNode) -> None:
 
 def _simplified(tree: _Tree) -> _Tree:
     """The same tree without groups that are too small to open and without groups that only hold one group."""
-    result = _Tree(tree.label, tree.path, tree.module_type, undrawn=list(tree.undrawn), ops=tree.ops)
+    result = _Tree(tree.path, tree.module_type, undrawn=list(tree.undrawn), ops=tree.ops)
     for item in tree.items:
         if isinstance(item, int):
             result.items.append(item)
@@ -98,9 +103,9 @@ def _simplified(tree: _Tree) -> _Tree:
         else:
             result.items.append(child)
     only = result.items[0] if len(result.items) == 1 else None
-    if isinstance(only, _Tree) and result.label:
-        only.label = f"{result.label}.{only.label}"
+    if isinstance(only, _Tree) and result.path:
         only.undrawn = sorted(result.undrawn + only.undrawn)
+        only.modules |= result.modules
         return only
     result.items.sort(key=_first)
     result.undrawn.sort()
@@ -121,19 +126,22 @@ def _open_dominant(tree: _Tree, ops: int) -> _Tree | None:
         return None
     if len(tree.items) - 1 + len(largest.items) > _MOST_ROOT_BOXES:
         return None
-    inner = [item if isinstance(item, int) else _relabelled(item, largest.label) for item in largest.items]
-    items = sorted([item for item in tree.items if item is not largest] + inner, key=_first)
-    return _Tree("", "", items=items, undrawn=sorted(tree.undrawn + largest.undrawn), ops=tree.ops)
+    items = sorted([item for item in tree.items if item is not largest] + largest.items, key=_first)
+    undrawn = sorted(tree.undrawn + largest.undrawn)
+    return _Tree("", items=items, undrawn=undrawn, ops=tree.ops, modules=tree.modules | largest.modules)
 
 
-def _relabelled(tree: _Tree, prefix: str) -> _Tree:
-    tree.label = f"{prefix}.{tree.label}"
-    return tree
+def _frozen(tree: _Tree, around: str = "") -> Group:
+    items = tuple(item if isinstance(item, int) else _frozen(item, tree.path) for item in tree.items)
+    label = _label(tree.path, around)
+    modules = frozenset(tree.modules)
+    return _chunked(Group(label, tree.path, tree.module_type, items, tuple(tree.undrawn), tree.ops, modules))
 
 
-def _frozen(tree: _Tree) -> Group:
-    items = tuple(item if isinstance(item, int) else _frozen(item) for item in tree.items)
-    return _chunked(Group(tree.label, tree.path, tree.module_type, items, tuple(tree.undrawn), tree.ops))
+def _label(path: str, around: str) -> str:
+    """The path as seen from the module around it; a bare index keeps the name of its list (``layers.3``)."""
+    label = path.removeprefix(f"{around}.") if around else path
+    return f"{around.rpartition('.')[2]}.{label}" if label.isdigit() and around else label
 
 
 def _chunked(group: Group) -> Group:
@@ -150,10 +158,11 @@ def _chunked(group: Group) -> Group:
             piece,
             (),
             sum(1 if isinstance(item, int) else item.ops for item in piece),
+            group.modules,
         )
         for at, piece in enumerate(pieces, 1)
     )
-    return _chunked(Group(group.label, group.path, group.module_type, chunks, group.undrawn, group.ops))
+    return _chunked(replace(group, items=chunks))
 
 
 def all_groups(root: Group) -> list[Group]:

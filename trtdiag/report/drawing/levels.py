@@ -105,7 +105,7 @@ def _level(
             arrows[owner[sources[0]], reader] = None
             del sources[0]
     boxes = tuple(
-        _box(item, number, nodes, group.path, tuple(chips.get(at, ()))) for at, item in enumerate(group.items)
+        _box(item, number, nodes, group.modules, tuple(chips.get(at, ()))) for at, item in enumerate(group.items)
     )
     sizes = tuple((_width(box), BOX_HEIGHT) for box in boxes)
     return Level(group, boxes, LevelGraph(sizes, tuple(sorted(arrows))))
@@ -125,7 +125,9 @@ def _owners(group: Group) -> dict[int, int]:
     return found
 
 
-def _box(item: Item, number: Mapping[int, int], nodes: Sequence[DrawnNode], path: str, chips: tuple[int, ...]) -> Box:
+def _box(
+    item: Item, number: Mapping[int, int], nodes: Sequence[DrawnNode], modules: frozenset[str], chips: tuple[int, ...]
+) -> Box:
     if isinstance(item, Group):
         kind = item.module_type.rpartition(".")[2]
         sub = amount(item.ops, "op") + (f" · {kind}" if kind else "")
@@ -133,7 +135,7 @@ def _box(item: Item, number: Mapping[int, int], nodes: Sequence[DrawnNode], path
     node = nodes[item]
     label = node.name if node.role is Role.INPUT else _op_words(node.op)
     # An op of a dissolved module keeps its module's own name beside it.
-    if node.role is Role.OP and node.module_path != path and node.module_path:
+    if node.role is Role.OP and node.module_path not in modules:
         label = f"{label} {node.module_path.rpartition('.')[2]}"
     return Box(item, None, _short(label), _short(node.shape), chips)
 
