@@ -8,8 +8,8 @@ from dataclasses import replace
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
 from trtdiag.dims.sites import Sites
 from trtdiag.dims.solved import Solved
-from trtdiag.dims.within import try_all
-from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, implied, to_text
+from trtdiag.dims.within import by_bounds, try_all
+from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, to_text
 from trtdiag.symbolic.expr import Condition
 
 Hints = Mapping[str, int]
@@ -183,12 +183,18 @@ def _joint(
     mine = [c.condition for c in causes if c.symbols[0] in symbols]
     sets = {s: solved.all(s, [c for c in mine if free_symbols(c) == {s}]) for s in symbols}
     values = {s: ValueSet.full(solved.box[s]) if found is None else found.values for s, found in sets.items()}
+    ends = {s: Range(v.min, v.max if v.count is not None else None) for s, v in values.items()}
+    if by_bounds(condition, ends):
+        proof = Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it")
+        return Constraint(
+            condition, to_text(condition, sites.names), symbols, origin, Verdict.HOLDS, proof, {}, {}, "", None
+        )
     tried = try_all(condition, values)
     if tried is None:
         constraint = _checked(condition, origin, solved.box, hints, sites)
         if constraint.verdict is Verdict.HOLDS or not mine:
             return constraint
-        rest = implied(condition, mine, {s: solved.box[s] for s in symbols})
+        rest = check(condition, {s: solved.box[s] for s in symbols}, given=mine)
         return replace(constraint, follows=rest.verdict == "holds")
     where = "with the conditions on each alone" if mine else "over the declared ranges"
     proof = Proof(ProofKind.EXHAUSTIVE, tried.points, f"all {tried.points} combinations tried, {where}")

@@ -7,9 +7,23 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
-from trtdiag.symbolic import ValueSet, holds_array
-from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic import (
+    BoundsCache,
+    Range,
+    ValueSet,
+    always_defined,
+    children,
+    evaluate_array,
+    free_symbols,
+    holds_array,
+    is_condition,
+    is_total,
+)
+from trtdiag.symbolic.expr import Condition, Expr, Sym
+
+Axis = npt.NDArray[np.int64]
 
 MOST_POINTS = 1 << 22
 """Points tried at most: four million take about a second for a guard of ten operations."""
@@ -31,18 +45,20 @@ def try_all(condition: Condition, sets: Mapping[str, ValueSet]) -> Within | None
     nearest to it in that order.
     """
     names = sorted(sets)
-    counts = [sets[name].count for name in names]
-    known = [count for count in counts if count is not None]
-    if len(known) < len(names) or prod(known) > MOST_POINTS:
+    axes: list[Axis] = []
+    total = 1
+    for name in names:
+        count = sets[name].count
+        if count is None or count > MOST_POINTS:
+            return None
+        values = np.fromiter(sets[name].members(MOST_POINTS), dtype=np.int64, count=count)
+        axes.append(values[_first_of_each_kind(condition, name, values)])
+        total *= count
+    if prod(map(len, axes)) > MOST_POINTS:
         return None
-    axes = [
-        np.fromiter(sets[name].members(MOST_POINTS), dtype=np.int64, count=n)
-        for name, n in zip(names, known, strict=True)
-    ]
     grid = np.meshgrid(*axes, indexing="ij")
     flat = {name: values.reshape(-1) for name, values in zip(names, grid, strict=True)}
     holds = np.asarray(holds_array(condition, flat)).reshape(-1)
-    total = int(prod(known))
     broken = np.flatnonzero(~holds)
     if len(broken) == 0:
         return Within(total, None, None)
@@ -52,5 +68,36 @@ def try_all(condition: Condition, sets: Mapping[str, ValueSet]) -> Within | None
     return Within(total, _point(flat, at), None if near is None else _point(flat, near))
 
 
-def _point(flat: Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.int64]]], at: int) -> dict[str, int]:
+def _first_of_each_kind(condition: Condition, name: str, values: Axis) -> npt.NDArray[np.intp]:
+    """Indices of the values that the condition can tell apart, the first of each kind, in order.
+
+    ``(h - 1)//4 * w >= 2`` sees one h in four only: where every part that mentions a symbol alone has the same value,
+    so has the condition.
+    """
+    parts = _alone(condition, name)
+    if any(isinstance(part, Sym) for part in parts):
+        return np.arange(len(values))
+    columns = [np.asarray(evaluate_array(part, {name: values})).reshape(-1) for part in parts]
+    if any(column.dtype == object or len(column) != len(values) for column in columns):
+        return np.arange(len(values))
+    _, first = np.unique(np.stack(columns, axis=1), axis=0, return_index=True)
+    return np.sort(first)
+
+
+def _alone(node: Expr | Condition, name: str) -> set[Expr]:
+    """The largest parts of ``node`` in which ``name`` is the only symbol."""
+    symbols = free_symbols(node)
+    if name not in symbols:
+        return set()
+    if symbols == {name} and not is_condition(node) and is_total(node):
+        return {node}  # type: ignore[arg-type]  # no condition, as just asked
+    return set().union(*(_alone(child, name) for child in children(node)))
+
+
+def by_bounds(condition: Condition, box: Mapping[str, Range]) -> bool:
+    """Whether the bounds of both sides alone show that ``condition`` holds in the whole box."""
+    return bool(BoundsCache(box).intervals.decide(condition)) and always_defined(condition, box)
+
+
+def _point(flat: Mapping[str, Axis], at: int) -> dict[str, int]:
     return {name: int(values[at]) for name, values in flat.items()}
