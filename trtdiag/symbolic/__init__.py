@@ -23,6 +23,7 @@ from trtdiag.symbolic.build import (
 )
 from trtdiag.symbolic.check import CheckResult, check
 from trtdiag.symbolic.conditions import all_of, any_of, compare, conjuncts, negate, normalise, substitute
+from trtdiag.symbolic.conflict import ConflictResult, conflict, implied
 from trtdiag.symbolic.defined import always_defined
 from trtdiag.symbolic.evaluate import evaluate, holds
 from trtdiag.symbolic.evaluate_array import evaluate_array, evaluate_masked, holds_array
@@ -30,7 +31,9 @@ from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
 from trtdiag.symbolic.from_sympy import condition_from_sympy, expr_from_sympy, from_sympy
 from trtdiag.symbolic.functions import ExpressionError
 from trtdiag.symbolic.membership import membership
+from trtdiag.symbolic.pair import Linear, PairSolution, allowed_pair
 from trtdiag.symbolic.parse import parse_condition, parse_expr
+from trtdiag.symbolic.progressions import Progression, progressions
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.text import to_text
@@ -42,9 +45,13 @@ __all__ = [
     "BoundsCache",
     "CheckResult",
     "Condition",
+    "ConflictResult",
     "Expr",
     "ExpressionError",
+    "Linear",
     "Num",
+    "PairSolution",
+    "Progression",
     "Proof",
     "ProofKind",
     "Range",
@@ -55,6 +62,7 @@ __all__ = [
     "add",
     "all_of",
     "allowed",
+    "allowed_pair",
     "always_defined",
     "any_of",
     "as_expr",
@@ -64,6 +72,7 @@ __all__ = [
     "children",
     "compare",
     "condition_from_sympy",
+    "conflict",
     "conjuncts",
     "evaluate",
     "evaluate_array",
@@ -75,6 +84,7 @@ __all__ = [
     "from_sympy",
     "holds",
     "holds_array",
+    "implied",
     "is_condition",
     "is_integer",
     "is_total",
@@ -90,6 +100,7 @@ __all__ = [
     "parse_condition",
     "parse_expr",
     "power",
+    "progressions",
     "sub",
     "substitute",
     "symbol",

@@ -57,8 +57,8 @@ def _stretch(part: Stretch, range_: Range, name: str) -> str:
 def _ends(part: Stretch, range_: Range, name: str) -> str:
     """The ends that the range and the pattern do not already give; empty when they give both."""
     whole = Stretch(range_.min, range_.max, part.mask)
-    low = None if range_.min is not None and part.low == whole.first() else part.low
-    high = None if range_.max is not None and part.high == whole.last() else part.high
+    low = None if range_.min is not None and part.low == whole.at_least(range_.min) else part.low
+    high = None if range_.max is not None and part.high == whole.at_most(range_.max) else part.high
     if low is not None and high is not None:
         return f"{low}..{high}"
     if low is not None:

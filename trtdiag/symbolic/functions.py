@@ -33,7 +33,8 @@ class FunctionError(Exception):
 
 
 Node = Expr | Condition
-MOST_EXPONENT = 64  # sizes are integers of 64 bits; more is not a size
+MOST_EXPONENT = 64  # sizes are integers of 64 bits; a higher power of one is no size
+MOST_NUMBER_EXPONENT = 1024
 
 
 def absolute(arg: Expr) -> Expr:
@@ -57,8 +58,9 @@ def power(base: Expr, exponent: Expr) -> Expr:
     if isinstance(exponent, Num):
         if not isinstance(exponent.value, int):
             raise FunctionError(f"the power {exponent.value} gives a number that is not rational")
-        if abs(exponent.value) > MOST_EXPONENT:
-            raise FunctionError(f"the exponent {exponent.value} is larger than {MOST_EXPONENT}")
+        most = MOST_NUMBER_EXPONENT if isinstance(base, Num) else MOST_EXPONENT
+        if abs(exponent.value) > most:
+            raise FunctionError(f"the exponent {exponent.value} is larger than {most}")
     return build.power(base, exponent)
 
 

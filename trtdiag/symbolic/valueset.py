@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 
@@ -33,24 +34,30 @@ class Stretch:
         partial = int(patterns.stretch(self.mask, self.low, rest).sum()) if rest else 0
         return whole * int(self.mask.sum()) + partial
 
-    def first(self) -> int | None:
-        """The least value; only for a stretch with a low end."""
-        assert self.low is not None
-        ahead = np.flatnonzero(patterns.stretch(self.mask, self.low, len(self.mask)))
-        if len(ahead) == 0:
-            return None
-        value = self.low + int(ahead[0])
-        return value if self.high is None or value <= self.high else None
+    def at_most(self, value: int, step: int = 1) -> int | None:
+        """The greatest value not above ``value`` among those that differ from it by multiples of ``step``."""
+        start = value if self.high is None or value <= self.high else self.high - (self.high - value) % step
+        most = None if self.low is None else (start - self.low) // step + 1
+        return self._search(start, -step, most)
 
-    def last(self) -> int | None:
-        """The greatest value; only for a stretch with a high end."""
-        assert self.high is not None
-        size = len(self.mask)
-        behind = np.flatnonzero(patterns.stretch(self.mask, self.high - size + 1, size))
-        if len(behind) == 0:
-            return None
-        value = self.high - size + 1 + int(behind[-1])
-        return value if self.low is None or value >= self.low else None
+    def at_least(self, value: int, step: int = 1) -> int | None:
+        """The least value not below ``value`` among those that differ from it by multiples of ``step``."""
+        start = value if self.low is None or value >= self.low else self.low + (value - self.low) % step
+        most = None if self.high is None else (self.high - start) // step + 1
+        return self._search(start, step, most)
+
+    def _search(self, start: int, step: int, most: int | None) -> int | None:
+        period = len(self.mask)
+        classes = period // gcd(period, step)
+        count = classes if most is None else min(most, classes)
+        done, window = 0, 1 << 10  # the nearest is mostly near; a large mask is rarely searched to its end
+        while done < count:
+            steps = np.arange(done, min(done + window, count))
+            hits = np.flatnonzero(self.mask[(start % period + (step % period) * steps) % period])
+            if len(hits):
+                return start + step * (done + int(hits[0]))
+            done, window = done + window, window * 64
+        return None
 
     def clipped(self, range_: Range) -> Stretch | None:
         """The part inside ``range_``; ``None`` when nothing is left."""
@@ -148,32 +155,32 @@ class ValueSet:
     @property
     def min(self) -> int | None:
         """The least member; ``None`` when there is none or no end."""
-        return None if not self.stretches or self.stretches[0].low is None else self.stretches[0].first()
+        first = self.stretches[0].low if self.stretches else None
+        return None if first is None else self.at_least(first)
 
     @property
     def max(self) -> int | None:
         """The greatest member; ``None`` when there is none or no end."""
-        return None if not self.stretches or self.stretches[-1].high is None else self.stretches[-1].last()
+        last = self.stretches[-1].high if self.stretches else None
+        return None if last is None else self.at_most(last)
 
     @property
     def single(self) -> int | None:
         """The only member, where there is exactly one."""
         return self.min if self.count == 1 else None
 
-    def at_most(self, value: int) -> int | None:
-        """The greatest member that is not above ``value``."""
+    def at_most(self, value: int, step: int = 1) -> int | None:
+        """The greatest member not above ``value``, of those that differ from it by multiples of ``step``."""
         for part in reversed(self.stretches):
-            cut = part.clipped(Range(None, value))
-            found = None if cut is None else cut.last()
+            found = part.at_most(value, step) if part.low is None or part.low <= value else None
             if found is not None:
                 return found
         return None
 
-    def at_least(self, value: int) -> int | None:
-        """The least member that is not below ``value``."""
+    def at_least(self, value: int, step: int = 1) -> int | None:
+        """The least member not below ``value``, of those that differ from it by multiples of ``step``."""
         for part in self.stretches:
-            cut = part.clipped(Range(value, None))
-            found = None if cut is None else cut.first()
+            found = part.at_least(value, step) if part.high is None or part.high >= value else None
             if found is not None:
                 return found
         return None
@@ -206,9 +213,19 @@ class ValueSet:
         """The members inside ``range_``, which becomes the range."""
         return ValueSet(range_, self.stretches)
 
+    def mapped(self, factor: int, offset: int, range_: Range) -> ValueSet:
+        """The values ``factor*v + offset`` of all members ``v``, as far as they are in ``range_``; factor not 0."""
+        parts = []
+        for part in self.stretches:
+            ends = [None if end is None else factor * end + offset for end in (part.low, part.high)]
+            mask = np.zeros(len(part.mask) * abs(factor), dtype=bool)
+            mask[(np.flatnonzero(part.mask) * factor + offset) % len(mask)] = True
+            parts.append(Stretch(ends[factor < 0], ends[factor > 0], mask))
+        return ValueSet(range_, parts)
+
     def describe(self, name: str) -> str:
         """The set in words, as short as it goes: ``h % 8 == 0``, ``17..4095 with h % 16 in {1..12, 15}``."""
-        from trtdiag.symbolic.describe import describe
+        from trtdiag.symbolic.describe import describe  # it needs this class
 
         return describe(self, name)
 
@@ -268,13 +285,14 @@ def _tidy(part: Stretch) -> list[Stretch]:
         return []
     mask = patterns.reduce_period(mask)
     tidy = Stretch(part.low, part.high, mask)
-    low = None if part.low is None else tidy.first()
-    high = None if part.high is None else tidy.last()
+    low = None if part.low is None else tidy.at_least(part.low)
+    high = None if part.high is None else tidy.at_most(part.high)
     if (part.low is not None and low is None) or (part.high is not None and high is None):
         return []
     if low is not None and high is not None and high - low + 1 < len(mask):
         return _tidy(Stretch(low, high, mask)) if (low, high) != (part.low, part.high) else [tidy]
-    return [Stretch(low, high, ALL if low == high else mask)]
+    single = low is not None and low == high
+    return [Stretch(low, high, ALL if single else mask)]
 
 
 def _merged(parts: list[Stretch]) -> list[Stretch]:
