@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from trtdiag.graph.source import NO_STACK, Stack
@@ -47,6 +47,7 @@ class Constraint:
         verdict: Over the declared box.
         proof: Of the verdict.
         counterexample: Smallest breaking values, user's names -> value; empty unless it breaks.
+        refused: The same by graph symbol.
         witness: Values next to the counterexample (else the example) that satisfy it, same keys.
         allowed: The exact set for a single symbol in words (``h % 8 == 0, 136..2160: 254 of 2026 values``).
         kept: How many of the declared values satisfy it, and of how many, for a bounded single symbol.
@@ -66,6 +67,7 @@ class Constraint:
     kept: tuple[int, int] | None
     follows: bool = False
     only_at_zero: bool = False
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

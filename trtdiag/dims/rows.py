@@ -48,7 +48,10 @@ def _row(
     symbols = free_symbols(dim.expr)
     symbol = next(iter(symbols)) if len(symbols) == 1 else None
     range_ = bounds(dim.expr, {s: box.get(s, Range(0, None)) for s in symbols}).range
-    broken = any(c.verdict is Verdict.BREAKS and not c.only_at_zero and set(c.symbols) & symbols for c in constraints)
+    broken = any(
+        c.verdict is Verdict.BREAKS and not (c.only_at_zero or c.follows) and set(c.symbols) & symbols
+        for c in constraints
+    )
     suggestion = by_symbol.get(symbol or "")
     state = "breaks" if broken else "unbounded" if range_.max is None else "ok"
     suggested = "" if suggestion is None or not broken else suggestion.spelled

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from trtdiag.capture.program import Program
 from trtdiag.dims.collect import gather
-from trtdiag.dims.facts import Conflict, Constraint, DimSystem, GuardOrigin, Verdict
+from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
 from trtdiag.dims.pins import pinned
 from trtdiag.dims.rows import dim_rows
 from trtdiag.dims.sites import Sites
@@ -44,7 +44,7 @@ def dim_system(program: Program) -> DimSystem:
 
 def _attributed(constraints: Sequence[Constraint], program: Program) -> list[Constraint]:
     """Find the op behind every broken guard whose line is lost; what no op asks for is a Python condition."""
-    lost = {c.condition for c in constraints if c.verdict is Verdict.BREAKS and _lost(c.origin)}
+    lost = {c.condition: c.refused for c in constraints if c.verdict is Verdict.BREAKS and _lost(c) and c.refused}
     if not lost or program.exported is None:
         return list(constraints)
     replay = replay_guards(program, lost)
@@ -64,8 +64,8 @@ def _attributed(constraints: Sequence[Constraint], program: Program) -> list[Con
     return result
 
 
-def _lost(origin: GuardOrigin) -> bool:
-    return origin.stack.best is None
+def _lost(constraint: Constraint) -> bool:
+    return constraint.origin.stack.best is None and not constraint.follows
 
 
 def _conflicts(

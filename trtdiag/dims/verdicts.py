@@ -76,6 +76,7 @@ def _single(condition: Condition, origin: GuardOrigin, solved: Solved, hints: Hi
         witness=_named({} if nearest is None else {symbol: nearest}, sites),
         allowed=words,
         kept=kept,
+        refused=breaking,
         only_at_zero=range_.min == 0 and values.within(Range(1, range_.max)).is_full,
     )
 
@@ -98,6 +99,7 @@ def _checked(
         witness=_named(result.witness or {}, sites),
         allowed="",
         kept=None,
+        refused=result.counterexample or {},
         only_at_zero=verdict is Verdict.BREAKS and _only_at_zero(condition, here),
     )
 
@@ -223,4 +225,5 @@ def _joint(
         allowed="",
         kept=None,
         only_at_zero=only_at_zero,
+        refused=tried.counterexample,
     )

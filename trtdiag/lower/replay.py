@@ -1,14 +1,15 @@
 """Finds the op behind a guard whose source line is lost, by running the graph once more on fresh symbolic sizes.
 
 A saved program keeps the text of its guards and the source line of its ops, but not which op asked for which guard.
-Replayed op by op in a ShapeEnv of its own, an op records the same guards again.  A guard that no op asks for came
-from a Python condition in the model's code.
+Replayed op by op in a ShapeEnv of its own, an op records its guards again.  They may be written in another way
+(``Eq(Mod(h, 2), 0)`` for ``Eq(h, 2*(h//2))``), so an op is recognised by what it refuses: the counterexample.  A guard
+whose counterexample no op refuses came from a Python condition in the model's code.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from trtdiag.capture.program import Program
-from trtdiag.symbolic import ExpressionError, from_sympy, is_condition, substitute
+from trtdiag.symbolic import ExpressionError, evaluate, free_symbols, from_sympy, is_condition, substitute
 from trtdiag.symbolic.expr import Condition, Sym
 
 LIMIT_S = 20.0
@@ -37,20 +38,28 @@ class Replay:
         self.complete = complete
 
 
-def replay_guards(program: Program, wanted: Collection[Condition], *, limit_s: float = LIMIT_S) -> Replay:
-    """The node that asks for each of ``wanted``, as far as any does."""
+def replay_guards(
+    program: Program, wanted: Mapping[Condition, Mapping[str, int]], *, limit_s: float = LIMIT_S
+) -> Replay:
+    """The first node that refuses what each condition of ``wanted`` refuses, as far as any does.
+
+    Args:
+        program: The program whose graph is run.
+        wanted: Each condition with a point at which it breaks (all symbols of the condition, and no others).
+        limit_s: After this many seconds the rest stays open.
+    """
     if program.exported is None or not wanted:
         return Replay({}, complete=program.exported is not None)
     env = ShapeEnv()
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
     fresh = {name: _symbol(env, name, hint) for name, hint in program.hints.items() if hint >= 2}
     back = {str(symbol): Sym(name) for name, symbol in fresh.items()}
-    player = _Player(program.exported.graph_module, env, back, set(wanted), time.monotonic() + limit_s)
+    player = _Player(program.exported.graph_module, env, back, wanted, time.monotonic() + limit_s)
     with mode, torch.no_grad():
         try:
             player.run(*(_again(node.meta.get("val"), env, fresh) for node in _placeholders(player.module)))
         except _ReplayEndError:
-            return Replay(player.found, complete=len(player.found) == len(set(wanted)))
+            return Replay(player.found, complete=len(player.found) == len(wanted))
         except Exception:  # an op without a fake kernel: what was found so far stands, the rest is open
             return Replay(player.found, complete=False)
     return Replay(player.found, complete=True)
@@ -62,7 +71,12 @@ class _ReplayEndError(Exception):
 
 class _Player(Interpreter):
     def __init__(
-        self, graph_module: GraphModule, env: ShapeEnv, back: dict[str, Sym], wanted: set[Condition], deadline: float
+        self,
+        graph_module: GraphModule,
+        env: ShapeEnv,
+        back: dict[str, Sym],
+        wanted: Mapping[Condition, Mapping[str, int]],
+        deadline: float,
     ) -> None:
         super().__init__(graph_module, garbage_collect_values=True)
         self.found: dict[Condition, str] = {}
@@ -81,13 +95,18 @@ class _Player(Interpreter):
             except ExpressionError:
                 continue  # not a form that a wanted condition can have: those were all read
             if is_condition(condition):
-                ours = substitute(condition, self._back)
-                if ours in self._wanted:
-                    self.found.setdefault(ours, n.name)
+                self._note(substitute(condition, self._back), n.name)
         self._seen = len(guards)
         if len(self.found) == len(self._wanted) or time.monotonic() > self._deadline:
             raise _ReplayEndError
         return value
+
+    def _note(self, condition: Condition, node: str) -> None:
+        symbols = free_symbols(condition)
+        for target, point in self._wanted.items():
+            mentions = symbols <= point.keys()
+            if target not in self.found and mentions and (condition == target or not evaluate(condition, point)):
+                self.found[target] = node
 
 
 def _placeholders(module: Any) -> list[Node]:
