@@ -85,6 +85,8 @@ def _guard_json(constraint: Constraint) -> Json:
         "witness": values_json(constraint.witness),
         "allowed": constraint.allowed,
         "kept": kept_json(constraint.kept),
+        "follows": constraint.follows,
+        "only_at_zero": constraint.only_at_zero,
         "found_in": strings(origin.found_in),
         "branch": origin.branch,
         "op": origin.op,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias, Union
 
@@ -10,6 +12,16 @@ from trtdiag.symbolic.proof import Proof
 from trtdiag.symbolic.ranges import Range
 
 Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def json_text(body: Json, *, compact: bool = False) -> str:
+    """The value as JSON that is valid UTF-8: a lone surrogate is spelled out inside its string."""
+    text = json.dumps(
+        body, ensure_ascii=False, indent=None if compact else 1, separators=(",", ":") if compact else None
+    )
+    return _SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
 
 
 def frame_json(frame: Frame | None) -> Json:

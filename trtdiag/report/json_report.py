@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from trtdiag.analysis.finding import Finding, Place
 from trtdiag.analysis.result import Analysis
 from trtdiag.capture.program import Program
 from trtdiag.report.json_facts import dims_json, dtypes_json, guards_json, memory_json, metadata_json, symbols_json
-from trtdiag.report.json_parts import Json, frame_json, range_json, strings
-from trtdiag.report.text import utf8
+from trtdiag.report.json_parts import Json, frame_json, json_text, range_json, strings
 from trtdiag.report.verdict import cause_trees, verdict
 
 SCHEMA = "trtdiag-report/1"
@@ -19,7 +17,7 @@ SCHEMA_PATH = Path(__file__).parent / "schema" / "report-1.schema.json"
 
 def json_report(analysis: Analysis) -> str:
     """The report as JSON text: valid UTF-8 whatever the names, equal between runs up to the key ``timings``."""
-    return utf8(json.dumps(report_json(analysis), indent=1, ensure_ascii=False)) + "\n"
+    return json_text(report_json(analysis)) + "\n"
 
 
 def report_json(analysis: Analysis) -> dict[str, Json]:

@@ -5,16 +5,15 @@ Source: OASIS Static Analysis Results Interchange Format 2.1.0; code hosts show 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from trtdiag.analysis.finding import Applicability, Finding, Severity
 from trtdiag.analysis.result import Analysis
-from trtdiag.report.json_parts import Json
+from trtdiag.report.json_parts import Json, json_text
 from trtdiag.report.sarif_places import location, related_locations
-from trtdiag.report.text import utf8, visible
+from trtdiag.report.text import visible
 from trtdiag.report.verdict import cause_trees, verdict
 
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -54,7 +53,7 @@ def sarif_report(analysis: Analysis, rules: Sequence[RuleMeta] = (), root: Path 
         rules: Every rule that could have fired; a finding of another rule brings its own description.
         root: Files under it get relative addresses; the working directory where not given.
     """
-    return utf8(json.dumps(sarif_log(analysis, rules, root or Path.cwd()), indent=1, ensure_ascii=False)) + "\n"
+    return json_text(sarif_log(analysis, rules, root or Path.cwd())) + "\n"
 
 
 def sarif_log(analysis: Analysis, rules: Sequence[RuleMeta], root: Path) -> dict[str, Json]:

@@ -77,7 +77,7 @@ class PlaceView:
 
 @dataclass(frozen=True)
 class FindingView:
-    """One finding and those it causes; ``more`` is the label of the folded places (``and 28 more``)."""
+    """One finding and those it causes; ``more`` labels the folded places (``and 28 more``)."""
 
     id: str
     rule: str
@@ -87,6 +87,8 @@ class FindingView:
     word: str
     message: str
     evidence: tuple[EvidenceView, ...]
+    more_evidence: tuple[EvidenceView, ...]
+    more_evidence_label: str
     source: SourceView | None
     fix: FixView | None
     places: tuple[PlaceView, ...]
@@ -148,6 +150,7 @@ class GuardView:
     witness: str
     allowed: str
     kept: str
+    note: str
     proof: str
     proven: bool
     found_in: str

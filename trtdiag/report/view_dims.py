@@ -137,12 +137,19 @@ def _guard(constraint: Constraint) -> GuardView:
         witness=one_line(values_text(constraint.witness), 600),
         allowed=one_line(constraint.allowed, 600),
         kept=share_text(constraint.kept),
+        note=_note(constraint),
         proof=proof_text(constraint.proof),
         proven=constraint.proof.proven,
         found_in=one_line(", ".join(origin.found_in)),
         cause=cause,
         source=source_view(origin.stack.best),
     )
+
+
+def _note(constraint: Constraint) -> str:
+    if constraint.follows:
+        return "only where another guard of the same sizes breaks too"
+    return "only where a size is 0" if constraint.only_at_zero else ""
 
 
 def unparsed_views(dims: DimSystem) -> tuple[UnparsedView, ...]:

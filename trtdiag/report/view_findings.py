@@ -10,6 +10,8 @@ from trtdiag.report.view import EvidenceView, FindingView, FixView, PlaceView
 
 SHOWN_PLACES = 4
 _LISTED_PLACES = 64
+_SHOWN_EVIDENCE = 8
+_LISTED_EVIDENCE = 64
 _LONGEST_MESSAGE_CHARS = 1000
 _MEANINGS = {
     Applicability.SAFE: "same results for every input that is accepted today",
@@ -27,11 +29,9 @@ def _tree_view(tree: CauseTree) -> FindingView:
     finding = tree.finding
     framed = next((place.frame for place in finding.places if place.frame is not None), None)
     places = _place_views(finding.places)
-    listed = places[SHOWN_PLACES:_LISTED_PLACES]
-    hidden = len(places) - SHOWN_PLACES
-    more = f"and {hidden:,} more" if hidden > 0 else ""
-    if hidden > len(listed):
-        more += f", {len(listed):,} of them listed here, all of them in the JSON report"
+    evidence = tuple(
+        EvidenceView(one_line(e.fact, _LONGEST_MESSAGE_CHARS), one_line(e.source)) for e in finding.evidence
+    )
     caused = tuple(_tree_view(child) for child in tree.caused)
     return FindingView(
         id=one_line(finding.id),
@@ -41,17 +41,25 @@ def _tree_view(tree: CauseTree) -> FindingView:
         severity=finding.severity.value,
         word=severity_word(finding.severity),
         message=one_line(finding.message, _LONGEST_MESSAGE_CHARS),
-        evidence=tuple(
-            EvidenceView(one_line(e.fact, _LONGEST_MESSAGE_CHARS), one_line(e.source)) for e in finding.evidence
-        ),
+        evidence=evidence[:_SHOWN_EVIDENCE],
+        more_evidence=evidence[_SHOWN_EVIDENCE:_LISTED_EVIDENCE],
+        more_evidence_label=_fold_label(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
         source=source_view(framed),
         fix=_fix_view(finding.fix),
         places=places[:SHOWN_PLACES],
-        folded=listed,
-        more=more,
+        folded=places[SHOWN_PLACES:_LISTED_PLACES],
+        more=_fold_label(len(places), SHOWN_PLACES, _LISTED_PLACES),
         caused=caused,
         caused_label=f"causes {amount(len(caused), 'finding')}" if caused else "",
     )
+
+
+def _fold_label(number: int, shown: int, listed: int) -> str:
+    """``and 28 more``; says so where not even the fold lists all of them."""
+    if number <= shown:
+        return ""
+    label = f"and {number - shown:,} more"
+    return label if number <= listed else f"{label}, {listed - shown:,} of them listed here, all in the JSON report"
 
 
 def _fix_view(fix: Fix | None) -> FixView | None:

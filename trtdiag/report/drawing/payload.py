@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from trtdiag.analysis.finding import Finding
@@ -11,8 +10,8 @@ from trtdiag.report.drawing.levels import Level
 from trtdiag.report.drawing.marks import Marks
 from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.drawing.plan import Layout, LevelGraph
-from trtdiag.report.json_parts import Json
-from trtdiag.report.text import one_line, utf8
+from trtdiag.report.json_parts import Json, json_text
+from trtdiag.report.text import one_line
 from trtdiag.report.verdict import severity_word
 
 _ROLES = tuple(Role)
@@ -122,7 +121,7 @@ def payload(
         "marks": [[node, *found] for node, found in sorted(marks.nodes.items())],
         "texts": texts.listed(),
     }
-    return utf8(json.dumps(body, separators=(",", ":"), ensure_ascii=False))
+    return json_text(body, compact=True)
 
 
 def _layout_json(graph: LevelGraph, layout: Layout) -> Json:
