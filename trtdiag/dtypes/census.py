@@ -42,11 +42,9 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
         if dtype == torch.int64:
             wide.append(_wide(program, located, roles.of(located), spans[located.name]))
         elif dtype == torch.float64:
-            doubles.append(_odd(program, located, roles.of(located), lambda other: other == torch.float64))
+            doubles.append(_odd(program, located, roles.of(located), _is_double))
         if name not in target.dtypes and dtype not in (torch.int64, torch.float64):
-            unsupported.append(
-                _odd(program, located, roles.of(located), lambda other: dtype_name(other) not in target.dtypes)
-            )
+            unsupported.append(_odd(program, located, roles.of(located), _like(dtype)))
     return DtypeFacts(
         target=target.version,
         counts=tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
@@ -55,6 +53,15 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
         unsupported=tuple(unsupported),
         native_int64="int64" in target.dtypes,
     )
+
+
+def _is_double(dtype: torch.dtype) -> bool:
+    return dtype in (torch.float64, torch.complex128)
+
+
+def _like(dtype: torch.dtype) -> Callable[[torch.dtype], bool]:
+    """Return a test for the same dtype; all complex ones count as one."""
+    return lambda other: other == dtype or (other.is_complex and dtype.is_complex)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -140,7 +140,7 @@ def remainder(call: Call) -> Result:
 def fmod(call: Call) -> Result:
     """``self % other`` with the sign of ``self``."""
     left, right = call.span("self"), call.span("other")
-    largest = max(abs(right.low), abs(right.high))
+    largest = max(abs(right.low), abs(right.high)) - (1 if _integral(right) else 0)
     low = max(-largest, left.low) if left.low < 0 else 0
     high = min(largest, left.high) if left.high > 0 else 0
     return _explained(call, low, high, right)
@@ -220,9 +220,11 @@ def bitwise_not(call: Call) -> Result:
 
 
 def right_shift(call: Call) -> Result:
-    """``self >> other``: closer to zero, never past it."""
-    span = call.span("self")
-    return _explained(call, min(span.low, 0), max(span.high, 0), span)
+    """``self >> other``: exact for a number, else closer to zero and never past -1."""
+    span, count = call.span("self"), call.span("other")
+    if _integral(span) and isinstance(count.low, int) and count.low == count.high and 0 <= count.low < 64:
+        return _explained(call, int(span.low) >> count.low, int(span.high) >> count.low, span)
+    return _explained(call, min(span.low, -1), max(span.high, 0), span)
 
 
 def cumulative_sum(call: Call) -> Result:
