@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -15,10 +15,10 @@ from trtdiag.cli.config import read_config
 from trtdiag.cli.progress import progress_bar
 from trtdiag.errors import UserError
 from trtdiag.options import AnalyzeOptions
-from trtdiag.pipeline import analyze as run_analysis
-from trtdiag.report.report import Report
 from trtdiag.report.save import write_atomically
-from trtdiag.report.terminal import print_summary
+
+if TYPE_CHECKING:
+    from trtdiag.report.report import Report
 
 FAIL_ON = ("error", "warning", "info", "never")
 
@@ -69,6 +69,10 @@ def analyze(
         ignore=_words(ignore) or tuple(config.get("ignore", ())),
     )
     with progress_bar() as step:
+        step("load torch")
+        from trtdiag.pipeline import analyze as run_analysis  # torch takes seconds: --help should not wait for it
+        from trtdiag.report.terminal import print_summary
+
         report = run_analysis(source, options, progress=step)
         step("report")
         html = None if no_html else (output or Path(default_name(source)))

@@ -9,8 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trtdiag.analysis.explain import catalogue, page
-
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -20,6 +18,8 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 def explain(rule: str, debug: bool) -> None:
     """Print the page of a RULE, by id (GRD301) or name (guard-breaks-range)."""
     del debug  # read by main
+    from trtdiag.analysis.explain import page  # the facts that rules name need torch, which takes seconds
+
     click.echo(page(rule), nl=False)
 
 
@@ -29,6 +29,8 @@ def explain(rule: str, debug: bool) -> None:
 def rules(as_json: bool, debug: bool) -> None:
     """List every rule."""
     del debug  # read by main
+    from trtdiag.analysis.explain import catalogue  # as above
+
     entries = catalogue()
     if as_json:
         listed = [{"id": e.id, "name": e.name, "severity": e.severity.value, "title": e.title} for e in entries]
