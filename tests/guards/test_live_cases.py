@@ -15,10 +15,12 @@ from tests.guards import cases
 from tests.guards.asks import Span
 from tests.guards.live_exceptions import OTHER_THAN_MEASURED, UNREAD
 from tests.models.registry import LIBRARIES
+from trtdiag.dims.collect import read_guard
+from trtdiag.dims.sites import Sites
 from trtdiag.pipeline import analyze
 from trtdiag.report.report import Report
 from trtdiag.symbolic.evaluate_array import holds_array
-from trtdiag.symbolic.expr import Sym
+from trtdiag.symbolic.expr import And, Sym, Truth
 
 MEASURED: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "measured.json").read_text())
 
@@ -83,10 +85,14 @@ def test_every_guard_is_read_or_named(name: str) -> None:
     assert dims.rows
     assert sorted(guard.text for guard in dims.unparsed) == sorted(UNREAD.get(name, ([], ""))[0])
     assert all(guard.why for guard in dims.unparsed)
-    # A guard that torch recorded stands in the system under the place where it was found.
-    places = {place for constraint in dims.constraints for place in constraint.origin.found_in}
-    places |= {guard.found_in for guard in dims.unparsed}
-    assert {guard.found_in for guard in report.analysis.program.guards} <= places | {"range_constraints"}
+    # Each guard that torch recorded is judged, or holds for any sizes, or is named as unread.
+    judged, unread = {c.condition for c in dims.constraints}, {guard.text for guard in dims.unparsed}
+    sites = Sites(report.analysis.program)
+    for guard in report.analysis.program.guards:
+        if str(guard.condition) not in unread:
+            condition = read_guard(guard, sites)
+            parts = condition.args if isinstance(condition, And) else (condition,)
+            assert set(parts) - {Truth(True)} <= judged
 
 
 @pytest.mark.parametrize("name", marked(name for name in cases.CASES if MEASURED.get(name, {}).get("allowed")))
@@ -101,9 +107,11 @@ def test_allowed_sizes_are_those_measured(name: str) -> None:
             continue
         values = np.arange(span.low, span.high + 1)
         allowed = np.ones(len(values), dtype=bool)
+        elsewhere = report.analysis.program.hints  # measured with the other sizes as in the example
         for constraint in report.analysis.dims.constraints:
-            if constraint.symbols == (symbol,):
-                allowed &= holds_array(constraint.condition, {symbol: values})
+            if symbol in constraint.symbols:
+                others = {name: np.int64(elsewhere[name]) for name in constraint.symbols if name != symbol}
+                allowed &= holds_array(constraint.condition, {symbol: values, **others})
         if int(allowed.sum()) != measured["count"]:
             differing["/".join(measured["dims"])] = f"{int(allowed.sum())} for {measured['count']}"
     assert differing == OTHER_THAN_MEASURED.get(name, ({}, ""))[0]
