@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import torch
 
@@ -229,7 +230,9 @@ class Net(torch.nn.Module):
         return self.head(pooled).softmax(-1)
 
 
+@lru_cache(maxsize=4)
 def exported_net(depth: int = 6) -> torch.export.ExportedProgram:
+    """A small transformer-like program with two dynamic dims; shared between tests, which do not change it."""
     dims = {"x": {0: torch.export.Dim("batch", min=1, max=7), 1: torch.export.Dim("seq", min=2, max=31)}}
     return torch.export.export(Net(depth), (torch.randn(2, 5, 8),), dynamic_shapes=dims)
 

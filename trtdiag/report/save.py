@@ -16,7 +16,7 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         UserError: The place cannot be written.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # false, not an error, for a name that no file system takes
         raise UserError(
             f"cannot write the report to {path}",
             because="it is a directory",
@@ -30,13 +30,13 @@ def write_atomically(path: Path, text: str) -> None:
             file.write(text)
         os.chmod(unfinished, _mode(path))
         os.replace(unfinished, path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         if unfinished is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(unfinished)
         raise UserError(
             f"cannot write the report to {path}",
-            because=error.strerror or str(error),
+            because=(error.strerror if isinstance(error, OSError) else None) or str(error),
             fix="name a file in a directory that exists and that you may write to",
             reference="report-not-writable",
         ) from error

@@ -1,0 +1,256 @@
+"""The HTML page: order, self-containment, escaping, source context."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from sample_analysis import (
+    HOSTILE_NAMES,
+    analysis,
+    clean_analysis,
+    exported_net,
+    finding,
+    graph_analysis,
+)
+
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
+from trtdiag.analysis.result import Analysis, StageTiming
+from trtdiag.capture.program import OpOrigin
+from trtdiag.graph.source import Frame, Stack
+from trtdiag.report.html import html_page, script_safe
+from trtdiag.report.json_report import json_report
+from trtdiag.report.report import Report
+from trtdiag.report.text import one_line
+
+DRAWN = {"g", "title", "rect", "text", "circle", "path"}
+VOID = {"meta", "input", "br", "img", "link", "hr"}
+
+
+class Page(HTMLParser):
+    """The elements, ids, scripts and visible text of a page, as a browser's parser would take it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
+        self._inside: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._inside and self._inside.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        kind = self._inside[-1] if self._inside else ""
+        {"script": self.scripts, "style": self.styles}.get(kind, self.texts).append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.texts).split())
+
+    def attributes(self, name: str) -> list[str]:
+        return [value or "" for _, attributes in self.tags for key, value in attributes.items() if key == name]
+
+
+def page_of(made: Analysis) -> Page:
+    return Page(html_page(made, json_report(made), layout="builtin"))
+
+
+@pytest.fixture(scope="module")
+def graph_page() -> Page:
+    return page_of(graph_analysis(exported_net()))
+
+
+def test_sections_come_in_the_order_of_a_search_for_the_cause(graph_page: Page) -> None:
+    sections = [attributes["id"] for tag, attributes in graph_page.tags if tag == "section"]
+    assert sections == [
+        "stages",
+        "findings",
+        "dims",
+        "symbols",
+        "guards",
+        "types",
+        "memory",
+        "graph",
+        "metadata",
+        "environment",
+        "not-checked",
+    ]
+    heading = next(i for i, (tag, _) in enumerate(graph_page.tags) if tag == "h1")
+    assert heading < next(i for i, (tag, _) in enumerate(graph_page.tags) if tag == "section")
+
+
+def test_every_finding_is_there_once_by_its_id(graph_page: Page) -> None:
+    ids = graph_page.attributes("id")
+    for found in analysis().findings:
+        assert ids.count(found.id) == 1
+        assert f"#{found.id}" in graph_page.attributes("href")
+    assert len(ids) == len(set(ids))
+
+
+def test_places_are_folded(graph_page: Page) -> None:
+    assert "and 28 more" in graph_page.text
+    nodes = [attributes for tag, attributes in graph_page.tags if tag == "code" and attributes.get("class") == "node"]
+    assert len(nodes) == 32 + 1 + 1
+
+
+def test_dims_guards_and_proofs_are_said(graph_page: Page) -> None:
+    for text in (
+        "x.shape[2]",
+        "refuses declared values",
+        '_h = Dim("_h", min=17, max=270)',
+        "h = 137 fails; h = 136 works",
+        "proven: exhaustive, 2,026 values",
+        "torch.foo(L['x'])",
+        "a call to torch.foo",
+        "arange(0, seq) with seq <= 256",
+        "12.3 MiB",
+        "no maximum",
+        "draws random numbers",
+        "trtdiag analyze model.pt2 --target 8.6",
+        "values of user inputs: int64 indices may lie outside their tables",
+    ):
+        assert text in graph_page.text, text
+
+
+def test_page_asks_for_nothing_from_outside(graph_page: Page) -> None:
+    outside = [value for name in ("src", "href", "action", "data", "srcset") for value in graph_page.attributes(name)]
+    assert all(value.startswith("#") for value in outside), outside
+    loading = {"link", "img", "iframe", "object", "embed", "base", "form"}
+    assert not loading & {tag for tag, _ in graph_page.tags}
+    styles = "".join(graph_page.styles)
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def test_policy_allows_the_page_own_script_and_style_only(graph_page: Page) -> None:
+    policy = next(a["content"] for tag, a in graph_page.tags if tag == "meta" and "http-equiv" in a)
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    runnable = [a for tag, a in graph_page.tags if tag == "script" and "type" not in a]
+    assert len(runnable) == 1
+    digests = {
+        "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (*graph_page.scripts, *graph_page.styles)
+    }
+    assert set(re.findall(r"sha256-[A-Za-z0-9+/=]+", policy)) <= digests
+    assert not [a for _, a in graph_page.tags if any(key.startswith("on") or key == "style" for key in a)]
+
+
+def test_json_report_is_in_the_page(graph_page: Page) -> None:
+    packed = next(text for text in graph_page.scripts if text.startswith("H4sI"))
+    assert '"schema": "trtdiag-report/1"' in gzip.decompress(base64.b64decode(packed)).decode()
+
+
+def test_two_builds_are_equal() -> None:
+    made = graph_analysis(exported_net(2))
+    assert Report(made, layout="builtin").to_html() == Report(made, layout="builtin").to_html()
+
+
+def test_clean_page_claims_nothing() -> None:
+    text = page_of(clean_analysis()).text
+    assert "No findings at or above warning" in text
+    assert "This covers only what was checked" in text
+    for word in ("all good", "success", "compatible", "passed"):
+        assert word not in text.lower()
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+def test_hostile_names_stay_text(name: str) -> None:
+    plain = page_of(hostile_analysis("harmless"))
+    page = page_of(hostile_analysis(name))
+    # A name that became markup would add elements or attributes.  Boxes depend on the dots in module names.
+    assert elements(page, drawn=False) == elements(plain, drawn=False)
+    assert set(elements(page, drawn=True)) <= set(elements(plain, drawn=True))
+    assert one_line(name)[:40].strip() in page.text
+    assert "alert" not in "".join(page.scripts[-1:])
+
+
+def elements(page: Page, *, drawn: bool) -> list[tuple[str, ...]]:
+    return [(tag, *sorted(a)) for tag, a in page.tags if (tag in DRAWN) == drawn]
+
+
+def hostile_finding(name: str) -> object:
+    return finding(
+        1,
+        "MET101",
+        Severity.ERROR,
+        name,
+        name=name,
+        title=name,
+        evidence=(Evidence(name, name),),
+        places=(Place(name, name, Frame(f"/x/{name}", 2, name, name), name), Place("relu", None, None, None)),
+        fix=Fix(name, Applicability.SAFE, name),
+    )
+
+
+def hostile_analysis(name: str) -> Analysis:
+    plain = graph_analysis(
+        exported_net(2),
+        findings=(hostile_finding(name),),
+        not_checked=(name,),
+        stages=(StageTiming(name, "ok", 0.1, name),),
+    )
+    origins = {
+        node: OpOrigin(f"layers.{name}" if at % 2 else name, name, Stack((Frame(name, at, name, name),)))
+        for at, node in enumerate(plain.program.origins)
+    }
+    names = {"s77": name, "s27": name}
+    return replace(plain, program=replace(plain.program, origins=origins, names=names, label=name, notes=(name,)))
+
+
+def test_data_cannot_end_its_script() -> None:
+    text = json.dumps({"a": "</script><!--<script>"})
+    safe = script_safe(text)
+    assert "<" not in safe
+    assert json.loads(safe) == json.loads(text)
+
+
+def source_of(frame: Frame) -> str:
+    found = finding(1, "A", Severity.ERROR, "a", places=(Place("n", None, frame, None),))
+    return page_of(clean_analysis(findings=(found,))).text
+
+
+def test_source_has_three_lines_around_while_the_file_is_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text("\n".join(f"line_{i} = {i}" for i in range(1, 21)))
+    text = source_of(Frame(str(file), 10, "forward", "line_10 = 10"))
+    assert "7 line_7 = 7" in text
+    assert "13 line_13 = 13" in text
+    assert "line_6" not in text
+    assert "line_14" not in text
+
+
+def test_source_is_the_recorded_line_once_the_file_has_changed(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text("a = 1\nb = 2\nc = 3\n")
+    text = source_of(Frame(str(file), 2, "forward", "b = 20"))
+    assert "2 b = 20" in text
+    assert "a = 1" not in text
+    file.write_text("a = 1\nb = 20\nc = 3\n")
+    assert "1 a = 1" in source_of(Frame(str(file), 2, "forward", "b = 20"))
+
+
+def test_source_reads_no_other_kind_of_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secrets.txt"
+    secret.write_text("before\nHost *\nafter\n")
+    assert "before" not in source_of(Frame(str(secret), 2, "forward", "Host *"))
+    for odd in ("/dev/zero", "/dev/zero.py", "nul\x00.py", str(tmp_path)):
+        assert "Host *" in source_of(Frame(odd, 2, "forward", "Host *"))
