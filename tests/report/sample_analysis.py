@@ -10,7 +10,7 @@ import torch
 from trtdiag.analysis.finding import Applicability, Evidence, Finding, Fix, Place, Severity
 from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.capture.origins import op_origins
-from trtdiag.capture.program import InputDim, InputTensor, Program, SourceKind, Versions
+from trtdiag.capture.program import InputDim, InputTensor, OpOrigin, Program, SourceKind, Versions
 from trtdiag.dims.facts import (
     Conflict,
     Constraint,
@@ -250,7 +250,7 @@ def graph_analysis(exported: torch.export.ExportedProgram, **changes: object) ->
         True,
         "no value",
         True,
-        next(iter(op_origins(graph_module).values())),
+        next(iter(op_origins(graph_module).values()), OpOrigin("", "")),
     )
     real = program(
         exported=exported,

@@ -36,10 +36,15 @@ def marks(findings: Sequence[Finding], nodes: Sequence[DrawnNode], root: Group) 
     by_name = {node.name: position for position, node in enumerate(nodes)}
     groups = all_groups(root)
     number = {id(group): at for at, group in enumerate(groups)}
-    # The first group of a path is the module; later ones are stretches of it.
+    # The first group of a module is the module; later ones are stretches of it.
     by_path: dict[str, int] = {}
     for at, group in enumerate(groups):
-        by_path.setdefault(group.path, at)
+        for path in group.modules:
+            by_path.setdefault(path, at)
+    dissolved: dict[str, list[int]] = {}
+    for position, node in enumerate(nodes):
+        if node.module_path not in by_path:
+            dissolved.setdefault(node.module_path, []).append(position)
     on_nodes: dict[int, dict[int, None]] = {}
     on_groups: list[dict[int, None]] = [{} for _ in groups]
     for at, finding in enumerate(findings):
@@ -49,6 +54,9 @@ def marks(findings: Sequence[Finding], nodes: Sequence[DrawnNode], root: Group) 
                 on_nodes.setdefault(position, {})[at] = None
             elif place.module_path and place.module_path in by_path:
                 on_groups[by_path[place.module_path]][at] = None
+            elif place.module_path:
+                for position in dissolved.get(place.module_path, ()):
+                    on_nodes.setdefault(position, {})[at] = None
     for at in range(len(groups) - 1, -1, -1):  # the groups inside a group come after it
         group = groups[at]
         for item in group.items:
