@@ -56,8 +56,8 @@ def shared_argument(op: OpOverload) -> OpArgument | None:
         if output.alias_info is not None:
             returned |= output.alias_info.before_set | output.alias_info.after_set
     for argument in schema.arguments:
-        info = argument.alias_info
-        if info is not None and returned & (info.before_set | info.after_set):
+        aliased = argument.alias_info
+        if aliased is not None and returned & (aliased.before_set | aliased.after_set):
             return arguments_of(op)[argument.name]
     return None
 
