@@ -67,7 +67,7 @@ def judge(target: str) -> tuple[Verdict, str]:
     if match := _DISPATCHED.fullmatch(target):
         return _judge_dispatched(*match.groups())
     if match := _EXTENSION.fullmatch(target):
-        known = match.group(1) in serialize._deserialization_registry  # noqa: SLF001 -- torch has no public list
+        known = match.group(1) in serialize._deserialization_registry
         return (Verdict.OPERATOR, "") if known else (Verdict.UNKNOWN, "")
     return Verdict.REFUSED, "it is neither a registered operator nor one of the functions that torch.export emits"
 
@@ -81,11 +81,11 @@ def _judge_dispatched(namespace: str, name: str, overload: str | None) -> tuple[
         return Verdict.REFUSED, f"torch.ops.{namespace} is no namespace of operators"
     found = getattr(getattr(torch.ops, namespace), name, None)
     if overload is None:
-        known = isinstance(found, torch._ops.HigherOrderOperator)  # noqa: SLF001 -- the class has no public name
+        known = isinstance(found, torch._ops.HigherOrderOperator)
         return (Verdict.OPERATOR if known else Verdict.UNKNOWN), ""
-    if not isinstance(found, torch._ops.OpOverloadPacket):  # noqa: SLF001
+    if not isinstance(found, torch._ops.OpOverloadPacket):
         return Verdict.UNKNOWN, ""
-    known = isinstance(getattr(found, overload, None), torch._ops.OpOverload)  # noqa: SLF001
+    known = isinstance(getattr(found, overload, None), torch._ops.OpOverload)
     return (Verdict.OPERATOR if known else Verdict.UNKNOWN), ""
 
 
@@ -95,12 +95,12 @@ _PLAIN: dict[str, object] = {}
 def _plain_functions() -> dict[str, object]:
     """The functions that may be called, by the name that torch saves them under."""
     if not _PLAIN:
-        predispatch = getattr(torch._functorch, "predispatch", None)  # noqa: SLF001
+        predispatch = getattr(torch._functorch, "predispatch", None)
         functions: list[object] = [
-            *serialize._SYM_OPS,  # noqa: SLF001
+            *serialize._SYM_OPS,
             *Verifier().allowed_builtin_ops(),
             torch.sym_sum,
-            torch._C._set_grad_enabled,  # noqa: SLF001
+            torch._C._set_grad_enabled,
             *(getattr(predispatch, name) for name in _PREDISPATCH if hasattr(predispatch, name)),
         ]
         for function in functions:

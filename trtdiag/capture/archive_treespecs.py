@@ -82,7 +82,7 @@ def _check_context(kind: Any, context: Any) -> None:
     read: Callable[..., Any] | None = pytree.SUPPORTED_SERIALIZED_TYPES[known[kind]].from_dumpable_context
     if kind == "collections.defaultdict":
         _check_defaultdict(context)
-    elif read is pytree._namedtuple_deserialize:  # noqa: SLF001 -- the only way to tell namedtuples
+    elif read is pytree._namedtuple_deserialize:
         if not isinstance(context, str) or context not in known:
             raise UnknownTypeError(str(context)[:200])
     elif read is None:

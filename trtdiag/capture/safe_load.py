@@ -77,8 +77,8 @@ def foreign_globals(program: bytes) -> Iterator[str]:
 
     Only reads opcodes.  A name that is computed while unpickling is reported as ``?``.
     """
-    allowed = restricted._get_allowed_globals()  # noqa: SLF001 -- torch has no public list of them
-    user_allowed = restricted._get_user_allowed_globals()  # type: ignore[no-untyped-call]  # noqa: SLF001
+    allowed = restricted._get_allowed_globals()
+    user_allowed = restricted._get_user_allowed_globals()  # type: ignore[no-untyped-call]
     for name in _globals(program):
         if name not in allowed and name not in user_allowed:
             yield name
