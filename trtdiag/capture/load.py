@@ -21,7 +21,7 @@ from trtdiag.capture.guard_stacks import GuardStacks
 from trtdiag.capture.inputs import input_tensors
 from trtdiag.capture.naming import symbol_names
 from trtdiag.capture.origins import op_origins
-from trtdiag.capture.pins import pinned_dims
+from trtdiag.capture.pins import joined_dims, pinned_dims
 from trtdiag.capture.program import InputTensor, Program, RawGuard, SourceKind, Versions
 from trtdiag.capture.recorded import recorded_guards
 from trtdiag.capture.torch_private import (
@@ -109,14 +109,16 @@ def _from_recipe(recipe: factories.Recipe, label: str, step: Callable[[str], Non
     lost = [] if env is None else failed_guards(env, outcome.stacks)
     if outcome.program is not None:
         program = _from_exported(outcome.program, label, SourceKind.FACTORY, declared=declared)
+        own = shape_env_of(outcome.program.graph_module)
         guards = tuple(_with_stack(guard, outcome.stacks) for guard in program.guards)
         return replace(
             program,
-            guards=(*_renamed(lost, env, shape_env_of(outcome.program.graph_module)), *guards),
+            guards=(*_renamed(lost, env, own), *guards),
             ranges=_declared_ranges(program.ranges, program.inputs),
             failure=outcome.failure,
             export_s=outcome.seconds,
-            pins=program.pins or pinned_dims(env, program.inputs, outcome.stacks),
+            pins=pinned_dims(env or own, program.inputs, outcome.stacks) or program.pins,
+            joins=joined_dims(env or own, program.inputs, outcome.stacks),
         )
     sketch = input_sketch(recipe.args, recipe.kwargs, recipe.parameter_names(), declared, env)
     return Program(
@@ -133,6 +135,7 @@ def _from_recipe(recipe: factories.Recipe, label: str, step: Callable[[str], Non
         failure=outcome.failure,
         export_s=outcome.seconds,
         pins=pinned_dims(env, sketch, outcome.stacks),
+        joins=joined_dims(env, sketch, outcome.stacks),
     )
 
 
@@ -168,6 +171,7 @@ def _from_exported(
         file_bytes=None if summary is None else summary.size_bytes,
         notes=notes,
         pins=pinned_dims(env, inputs, None),
+        joins=joined_dims(env, inputs, None),
     )
 
 

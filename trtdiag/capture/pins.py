@@ -1,4 +1,4 @@
-"""Input dims that began dynamic and that tracing narrowed to one value."""
+"""Input dims that began dynamic and that tracing narrowed to one value, or made equal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.capture.guard_stacks import GuardStacks
-from trtdiag.capture.program import InputTensor, Pin
+from trtdiag.capture.program import InputTensor, Join, Pin
 from trtdiag.capture.torch_private import replacements, shape_env_guards, symbol_sources
 from trtdiag.graph.source import NO_STACK
 
@@ -36,6 +36,31 @@ def pinned_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: Gua
         if site is not None:
             pins.append(Pin(site, value, "" if cause is None else str(cause[0]), stack))
     return tuple(pins)
+
+
+def joined_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: GuardStacks | None) -> tuple[Join, ...]:
+    """Each pair of input dims of which torch replaced one's symbol by the other's, with the guard that did it."""
+    if env is None:
+        return ()
+    sources = symbol_sources(env)
+    joins = []
+    for symbol, expr in replacements(env).items():
+        if not getattr(expr, "is_Symbol", False):
+            continue
+        ends = [
+            next((site for text in sources.get(end, ()) if (site := site_of(text, inputs))), None)
+            for end in (symbol, str(expr))
+        ]
+        cause = next(((c, s) for c, s in shape_env_guards(env) if _equates_two(c, symbol)), None)
+        if ends[0] is not None and ends[1] is not None and cause is not None:
+            known = None if stacks is None else stacks.of(cause[0])
+            joins.append(Join((ends[0], ends[1]), str(cause[0]), known or cause[1]))
+    return tuple(joins)
+
+
+def _equates_two(condition: Any, symbol: str) -> bool:
+    """Whether the condition is an equation of this symbol with another."""
+    return type(condition).__name__ == "Equality" and symbol in {str(side) for side in condition.args}
 
 
 def _equates(condition: Any, symbol: str) -> bool:

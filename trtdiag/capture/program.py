@@ -117,6 +117,15 @@ class Pin:
 
 
 @dataclass(frozen=True)
+class Join:
+    """Two input dims that began apart and became one symbol while tracing: where, and the line that did it."""
+
+    sites: tuple[str, str]
+    condition: str
+    stack: Stack = NO_STACK
+
+
+@dataclass(frozen=True)
 class ExportFailure:
     """An export that failed while the program was captured from a factory.
 
@@ -154,6 +163,7 @@ class Program:
         file_bytes: The size of the file it was read from.
         notes: What had to be left out while reading, in words.
         pins: Dims that tracing narrowed to one value, where that can still be seen.
+        joins: Dims that tracing made equal, where that can still be seen.
     """
 
     label: str
@@ -171,3 +181,4 @@ class Program:
     file_bytes: int | None = None
     notes: tuple[str, ...] = field(default=())
     pins: tuple[Pin, ...] = field(default=())
+    joins: tuple[Join, ...] = field(default=())

@@ -132,12 +132,13 @@ class Pinned:
 
 @dataclass(frozen=True)
 class Tied:
-    """Dims declared apart that the program forces to be equal."""
+    """Dims declared apart that the program forces to be equal; ``origin`` is the guard's that made them one symbol."""
 
     sites: tuple[str, ...]
     declared: tuple[str, ...]
     constraint: Constraint | None
     smallest: int
+    origin: GuardOrigin | None = None
 
 
 @dataclass(frozen=True)

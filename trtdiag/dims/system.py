@@ -37,7 +37,7 @@ def dim_system(program: Program) -> DimSystem:
         unparsed=tuple(gathered.unparsed),
         suggestions=suggested,
         pinned=pins,
-        tied=tied(constraints, sites),
+        tied=tied(constraints, sites, program.joins),
         conflicts=_conflicts(constraints, box, program.hints, sites),
     )
 

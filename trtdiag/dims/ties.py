@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from trtdiag.capture.program import InputDim
-from trtdiag.dims.facts import Constraint, Tied
+from trtdiag.capture.program import InputDim, Join
+from trtdiag.dims.facts import Constraint, GuardOrigin, Tied
 from trtdiag.dims.sites import Sites
 from trtdiag.symbolic.expr import Compare, Expr, Relation, Sym
 
 
-def tied(constraints: Sequence[Constraint], sites: Sites) -> tuple[Tied, ...]:
+def tied(constraints: Sequence[Constraint], sites: Sites, joins: Sequence[Join] = ()) -> tuple[Tied, ...]:
     """Groups of dims with different declarations and one size.
 
     Torch reports such a pair only when both are plain Dims; a guard with two symbols goes into the program in
@@ -20,7 +21,7 @@ def tied(constraints: Sequence[Constraint], sites: Sites) -> tuple[Tied, ...]:
     for expr, dims in _by_size(sites).items():
         names = {dim.declared_name for dim in dims if dim.declared_name is not None}
         if isinstance(expr, Sym) and len(names) > 1:
-            found.append(_tie(dims, None))
+            found.append(replace(_tie(dims, None), origin=_origin(dims, joins)))
     for constraint in constraints:
         condition = constraint.condition
         if not isinstance(condition, Compare) or condition.relation is not Relation.EQ:
@@ -29,6 +30,13 @@ def tied(constraints: Sequence[Constraint], sites: Sites) -> tuple[Tied, ...]:
         if left and right:
             found.append(_tie([left[0], right[0]], constraint))
     return tuple(found)
+
+
+def _origin(dims: Sequence[InputDim], joins: Sequence[Join]) -> GuardOrigin | None:
+    """The guard that made these dims one symbol, where tracing still shows it."""
+    among = {dim.site for dim in dims}
+    join = next((join for join in joins if among.issuperset(join.sites)), None)
+    return None if join is None else GuardOrigin(("ShapeEnv",), join.stack)
 
 
 def _tie(dims: Sequence[InputDim], constraint: Constraint | None) -> Tied:
