@@ -53,6 +53,8 @@ def _tensor(
     for index, size in enumerate(tensor.shape):
         said = declared.get(index)
         symbol = symbols.get(f"{source}.size()[{index}]")
+        # Without a ShapeEnv the export failed before any size was looked at: what was declared is all that is known.
+        symbol = f"{source}.size()[{index}]" if not symbols and said is not None and said.dynamic else symbol
         expr: Expr = Sym(symbol) if symbol is not None else Num(int(size))
         dims.append(
             InputDim(

@@ -1,0 +1,189 @@
+"""The command line as a user meets it: by exit code and text."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, export, save
+
+from trtdiag.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Doubles(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def trtdiag(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command line in this process: importing torch anew for every case would take minutes."""
+
+    def run(*arguments: str, cwd: Path) -> Done:
+        monkeypatch.chdir(cwd)
+        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.delitem(sys.modules, "factory", raising=False)
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out = capsys.readouterr()
+        return Done(int(ended.value.code or 0), out.out, out.err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a clean program, one with an unbounded dim, and a factory."""
+    path = tmp_path_factory.mktemp("cli")
+    example = (torch.randn(3, 5),)
+    save(export(Doubles(), example, dynamic_shapes={"x": {0: Dim("n", min=1, max=13)}}), path / "clean.pt2")
+    save(export(Doubles(), example, dynamic_shapes={"x": {0: Dim("n", min=2)}}), path / "open.pt2")
+    (path / "factory.py").write_text(
+        "import torch\n"
+        "def build():\n"
+        "    return torch.nn.ReLU(), (torch.randn(3, 5),), {}, {'input': {0: torch.export.Dim('n', min=1, max=13)}}\n"
+    )
+    return path
+
+
+def test_a_clean_program_exits_with_0_and_writes_html_here(trtdiag: Run, folder: Path, tmp_path: Path) -> None:
+    done = trtdiag("analyze", str(folder / "clean.pt2"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "clean.html").read_text(encoding="utf-8").startswith("<!")
+    assert "clean.html" in done.stdout
+    assert done.stderr == ""
+
+
+def test_an_error_exits_with_1_and_the_three_formats_agree(trtdiag: Run, folder: Path, tmp_path: Path) -> None:
+    done = trtdiag(
+        "analyze", str(folder / "open.pt2"), "-o", "r.html", "--json", "r.json", "--sarif", "r.sarif", cwd=tmp_path
+    )
+    assert done.returncode == 1, done.stderr
+    assert "SYM201" in done.stdout
+    data = json.loads((tmp_path / "r.json").read_text())
+    ids = [finding["id"] for finding in data["findings"]]
+    assert "SYM201-1" in ids
+    assert all(f'id="{one}"' in (tmp_path / "r.html").read_text(encoding="utf-8") for one in ids)
+    rules = [result["ruleId"] for result in json.loads((tmp_path / "r.sarif").read_text())["runs"][0]["results"]]
+    assert rules == [finding["rule"] for finding in data["findings"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--fail-on", "never"], 0),
+        (["--ignore", "SYM"], 0),
+        (["--select", "TYP"], 0),
+        (["--select", "unbounded-symbol"], 1),
+        (["--select", "NOPE"], 2),
+        (["--target", "9.9"], 2),
+        (["--fail-on", "sometimes"], 2),
+        (["--no-such-option"], 2),
+    ],
+)
+def test_exit_codes(trtdiag: Run, folder: Path, tmp_path: Path, arguments: list[str], code: int) -> None:
+    done = trtdiag("analyze", str(folder / "open.pt2"), "--no-html", *arguments, cwd=tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "reference"),
+    [
+        ("missing.pt2", "file-not-found"),
+        ("empty.pt2", "empty-file"),
+        (".", "is-a-directory"),
+        ("notes.txt", "not-a-zip"),
+        ("factory:nothing", "factory-not-found"),
+    ],
+)
+def test_wrong_input_is_one_clear_error(
+    trtdiag: Run, folder: Path, tmp_path: Path, source: str, reference: str
+) -> None:
+    (tmp_path / "empty.pt2").write_bytes(b"")
+    (tmp_path / "notes.txt").write_text("these are notes")
+    (tmp_path / "factory.py").write_text((folder / "factory.py").read_text())
+    done = trtdiag("analyze", source, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"[{reference}]" in done.stderr
+    assert "because:" in done.stderr
+    assert "fix:" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" in trtdiag("analyze", source, "--debug", cwd=tmp_path).stderr
+
+
+def test_a_factory_of_the_current_folder(trtdiag: Run, folder: Path) -> None:
+    done = trtdiag("analyze", "factory:build", "--json", "-", "--no-html", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert [f for f in json.loads(done.stdout)["findings"] if f["severity"] != "info"] == []
+
+
+def test_config_sets_defaults_and_the_command_line_wins(trtdiag: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.trtdiag]\nfail-on = "never"\ntarget = "8.6"\n')
+    source = str(folder / "open.pt2")
+    assert trtdiag("analyze", source, "--no-html", cwd=tmp_path).returncode == 0
+    assert trtdiag("analyze", source, "--no-html", "--fail-on", "error", cwd=tmp_path).returncode == 1
+    (tmp_path / "pyproject.toml").write_text('[tool.trtdiag]\nfail-om = "never"\n')
+    done = trtdiag("analyze", source, "--no-html", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "'fail-on'" in done.stderr
+
+
+def test_an_unwritable_place_is_an_error_and_not_half_a_file(trtdiag: Run, folder: Path, tmp_path: Path) -> None:
+    done = trtdiag("analyze", str(folder / "clean.pt2"), "-o", "no/such/folder/r.html", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_explain_and_rules(trtdiag: Run, tmp_path: Path) -> None:
+    by_id, by_name = (trtdiag("explain", word, cwd=tmp_path) for word in ("GRD301", "guard-breaks-range"))
+    assert by_id.returncode == 0
+    assert by_id.stdout == by_name.stdout
+    assert "Fix safety" in by_id.stdout
+    listed = json.loads(trtdiag("rules", "--json", cwd=tmp_path).stdout)
+    assert {"MET101", "SYM201", "GRD301", "TYP401", "ART801"} <= {rule["id"] for rule in listed}
+    wrong = trtdiag("explain", "GRD3O1", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "GRD301" in wrong.stderr
+
+
+def test_our_own_fault_says_so_and_leaves_a_reproducer(folder: Path, tmp_path: Path) -> None:
+    code = (
+        "import trtdiag.pipeline as p, sys\n"
+        "def broken(*a, **k): raise ZeroDivisionError('planted')\n"
+        "p.check_metadata = broken\n"
+        "from trtdiag.cli.main import main\n"
+        f"main(['analyze', {str(folder / 'clean.pt2')!r}])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 4
+    assert "planted" in done.stderr
+    assert "Traceback" not in done.stderr
+    (crash,) = tmp_path.glob("trtdiag-crash-*.txt")
+    assert "ZeroDivisionError: planted" in crash.read_text()
