@@ -13,6 +13,18 @@ _STDLIB = str(PurePath(sysconfig.get_paths()["stdlib"]))
 _PACKAGES = ("site-packages", "dist-packages")
 
 
+@lru_cache(maxsize=4096)
+def _package(file: str) -> str | None:
+    parts = PurePath(file.replace("\\", "/")).parts
+    for index, part in enumerate(parts[:-1]):
+        if part in _PACKAGES:
+            return parts[index + 1].removesuffix(".py")
+    if file.startswith(_STDLIB) or file.startswith("<"):
+        return "python"
+    # A source checkout or a foreign machine's stdlib: recognise the folders that torch itself is made of.
+    return "torch" if "/torch/nn/" in file or "/torch/_" in file else None
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One line of a stack: ``file``, ``line`` (from 1), ``function`` and the text of the line, if known."""
@@ -25,16 +37,7 @@ class Frame:
     @property
     def package(self) -> str | None:
         """The installed package that the file belongs to (``torch``, ``transformers``), ``None`` for a user's file."""
-        parts = PurePath(self.file.replace("\\", "/")).parts
-        for index, part in enumerate(parts[:-1]):
-            if part in _PACKAGES:
-                return parts[index + 1].removesuffix(".py")
-        if self.file.startswith(_STDLIB) or self.file.startswith("<"):
-            return "python"
-        # A source checkout or a foreign machine's stdlib: recognise the folders that torch itself is made of.
-        if "/torch/nn/" in self.file or "/torch/_" in self.file:
-            return "torch"
-        return None
+        return _package(self.file)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
