@@ -10,7 +10,6 @@ from torch.fx import Interpreter
 
 from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.inputs import storage_key
-from trtdiag.graph.values import ValueReader
 
 
 class Views(nn.Module):
@@ -47,16 +46,15 @@ def test_every_view_shares_memory_and_every_copy_does_not(loaded, tmp_path):
         exported = torch.export.load(tmp_path / "views.pt2")
     recorder = Recorder(exported.graph_module)
     recorder.run(torch.randn(4, 6))
-    reader = ValueReader()
     checked = 0
     for node, value in recorder.seen.items():
         if node.op != "call_function" or not isinstance(value, torch.Tensor):
             continue
-        base = alias_base(node, reader)
+        base = alias_base(node)
         while base is not None and not isinstance(recorder.seen[base], torch.Tensor):
             held = [storage_key(item) for item in recorder.seen[base]]
             assert storage_key(value) in held
-            base = alias_base(base, reader)
+            base = alias_base(base)
         inputs = [recorder.seen[source] for source in node.all_input_nodes]
         before = {storage_key(source) for source in inputs if isinstance(source, torch.Tensor)}
         shares = storage_key(value) in before or base is not None

@@ -7,7 +7,7 @@ from torch import nn
 from torch.export import Dim, export
 
 from trtdiag.capture.torch_private import shape_env_of
-from trtdiag.graph.values import NumberValue, OtherValue, TensorValue, ValueReader, leaves
+from trtdiag.graph.values import NumberValue, OtherValue, TensorValue, ValueReader, is_row_major, leaves
 from trtdiag.symbolic import to_text
 from trtdiag.symbolic.expr import Num, Sym
 
@@ -41,7 +41,6 @@ def test_tensor_dims_are_expressions():
     assert isinstance(joined, TensorValue)
     assert joined.dtype == torch.float64
     assert joined.element_bytes == 8
-    assert joined.contiguous
     rows, columns = joined.dims
     assert columns == Num(4)
     assert to_text(rows).count("s") == 2
@@ -49,10 +48,13 @@ def test_tensor_dims_are_expressions():
     assert isinstance(x.dims[0], Sym)
 
 
-def test_a_transposed_tensor_is_not_row_major():
-    _, values = _read()
-    (turned,) = values["transpose"]
-    assert not turned.contiguous
+def test_memory_order_is_told_by_expressions():
+    exported = _exported()
+    order = {n.name: is_row_major(n.meta["val"]) for n in exported.graph.nodes if n.name in ("x", "cat", "transpose")}
+    assert order == {"x": True, "cat": True, "transpose": False}
+    assert not is_row_major(torch.zeros(4, 6)[:, ::2])
+    assert is_row_major(torch.zeros(1, 3).transpose(0, 1))
+    assert not is_row_major(torch.zeros(3, 3).to_sparse())
 
 
 def test_several_outputs_keep_their_order_and_dtypes():

@@ -69,9 +69,9 @@ def _narrow(found: dict[Node, IndexUse], node: Node, use: IndexUse) -> None:
 def _made_by(
     node: Node, owner: GraphModule, prefix: str, shapes: ShapeFacts, weights: Mapping[str, str]
 ) -> Iterator[tuple[Node, IndexUse]]:
-    if classify(node) is NodeKind.HIGHER_ORDER:
-        yield from _inside(node, owner, prefix, shapes, weights)
     if not isinstance(node.target, OpOverload):
+        if classify(node) is NodeKind.HIGHER_ORDER:
+            yield from _inside(node, owner, prefix, shapes, weights)
         return
     op = short_name(node.target)
     if op == "embedding" and len(node.args) >= 2:

@@ -17,7 +17,6 @@ from trtdiag.dtypes.span import Span, confine, join, unknown
 from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.inputs import Placeholder, placeholders, storage_key
 from trtdiag.graph.operators import OpOverload, is_mutable, operator_of, short_name, target_name
-from trtdiag.graph.values import ValueReader
 from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts
@@ -47,7 +46,6 @@ class _Interpreter:
     roles: Mapping[str, Placeholder]
     spans: dict[str, Span] = field(default_factory=dict)
     constants: dict[tuple[object, ...], Span] = field(default_factory=dict)
-    reader: ValueReader = field(default_factory=ValueReader)
 
     def run(self, owner: GraphModule, prefix: str, given: Mapping[Node, Span]) -> list[Result]:
         """Interpret one graph and return what its output node hands out, flat."""
@@ -60,7 +58,7 @@ class _Interpreter:
             if node.op == "output":
                 outputs = [scope.spans.get(value, ()) for value in node.all_input_nodes]
                 continue
-            base = alias_base(node, self.reader)
+            base = alias_base(node)
             bases[node] = node if base is None else bases.get(base, base)
             result = self._result(owner, node, scope, given)
             if isinstance(result, Span):

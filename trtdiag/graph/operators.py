@@ -62,6 +62,7 @@ def shared_argument(op: OpOverload) -> OpArgument | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def is_mutable(op: OpOverload) -> bool:
     """Whether an operator changes its first argument in place."""
     return next((argument.written for argument in arguments_of(op).values()), False)

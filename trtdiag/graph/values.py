@@ -20,15 +20,11 @@ from trtdiag.symbolic.tree import is_condition
 
 @dataclass(frozen=True, slots=True)
 class TensorValue:
-    """A tensor: dtype, symbolic dims, bytes of one element, and whether its memory order is row-major.
-
-    ``contiguous`` is False also where the strides cannot be compared with the dims as expressions.
-    """
+    """A tensor: dtype, symbolic dims, bytes of one element."""
 
     dtype: torch.dtype
     dims: tuple[Expr, ...]
     element_bytes: int
-    contiguous: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,7 @@ class ValueReader:
         if len(known) != len(dims):
             return OtherValue(type(tensor).__name__)
         known = self._shapes.setdefault(known, known)
-        return TensorValue(tensor.dtype, known, tensor.dtype.itemsize, _is_row_major(tensor))
+        return TensorValue(tensor.dtype, known, tensor.dtype.itemsize)
 
     def _symbolic(self, value: torch.SymInt | torch.SymBool | torch.SymFloat) -> Expr | Condition | None:
         raw = getattr(value.node, "_expr", None)
@@ -141,8 +137,11 @@ def leaves(value: object) -> Iterator[object]:
         yield value
 
 
-def _is_row_major(tensor: torch.Tensor) -> bool:
-    """Whether strides equal the products of the later dims, compared as expressions, never as numbers."""
+def is_row_major(tensor: torch.Tensor) -> bool:
+    """Whether a tensor lies in memory in the order of its dims, without gaps.
+
+    Strides and sizes are compared as expressions, never as numbers; False also where that cannot decide.
+    """
     if tensor.layout != torch.strided:
         return False
     expected: Any = 1

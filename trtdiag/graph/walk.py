@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from torch import Tensor
 from torch.fx import GraphModule, Node
@@ -114,7 +115,7 @@ def classify(node: Node) -> NodeKind:
         is_graph = owner is not None and subgraph_of(owner, node) is not None
         return NodeKind.SUBGRAPH if is_graph else NodeKind.ATTRIBUTE
     if isinstance(node.target, OpOverload):
-        return _classify_operator(node, schema_name(node.target))
+        return _classify_operator(node, node.target)
     if isinstance(node.target, HigherOrderOperator):
         return NodeKind.HIGHER_ORDER
     if node.target is operator.getitem:
@@ -125,14 +126,21 @@ def classify(node: Node) -> NodeKind:
     return NodeKind.OP if isinstance(node.meta.get("val"), Tensor) else NodeKind.SHAPE
 
 
-def _classify_operator(node: Node, name: str) -> NodeKind:
+def _classify_operator(node: Node, op: OpOverload) -> NodeKind:
+    kind = _kind_of(op)
+    if kind is NodeKind.OP and schema_name(op) in _DROPOUTS and _argument(node, 2, "train") is False:
+        return NodeKind.NO_OP
+    return kind
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(op: OpOverload) -> NodeKind:
+    name = schema_name(op)
     if name in _ASSERTS:
         return NodeKind.ASSERT
-    if name in _NO_OPS or (name in _DROPOUTS and _argument(node, 2, "train") is False):
+    if name in _NO_OPS:
         return NodeKind.NO_OP
-    if name.partition("::")[2].startswith("sym_"):
-        return NodeKind.SHAPE
-    return NodeKind.OP
+    return NodeKind.SHAPE if name.partition("::")[2].startswith("sym_") else NodeKind.OP
 
 
 def _argument(node: Node, index: int, name: str) -> object:

@@ -10,7 +10,6 @@ from torch.fx import GraphModule, Node
 from trtdiag.capture.program import Program
 from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.inputs import PlaceholderRole, held_tensors, placeholders, storage_bytes, storage_key
-from trtdiag.graph.values import ValueReader
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts
@@ -31,7 +30,7 @@ def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> M
         weights = {storage_key(tensor): storage_bytes(tensor) for tensor in held_tensors(program.exported)}
         roles = placeholders(program.exported)
         inputs = [_bytes(shapes, name) for name, held in roles.items() if held.role is PlaceholderRole.USER]
-    liveness = _Liveness(shapes, ValueReader())
+    liveness = _Liveness(shapes)
     peak = liveness.peak(checked.graph_module, "")
     origin = program.origins.get(peak.at) if peak.at else None
     largest = sorted(liveness.allocated.items(), key=lambda item: -item[1])[:MOST_NODES]
@@ -71,7 +70,6 @@ class _Peak:
 @dataclass
 class _Liveness:
     shapes: ShapeFacts
-    reader: ValueReader
     allocated: dict[str, int] = field(default_factory=dict)
     peaks: dict[str, _Peak] = field(default_factory=dict)
 
@@ -102,7 +100,7 @@ class _Liveness:
         """Return, for each node, the node whose memory it is in at the end of the chain of views."""
         bases: dict[Node, Node] = {}
         for node in owner.graph.nodes:
-            base = alias_base(node, self.reader)
+            base = alias_base(node)
             bases[node] = node if base is None else bases.get(base, base)
         return bases
 
