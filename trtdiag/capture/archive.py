@@ -157,7 +157,8 @@ def _program(container: Container, parts: Parts, summary: ArchiveSummary) -> sch
     checks = ProgramChecks(container.file, summary.torch_version)
     reader = SchemaReader(checks.by_class())
     try:
-        program: schema.ExportedProgram = reader.read(schema.ExportedProgram, parts.program)
+        with _quiet():
+            program: schema.ExportedProgram = reader.read(schema.ExportedProgram, parts.program)
     except MismatchError as error:
         raise _mismatch(container.file, parts.program_member, error, summary) from error
     checks.finish()
@@ -245,7 +246,7 @@ def _notes_on(summary: ArchiveSummary) -> Iterator[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps torch's warnings and log lines from the user: what matters in them is in notes and findings."""
+    """Keeps warnings and log lines about the file's content from the user: what matters is in notes and findings."""
 
     def drop(record: logging.LogRecord) -> bool:
         del record

@@ -93,7 +93,7 @@ def _check(grammar: _Arithmetic, text: str) -> None:
 def _parse(text: str) -> ast.expr:
     if len(text) > LIMIT_CHARACTERS:
         raise NotArithmeticError(f"it is {len(text):,} characters long")
-    if not text.isascii() or not text.isprintable() or "\\" in text:
+    if not text.isascii() or not text.isprintable() or "\\" in text or "#" in text:
         raise NotArithmeticError("it contains characters that no size expression has")
     depth = deepest = 0
     for letter in text:
