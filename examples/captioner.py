@@ -1,7 +1,7 @@
 """An image captioner exported the quick way, with ``Dim.AUTO`` everywhere: the model of ``make demo``.
 
 It exports without a complaint, and then: batch and width have no upper bound, so no optimization profile can be
-made; the image encoder refuses half of the sizes that the ranges allow; a Python branch kept one of its two sides;
+made; the image encoder refuses half of the sizes that the ranges allow; a Python branch became a bound of the height;
 positions are computed in float64.
 
     trtdiag analyze examples.captioner:build

@@ -1,0 +1,106 @@
+"""The examples from end to end: they say of their models what is true."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from examples import captioner, raft_like, two_linears, unet
+from trtdiag.analysis.finding import Severity
+from trtdiag.dims.facts import DimRow
+from trtdiag.pipeline import analyze
+from trtdiag.report.report import Report
+from trtdiag.symbolic.ranges import Range
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def row(report: Report, site: str) -> DimRow:
+    (found,) = (row for row in report.analysis.dims.rows if row.site == site)
+    return found
+
+
+def ranges_of(report: Report, op: str) -> list[list[Range]]:
+    """The sizes of every output of an op in graph order."""
+    shapes, exported = report.analysis.shapes, report.analysis.program.exported
+    assert shapes is not None
+    assert exported is not None
+    nodes = [node.name for node in exported.graph.nodes if str(node.target) == op]
+    return [[size.range for size in shapes.tensors[name][0].dims] for name in nodes]
+
+
+def test_two_linears_have_exact_ranges_and_no_finding() -> None:
+    report = analyze(two_linears.build())
+    assert row(report, "x.shape[0]").range == Range(1, 10)
+    assert row(report, "x.shape[1]").range == Range(0, 512)
+    assert ranges_of(report, "aten.linear.default") == [
+        [Range(1, 10), Range(0, 512), Range(32, 32)],
+        [Range(1, 10), Range(0, 512), Range(4, 4)],
+    ]
+    assert ranges_of(report, "aten.flatten.using_ints") == [[Range(0, 5120), Range(4, 4)]]
+    assert report.findings == ()
+
+
+@lru_cache(maxsize=1)
+def raft_report() -> Report:
+    return analyze(raft_like.build())
+
+
+def test_raft_like_names_counterexample_residues_and_dim() -> None:
+    report = raft_report()
+    heights = [height for height in range(135, 2161) if ((height - 1) // 4 - 1) % 2 == 0]
+
+    failure = report.analysis.program.failure
+    assert failure is not None
+    assert "(((-1) + (((-1) + L['image1'].size()[2]) // 4)) % 2) == 0" in failure.message
+    (guard,) = (c for c in report.analysis.dims.constraints if c.counterexample and "h" in c.text)
+    assert guard.counterexample == {"h": 137}
+    assert guard.witness == {"h": 136}
+    assert guard.kept == (len(heights), 2026)
+    assert guard.proof.proven
+    assert row(report, "image1.shape[2]").allowed == "h % 8 in {0, 5..7}"
+    assert row(report, "image1.shape[2]").suggested == "8*_h"
+
+
+def test_raft_like_exports_with_what_is_suggested() -> None:
+    model, args, kwargs, _ = raft_like.build()
+    report = raft_report()
+    scope: dict[str, Any] = {"Dim": torch.export.Dim}
+    for suggestion in report.analysis.dims.suggestions:
+        exec("\n".join(suggestion.code), scope)
+    frame = {index: eval(row(report, f"image1.shape[{index}]").suggested, scope) for index in (2, 3)}
+    exported = torch.export.export(model, args, kwargs, dynamic_shapes={"image1": frame, "image2": frame})
+    checked = analyze(exported)
+    assert not [finding for finding in checked.findings if finding.rule.startswith("GRD")]
+
+
+def test_unet_is_clean_as_built_and_corrected_where_naive() -> None:
+    assert analyze(unet.build()).errors == ()
+    naive = analyze(unet.naive())
+    assert row(naive, "x.shape[2]").allowed == "h % 2 == 0"
+    assert row(naive, "x.shape[2]").suggested == "2*_h"
+
+
+def test_captioner_from_the_saved_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    subprocess.run([sys.executable, ROOT / "examples" / "demo.py", path], cwd=tmp_path, check=True)
+    report = analyze(path)
+    rules = {finding.rule for finding in report.findings}
+    assert {"SYM201", "GRD301", "TYP402"} <= rules
+    assert row(report, "image.shape[0]").range == Range(2, None)
+    assert row(report, "image.shape[2]").range.max == 512  # the side of the branch that the example took
+    broken = [c for c in report.analysis.dims.constraints if c.counterexample]
+    assert {tuple(c.counterexample) for c in broken} >= {("image.shape[2]",), ("image.shape[3]",)}
+    assert {finding.severity for finding in report.findings if finding.rule == "SYM201"} == {Severity.ERROR}
+
+
+def test_captioner_runs_at_every_size_it_allows() -> None:
+    model = captioner.build()[0]
+    for height, width in ((16, 16), (18, 34), (512, 16)):
+        image, text = torch.rand(3, 3, height, width), torch.ones(3, 128, dtype=torch.int64)
+        assert model(image, text, text).shape == (3, 128, 500)
