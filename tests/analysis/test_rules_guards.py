@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import torch
 
 from tests.harness import facts
 from trtdiag.analysis.finding import Applicability, Finding, Severity
 from trtdiag.analysis.run import run
-from trtdiag.capture.program import ExportFailure, Program
+from trtdiag.capture.program import ExportFailure, InputDim, InputTensor, Program
 from trtdiag.dims.facts import (
     Conflict,
     DimRow,
@@ -19,6 +22,8 @@ from trtdiag.dims.facts import (
     UnparsedGuard,
     Verdict,
 )
+from trtdiag.graph.source import Stack
+from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
 
@@ -78,7 +83,7 @@ def test_guards_of_one_line_and_size_are_one_finding_led_by_the_narrowest() -> N
     guards = (
         facts.constraint("h >= 16", line=41, kept=(2000, 2026)),
         facts.constraint("h % 8 == 0", line=41, kept=(254, 2026)),
-        facts.constraint("w % 4 == 0", line=41, symbols=("s1",), counterexample={"w": 5}, witness={"w": 4}),
+        facts.constraint("w % 4 == 0", line=41, counterexample={"w": 5}, refused={"s1": 5}),
         facts.constraint("h != 140", line=50),
     )
     messages = [f.message for f in found(facts.dims(constraints=guards))]
@@ -101,7 +106,7 @@ def test_guards_that_hold_are_silent() -> None:
 
 
 def test_a_guard_on_data_is_a_warning_without_a_declaration_as_fix() -> None:
-    guard = facts.constraint("u0 <= h", symbols=("s0", "u0"))
+    guard = facts.constraint("u0 <= h")
     (finding,) = found(facts.dims(constraints=(guard,), suggestions=(suggestion(),)))
     assert finding.severity is Severity.WARNING
     assert finding.fix is None
@@ -124,18 +129,18 @@ def test_an_undecided_guard_is_named_once() -> None:
     assert [(f.rule, f.severity) for f in found(system)] == [("GRD306", Severity.WARNING)]
     branch = facts.dims(constraints=(facts.constraint("b * t % 16 == 0", verdict=Verdict.UNKNOWN, branch=True),))
     assert [f.rule for f in found(branch)] == ["GRD303"]
-    by_data = facts.dims(constraints=(facts.constraint("u0 < 9", verdict=Verdict.UNKNOWN, symbols=("u0",)),))
+    by_data = facts.dims(constraints=(facts.constraint("u0 < 9", verdict=Verdict.UNKNOWN),))
     assert found(by_data) == []
 
 
 def test_an_unread_guard_is_named_with_its_text() -> None:
     (finding,) = found(facts.dims(unparsed=(UnparsedGuard("f(h) == 1", "unknown function f", "_guards_code"),)))
     assert (finding.rule, finding.message) == ("GRD305", "guard could not be read: f(h) == 1")
-    assert ("unknown function f", "the reader of guards") in [(e.fact, e.source) for e in finding.evidence]
+    assert ("f(h) == 1", "_guards_code: unknown function f") in [(e.fact, e.source) for e in finding.evidence]
 
 
 def tied(smallest: int) -> DimSystem:
-    guard = facts.constraint("a == b", symbols=("s0", "s1"), line=7)
+    guard = facts.constraint("a == b", line=7)
     tie = Tied(("x.shape[0]", "y.shape[0]"), ("a", "b"), guard, smallest)
     return facts.dims(constraints=(guard,), tied=(tie,))
 
@@ -155,7 +160,9 @@ def test_a_conflict_lists_its_guards_and_the_box() -> None:
     low, high = facts.constraint("h % 8 == 0", line=3), facts.constraint("h % 8 == 1", line=9)
     conflict = Conflict((low, high), ("9 <= h <= 64",), Proof(ProofKind.SMT))
     finding = next(f for f in found(facts.dims(constraints=(low, high), conflicts=(conflict,))) if f.rule == "GRD304")
-    assert finding.message == "2 guards cannot hold together within 9 <= h <= 64: h % 8 == 0 and h % 8 == 1"
+    assert finding.message == (
+        "no value with 9 <= h <= 64 satisfies these 2 guards together: h % 8 == 0 and h % 8 == 1"
+    )
     assert ("no values satisfy all of these", "smt") in [(e.fact, e.source) for e in finding.evidence]
 
 
@@ -230,3 +237,62 @@ def test_a_site_is_named_once_in_the_code() -> None:
     (finding,) = found(facts.dims(constraints=(guard,), suggestions=(suggestion(code=code),), rows=rows))
     assert finding.fix is not None
     assert finding.fix.code.splitlines()[1:] == ["# x.shape[2]: 8*_h", "# y.shape[2]: 8*_h"]
+
+
+def test_what_is_said_to_work_satisfies_every_guard() -> None:
+    """136 satisfies the guard that 137 breaks, but another guard refuses it: 144 is the nearest that works."""
+    guards = (facts.constraint("h % 8 == 0", line=41), facts.constraint("h // 8 != 17", line=50))
+    first = found(facts.dims(constraints=guards))[0]
+    assert first.message == "guard h % 8 == 0 breaks the declared range of h: h = 144 works, h = 137 fails"
+
+
+def test_the_example_is_what_works_where_two_dims_take_part() -> None:
+    guard = facts.constraint("h == 2 * w", counterexample={"h": 135, "w": 4}, refused={})
+    (finding,) = found(facts.dims(constraints=(guard,)), facts.program(hints={"s0": 140, "s1": 70}))
+    assert finding.message.endswith("breaks the declared range of h and w: h = 140, w = 70 works, h = 135, w = 4 fails")
+
+
+def test_nothing_is_said_to_work_where_nothing_is_known_to() -> None:
+    guard = facts.constraint("h == 2 * w", counterexample={"h": 135, "w": 4}, refused={})
+    (finding,) = found(facts.dims(constraints=(guard,)), facts.program(hints={"s0": 141, "s1": 70}))
+    assert finding.message.endswith("of h and w: h = 135, w = 4 fails")
+
+
+def test_an_assertion_is_no_branch() -> None:
+    for code in ("assert h % 8 == 0", "torch._check(h % 8 == 0)"):
+        asserted = facts.constraint("h % 8 == 0", branch=True)
+        stack = Stack((facts.frame(41, code),))
+        guard = replace(asserted, origin=replace(asserted.origin, stack=stack))
+        assert [f.rule for f in found(facts.dims(constraints=(guard,)))] == ["GRD301"]
+
+
+def test_a_broken_guard_within_a_contradiction_is_shown_under_it() -> None:
+    guard = facts.constraint("h % 4096 == 0", line=3)
+    conflict = Conflict((guard,), ("h in 135..2160",), EXHAUSTIVE)
+    by_rule = {f.rule: f for f in found(facts.dims(constraints=(guard,), conflicts=(conflict,)))}
+    assert by_rule["GRD301"].root == by_rule["GRD304"].id
+    assert by_rule["GRD304"].message == "no value with h in 135..2160 satisfies guard h % 4096 == 0"
+
+
+def test_torchs_boilerplate_is_no_evidence() -> None:
+    message = (
+        'Constraints violated (h)! For more information, run with TORCH_LOGS="+dynamic".\n'
+        "  - Not all values\n\n"
+        "The error above occurred when calling torch.export.export. If you would like"
+    )
+    (finding,) = found(facts.dims(), failed(message))
+    assert [e.fact for e in finding.evidence] == [
+        "Constraints violated (h)!",
+        "- Not all values",
+        "no graph could be obtained",
+    ]
+
+
+def test_tied_dims_get_the_range_that_both_allow() -> None:
+    inputs = tuple(
+        InputTensor(name, name, torch.float32, (InputDim(name, 0, Sym("s0"), declared_range=ranges),))
+        for name, ranges in (("x", Range(2, 64)), ("y", Range(4, None)))
+    )
+    (finding,) = found(tied(2), facts.program(inputs=inputs))
+    assert finding.fix is not None
+    assert finding.fix.code == 'a = Dim("a", min=4, max=64)\n# x.shape[0]: a\n# y.shape[0]: a'

@@ -13,11 +13,16 @@ from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
 from trtdiag.shapes.facts import MemoryEstimate, Size, SymbolFacts, TensorSizes
-from trtdiag.symbolic.expr import Num, Truth
+from trtdiag.symbolic import free_symbols, parse_condition
+from trtdiag.symbolic.expr import Num, Sym
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
 
 VERSIONS = Versions(running_torch="2.13.0", exporting_torch="2.13.0", schema="8.20", running_schema="8.20")
+
+# The symbols behind the user's names in the texts of guards.
+SYMBOLS = {"h": "s0", "w": "s1"}
+NAMES = {symbol: name for name, symbol in SYMBOLS.items()}
 
 
 def frame(line: int, code: str = "", file: str = "/home/me/model.py", function: str = "forward") -> Frame:
@@ -30,9 +35,9 @@ def program(**changes: Any) -> Program:
         "kind": SourceKind.LIVE,
         "exported": None,
         "inputs": (),
-        "ranges": {},
+        "ranges": {"s0": Range(135, 2160), "s1": Range(4, 64)},
         "hints": {},
-        "names": {},
+        "names": NAMES,
         "guards": (),
         "origins": {},
         "versions": VERSIONS,
@@ -41,17 +46,20 @@ def program(**changes: Any) -> Program:
 
 
 def constraint(text: str, **changes: Any) -> Constraint:
+    """A guard in the user's names; ``line`` and ``branch`` are of its origin."""
+    condition = parse_condition(text, lambda name: Sym(SYMBOLS.get(name, name)))
     line = changes.pop("line", None)
     stack = Stack((frame(line, "y = y.view(-1, 8)"),)) if line is not None else Stack(())
     origin = GuardOrigin(("_guards_code",), stack, branch=changes.pop("branch", None))
     plain: dict[str, Any] = {
-        "condition": Truth(True),
+        "condition": condition,
         "text": text,
-        "symbols": ("s0",),
+        "symbols": tuple(sorted(free_symbols(condition))),
         "origin": origin,
         "verdict": Verdict.BREAKS,
         "proof": Proof(ProofKind.EXHAUSTIVE, 2026),
         "counterexample": {"h": 137},
+        "refused": {"s0": 137},
         "witness": {"h": 136},
         "allowed": "",
         "kept": None,

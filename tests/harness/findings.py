@@ -6,14 +6,17 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePath
 
+import torch
+
 from trtdiag.analysis.finding import Finding, Place
 
 _FOLDERS = re.compile(r"(?<![\w/])/(?:[^\s/:'\"]+/)+")
+_SYMBOL = re.compile(r"\b([su])\d+\b")
 
 
 def rendered(findings: Iterable[Finding]) -> str:
     """One block per finding: id, severity, message, then evidence, fix and places.  Folders are taken off paths."""
-    return "\n\n".join("\n".join(_lines(finding)) for finding in findings) + "\n"
+    return _renumbered("\n\n".join("\n".join(_lines(finding)) for finding in findings) + "\n")
 
 
 def _lines(finding: Finding) -> list[str]:
@@ -36,5 +39,13 @@ def _place(place: Place) -> str:
 
 
 def bare(text: str) -> str:
-    """The text with paths reduced to file names."""
-    return _FOLDERS.sub("", text)
+    """The text with paths reduced to file names and the running torch's version and schema left open."""
+    for version in (torch.__version__, torch.__version__.partition("+")[0]):
+        text = text.replace(version, "<torch>")
+    return re.sub(r"running \d+\.\d+", "running <schema>", _FOLDERS.sub("", text))
+
+
+def _renumbered(text: str) -> str:
+    """Symbols numbered by first appearance: torch numbers them anew with every release."""
+    order: dict[str, str] = {}
+    return _SYMBOL.sub(lambda m: order.setdefault(m[0], f"{m[1]}{len(order)}"), text)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix
 from trtdiag.analysis.wording import counted
-from trtdiag.dims.facts import Constraint, DimSystem, Verdict
+from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
 from trtdiag.graph.source import Frame
 
 _UNBACKED = re.compile(r"z?u[0-9]+")
+_ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
 _MOST_SHOWN = 6
 
 
@@ -51,8 +52,9 @@ class GuardGroup:
 
     @property
     def branch(self) -> bool:
-        """Whether a Python condition in the user's code caused it."""
-        return any(c.origin.branch for c in self.constraints)
+        """Whether a Python condition with two sides caused it; an assertion has one."""
+        asserted = self.frame is not None and _ASSERTION.match(self.frame.code)
+        return not asserted and any(c.origin.branch for c in self.constraints)
 
 
 def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
@@ -84,14 +86,19 @@ def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
     )
 
 
+def conflict_cause(conflict: Conflict) -> str:
+    """The key under which the findings about a contradiction refer to it."""
+    return " and ".join(constraint.text for constraint in conflict.constraints)
+
+
 def _share_kept(constraint: Constraint) -> tuple[bool, bool, float]:
     kept = constraint.kept
     share = 1.0 if kept is None or kept[1] == 0 else kept[0] / kept[1]
     return constraint.follows, constraint.only_at_zero, share
 
 
-def guard_evidence(group: GuardGroup) -> tuple[Evidence, ...]:
-    """The guards, a value that breaks the first, the allowed set with its proof, and the source line."""
+def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evidence, ...]:
+    """The guards, sizes that break the first, sizes that work, the allowed set with its proof, the source line."""
     shown = group.constraints[:_MOST_SHOWN]
     facts = [Evidence(f"guard {c.text}", ", ".join(c.origin.found_in) or "export") for c in shown]
     if len(group.constraints) > len(shown):
@@ -102,8 +109,8 @@ def guard_evidence(group: GuardGroup) -> tuple[Evidence, ...]:
     lead = group.lead
     if lead.counterexample:
         facts.append(Evidence(f"{assignment(lead.counterexample)} breaks it", proof_text(lead)))
-    if lead.witness:
-        facts.append(Evidence(f"{assignment(lead.witness)} satisfies it", "tried"))
+    if working:
+        facts.append(Evidence(f"{assignment(working)} satisfies every guard", "tried"))
     if lead.allowed:
         facts.append(Evidence(f"allowed: {lead.allowed}", proof_text(lead)))
     if group.frame is not None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.guard_groups import groups
+from trtdiag.analysis.guard_groups import conflict_cause, groups
 from trtdiag.analysis.rule import rule
 from trtdiag.capture.program import ExportFailure, Program
 from trtdiag.dims.facts import DimSystem, Verdict
 
 # What torch.export says when dynamic_shapes and the model's guards do not agree; the last one is its solver's crash.
 _ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "Expected an equality constraint")
+
+# Lines about torch's own logging; they are the same in every message.
+_BOILERPLATE = re.compile(
+    r"(For (more|extended|C\+\+)|If you suspect|The error above occurred|Caused by: \(|.*draft_export)"
+)
+_MOST_LINES = 8
 
 
 @rule("ART802", "export-failed", Severity.ERROR)
@@ -33,14 +40,18 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
         Manual.  The findings about guards and dims carry the corrected declaration where there is one.
 
     Source:
-        The exception of torch.export.export, word by word in the evidence.
+        The exception of torch.export.export, line by line in the evidence.
     """
     failure = program.failure
     if failure is None:
         return
     roots = _roots(dims) if _about_dims(failure) else []
-    lines = [line.strip() for line in failure.message.splitlines() if line.strip()]
-    facts = [Evidence(line, failure.error_type) for line in lines[:12]] or [Evidence("no message", failure.error_type)]
+    lines = _telling(failure.message)
+    facts = [Evidence(line, failure.error_type) for line in lines[:_MOST_LINES]]
+    if len(lines) > _MOST_LINES:
+        facts.append(Evidence(f"and {len(lines) - _MOST_LINES} more lines", failure.error_type))
+    if not lines:
+        facts.append(Evidence("no message", failure.error_type))
     facts.append(Evidence(failure.relaxed or "no graph could be obtained", "how the analysis went on"))
     frame = failure.stack.best
     if frame is not None:
@@ -60,6 +71,12 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
     )
 
 
+def _telling(message: str) -> list[str]:
+    """The lines of torch's message that speak of this model."""
+    lines = (line.partition(" For more information")[0].strip() for line in message.splitlines())
+    return [line for line in lines if line and not _BOILERPLATE.match(line)]
+
+
 def _about_dims(failure: ExportFailure) -> bool:
     """Whether the declared dims are to blame: torch says so, or the export passed once they were relaxed."""
     return failure.relaxed is not None or any(
@@ -69,7 +86,7 @@ def _about_dims(failure: ExportFailure) -> bool:
 
 def _roots(dims: DimSystem) -> list[str]:
     """The keys of the findings that explain a refusal about sizes, the strongest first."""
-    keys = [f"GRD304:{' and '.join(c.text for c in conflict.constraints)}" for conflict in dims.conflicts]
+    keys = [f"GRD304:{conflict_cause(conflict)}" for conflict in dims.conflicts]
     breaking = [g for g in groups(dims, Verdict.BREAKS) if not g.by_data and not g.only_at_zero]
     keys += [f"GRD301:{group.cause}" for group in breaking]
     keys += [f"GRD302:{' == '.join(tie.sites)}" for tie in dims.tied]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.guard_groups import conflict_cause
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted, listed
+from trtdiag.analysis.wording import listed
 from trtdiag.dims.facts import DimSystem
 
 
@@ -45,10 +46,13 @@ def contradicting_guards(dims: DimSystem) -> Iterator[Hit]:
             )
         )
         yield Hit(
-            f"{counted(len(texts), 'guard')} cannot hold together within {listed(conflict.box, 3)}: "
-            f"{' and '.join(texts)}",
+            f"no value with {listed(conflict.box, 3)} satisfies {_spoken(texts)}",
             tuple(facts),
             Place(node=first.origin.node if first else None, frame=frame, op=first.origin.op if first else None),
             Fix("widen a declared range, or change one of these lines of the model", Applicability.MANUAL),
-            cause=" and ".join(texts),
+            cause=conflict_cause(conflict),
         )
+
+
+def _spoken(texts: list[str]) -> str:
+    return f"guard {texts[0]}" if len(texts) == 1 else f"these {len(texts)} guards together: {' and '.join(texts)}"

@@ -8,11 +8,14 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, S
 from trtdiag.analysis.guard_groups import proof_text
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import identifier
+from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Tied
+from trtdiag.graph.source import Frame
+from trtdiag.symbolic.ranges import Range
 
 
 @rule("GRD302", "dims-declared-apart-but-equal", Severity.ERROR)
-def dims_declared_apart_but_equal(dims: DimSystem) -> Iterator[Hit]:
+def dims_declared_apart_but_equal(program: Program, dims: DimSystem) -> Iterator[Hit]:
     """Two dims have separate names, but the model forces them to be equal.
 
     Why:
@@ -32,47 +35,48 @@ def dims_declared_apart_but_equal(dims: DimSystem) -> Iterator[Hit]:
     Source:
         torch.export, "Constraints violated ... are always equal"; seen on torch 2.13.
     """
+    declared = {dim.site: dim.declared_range for tensor in program.inputs for dim in tensor.dims}
     for tie in dims.tied:
-        frame = tie.constraint.origin.stack.best if tie.constraint else None
+        origin = tie.constraint.origin if tie.constraint else tie.origin
+        frame = origin.stack.best if origin else None
         yield Hit(
             f"{' and '.join(_spoken(tie))} are declared apart but must always be equal",
-            _evidence(tie),
-            Place(
-                node=tie.constraint.origin.node if tie.constraint else None,
-                frame=frame,
-                op=tie.constraint.origin.op if tie.constraint else None,
-            ),
-            _fix(tie),
+            _evidence(tie, frame),
+            Place(node=origin.node if origin else None, frame=frame, op=origin.op if origin else None),
+            _fix(tie, [ranges for site in tie.sites if (ranges := declared.get(site)) is not None]),
             cause=" == ".join(tie.sites),
         )
 
 
 def _spoken(tie: Tied) -> list[str]:
-    return [
-        f"{site} ({declared})" if declared else site for site, declared in zip(tie.sites, tie.declared, strict=True)
-    ]
+    return [f"{site} ({name})" if name else site for site, name in zip(tie.sites, tie.declared, strict=True)]
 
 
-def _evidence(tie: Tied) -> tuple[Evidence, ...]:
+def _evidence(tie: Tied, frame: Frame | None) -> tuple[Evidence, ...]:
     facts = [
-        Evidence(f"{site} is declared as {declared}", "dynamic_shapes")
-        for site, declared in zip(tie.sites, tie.declared, strict=True)
+        Evidence(f"{site} is declared as {name}", "dynamic_shapes")
+        for site, name in zip(tie.sites, tie.declared, strict=True)
     ]
-    guard = tie.constraint
-    if guard is None:
-        return (*facts, Evidence(" == ".join(tie.sites), "one symbol in the graph"))
-    facts.append(Evidence(f"guard {guard.text}", ", ".join(guard.origin.found_in) or "export"))
-    facts.append(Evidence("the sizes are equal in every allowed input", proof_text(guard)))
-    frame = guard.origin.stack.best
+    if tie.constraint is None:
+        facts.append(Evidence(" == ".join(tie.sites), "one symbol in the graph"))
+    else:
+        facts.append(Evidence(f"guard {tie.constraint.text}", ", ".join(tie.constraint.origin.found_in) or "export"))
+        facts.append(Evidence("the sizes are equal in every allowed input", proof_text(tie.constraint)))
     if frame is not None:
         facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
     return tuple(facts)
 
 
-def _fix(tie: Tied) -> Fix:
+def _fix(tie: Tied, declared: list[Range]) -> Fix:
+    """One Dim over what all of them allow; safe where a size of 1 cannot be meant to broadcast."""
     name = identifier(tie.declared[0] or "shared")
+    shared = Range()
+    for ranges in declared:
+        shared = shared.intersect(ranges)
+    ends = "".join(f", {end}={value}" for end, value in (("min", shared.min), ("max", shared.max)) if value is not None)
+    lines = [f'{name} = Dim("{name}"{ends})', *(f"# {site}: {name}" for site in tie.sites)]
     return Fix(
         f"declare one Dim for {' and '.join(tie.sites)}",
         Applicability.SAFE if tie.smallest >= 2 else Applicability.UNSAFE,
-        "\n".join(f"# {site}: {name}" for site in tie.sites),
+        "\n".join(lines),
     )

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trtdiag.analysis.finding import Evidence, Hit, Place, Severity
-from trtdiag.analysis.guard_groups import GuardGroup, assignment, corrected_dims, groups, guard_evidence
+from trtdiag.analysis.guard_groups import (
+    GuardGroup,
+    assignment,
+    conflict_cause,
+    corrected_dims,
+    groups,
+    guard_evidence,
+)
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted
+from trtdiag.analysis.working_sizes import working_sizes
 from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Verdict
 
@@ -48,13 +56,14 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
     for group in groups(dims, Verdict.BREAKS):
         if group.lead.follows:  # a branch of its own that another guard's fix mends: GRD303 names it
             continue
+        working = working_sizes(program, dims, group.lead)
         yield Hit(
-            _message(group),
-            guard_evidence(group) + _refusal(program),
+            _message(group, working),
+            guard_evidence(group, working) + _refusal(program),
             Place(node=group.lead.origin.node, frame=group.frame, op=group.lead.origin.op),
             None if group.by_data else corrected_dims(dims, group.symbols),
             cause=group.cause,
-            because_of=f"GRD303:{group.cause}" if group.branch else "",
+            because_of=_root(group, dims),
             severity=_severity(group),
         )
 
@@ -65,13 +74,21 @@ def _severity(group: GuardGroup) -> Severity:
     return Severity.INFO if group.only_at_zero else Severity.ERROR
 
 
-def _message(group: GuardGroup) -> str:
+def _root(group: GuardGroup, dims: DimSystem) -> str:
+    """A contradiction among the guards of these sizes, else the Python condition that made the guard."""
+    for conflict in dims.conflicts:
+        if {symbol for constraint in conflict.constraints for symbol in constraint.symbols} >= set(group.symbols):
+            return f"GRD304:{conflict_cause(conflict)}"
+    return f"GRD303:{group.cause}" if group.branch else ""
+
+
+def _message(group: GuardGroup, working: Mapping[str, int]) -> str:
     lead = group.lead
     if group.by_data:
         return f"guard {lead.text} depends on data; the program checks it when it runs, an engine does not"
     names = " and ".join(lead.counterexample) or " and ".join(lead.symbols)
     message = f"guard {lead.text} breaks the declared range of {names}"
-    tried = [f"{assignment(lead.witness)} works"] * bool(lead.witness)
+    tried = [f"{assignment(working)} works"] * bool(working)
     tried += [f"{assignment(lead.counterexample)} fails"] * bool(lead.counterexample)
     if tried:
         message += f": {', '.join(tried)}"

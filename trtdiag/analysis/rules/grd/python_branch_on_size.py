@@ -8,19 +8,22 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, S
 from trtdiag.analysis.guard_groups import GuardGroup, groups, guard_evidence
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import at_line
+from trtdiag.analysis.working_sizes import working_sizes
+from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Verdict
 
 
 @rule("GRD303", "python-branch-on-size", Severity.WARNING)
-def python_branch_on_size(dims: DimSystem) -> Iterator[Hit]:
+def python_branch_on_size(program: Program, dims: DimSystem) -> Iterator[Hit]:
     """A Python condition on a size was decided once, and the other side is not in the program.
 
     Why:
-        `if`, `while`, `assert`, min() and max() over a size run in Python, while torch.export traces.  The
-        program keeps the side that the example took, and a guard that says when that side is right.
-        Sizes that would take the other side are refused, or, in an engine, computed by the wrong side.
+        `if`, `while`, min() and max() over a size run in Python, while torch.export traces.  The program
+        keeps the side that the example took, and a guard that says when that side is right.  Sizes that
+        would take the other side are refused, or, in an engine, computed by the wrong side.
 
-        Branches that go the same way for every declared size are not reported.
+        Branches that go the same way for every declared size are not reported, nor are assert and
+        torch._check, which have one side only: GRD301 tells where they fail.
 
     Example:
         if x.shape[2] % 32: x = F.pad(...)              # decided once
@@ -35,15 +38,15 @@ def python_branch_on_size(dims: DimSystem) -> Iterator[Hit]:
     for verdict in (Verdict.BREAKS, Verdict.UNKNOWN):
         for group in groups(dims, verdict):
             if group.branch:
-                yield _hit(group)
+                yield _hit(group, program, dims)
 
 
-def _hit(group: GuardGroup) -> Hit:
+def _hit(group: GuardGroup, program: Program, dims: DimSystem) -> Hit:
     lead = group.lead
     where = at_line(group.frame)
-    names = " and ".join(lead.counterexample) or " and ".join(lead.symbols)
+    names = " and ".join(lead.counterexample) or " and ".join(program.names.get(s, s) for s in lead.symbols)
     message = f"the Python condition on {names}{where} was decided once: only the side of {lead.text} is in the program"
-    facts = list(guard_evidence(group))
+    facts = list(guard_evidence(group, working_sizes(program, dims, lead)))
     if lead.kept is not None:
         kept, declared = lead.kept
         facts.append(Evidence(f"{declared - kept:,} of {declared:,} declared values take the other side", "counted"))

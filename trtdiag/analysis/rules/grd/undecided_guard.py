@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import groups, guard_evidence, proof_text
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.working_sizes import working_sizes
+from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Verdict
 
 
 @rule("GRD306", "undecided-guard", Severity.WARNING)
-def undecided_guard(dims: DimSystem) -> Iterator[Hit]:
+def undecided_guard(program: Program, dims: DimSystem) -> Iterator[Hit]:
     """A guard was read, but it is neither proved nor refuted over the declared ranges.
 
     Why:
@@ -38,7 +40,7 @@ def undecided_guard(dims: DimSystem) -> Iterator[Hit]:
         lead = group.lead
         yield Hit(
             f"guard {lead.text} is neither proved nor refuted over the declared ranges",
-            (*guard_evidence(group), Evidence("not decided", proof_text(lead))),
+            (*guard_evidence(group, working_sizes(program, dims, lead)), Evidence("not decided", proof_text(lead))),
             Place(node=lead.origin.node, frame=group.frame, op=lead.origin.op),
             Fix("declare narrower ranges for the dims in it", Applicability.MANUAL),
             cause=group.cause,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.wording import counted
 from trtdiag.dims.facts import DimSystem
 
 
@@ -17,6 +18,7 @@ def unread_guard(dims: DimSystem) -> Iterator[Hit]:
         Guards are read into one form before they are checked against the declared ranges.  A guard that
         uses a function or a source that is not known here is named instead of dropped: the ranges may be
         narrower than the other findings say, and a suggested Dim is proved for the other guards only.
+        torch keeps a guard in more than one notation, so one condition may be listed more than once.
 
     Example:
         torch.sym_float(h) ** 0.5 == 8          # a root of a size: not an integer expression
@@ -28,10 +30,15 @@ def unread_guard(dims: DimSystem) -> Iterator[Hit]:
     Source:
         The text of the guard as torch recorded it.
     """
-    for guard in dims.unparsed:
-        yield Hit(
-            f"guard could not be read: {guard.text}",
-            (Evidence(guard.text, guard.found_in), Evidence(guard.why, "the reader of guards")),
-            fix=Fix("check by hand that it holds for every declared size", Applicability.MANUAL),
-            cause=guard.text,
-        )
+    # torch keeps a guard in several notations; its text over the inputs reads best.
+    texts = sorted(dims.unparsed, key=lambda guard: guard.found_in != "_guards_code")
+    if not texts:
+        return
+    more = f" (and {counted(len(texts) - 1, 'more text')})" if len(texts) > 1 else ""
+    facts = [Evidence(guard.text, f"{guard.found_in}: {guard.why}") for guard in texts]
+    yield Hit(
+        f"guard could not be read: {texts[0].text}{more}",
+        tuple(facts),
+        fix=Fix("check by hand that it holds for every declared size", Applicability.MANUAL),
+        cause="unread",
+    )

@@ -56,11 +56,12 @@ def volume_beyond_limit(program: Program, checked: Checked, shapes: ShapeFacts, 
     ):
         for sizes in tensors:
             yield Hit(
-                _message(tensors, target),
+                _message(tensors, target, severity),
                 _evidence(tensors, program, target),
                 place_of(program, sizes.node),
                 Fix("lower the maxima of these dims, or compile one program per range", Applicability.UNSAFE),
-                cause="volume",
+                cause=f"volume {severity.value}",
+                because_of="SYM205:volume error" if severity is Severity.WARNING else "",
                 severity=severity,
             )
 
@@ -75,15 +76,14 @@ def _convolved(checked: Checked) -> frozenset[str]:
     return frozenset(names)
 
 
-def _message(tensors: list[TensorSizes], target: Target) -> str:
+def _message(tensors: list[TensorSizes], target: Target, severity: Severity) -> str:
     first = tensors[0]
     verb = "has" if first.volume.exact else "may have up to"
     rest = f" (and {counted(len(tensors) - 1, 'more tensor')})" if len(tensors) > 1 else ""
-    limit = "no convolution of TensorRT" if target.volume_is_per_layer else "TensorRT"
-    takes = "takes more than" if target.volume_is_per_layer else "takes"
+    layer = "a convolution" if target.volume_is_per_layer and severity is Severity.ERROR else "every layer"
     return (
         f"{first.node} {verb} {first.volume.range.max:,} elements at the maximum of its ranges,"
-        f" {limit} {target.version} {takes} {target.max_volume:,}{rest}"
+        f" more than the {target.max_volume:,} that {layer} of TensorRT {target.version} takes{rest}"
     )
 
 
@@ -95,8 +95,9 @@ def _evidence(tensors: list[TensorSizes], program: Program, target: Target) -> t
         facts.append(
             Evidence(f"{sizes.node} is {shape} = {sizes.volume.range.max:,} elements", f"maxima, {sizes.volume.method}")
         )
-    symbols = sorted(free_symbols(largest.volume.expr))
-    maxima = [f"{program.names.get(s, s)} = {program.ranges[s].max}" for s in symbols if s in program.ranges]
+    symbols = free_symbols(largest.volume.expr)
+    named = [s for s in program.names if s in symbols]  # in the order of the inputs
+    maxima = [f"{program.names[s]} = {program.ranges[s].max}" for s in named if s in program.ranges]
     facts += [Evidence(", ".join(maxima), "maxima of the declared ranges")] * bool(maxima)
     facts.append(Evidence(f"at most {target.max_volume:,} elements", stated_by(target, "max_volume")))
     return tuple(facts)

@@ -1,0 +1,20 @@
+"""The model adds a weight of 12 rows, so only 12 can pass."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.export import Dim
+
+
+class Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(12, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.table
+
+
+def program() -> tuple[object, ...]:
+    return Positions(), (torch.randn(3, 12, 4),), {}, {"x": {0: Dim("batch", max=64), 1: Dim("seq", max=512)}}

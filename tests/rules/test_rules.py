@@ -1,0 +1,80 @@
+"""Each rule fires on its bad programs exactly as its expected text says, and is silent on its good one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from tests.harness.findings import rendered
+from trtdiag.analysis.finding import Applicability
+from trtdiag.analysis.registry import rules
+from trtdiag.pipeline import analyze
+from trtdiag.report.report import Report
+
+HERE = Path(__file__).parent
+BAD = sorted(HERE.glob("*/bad*.py"))
+GOOD = sorted(HERE.glob("*/good.py"))
+
+# TRTDIAG_WRITE_EXPECTED=1 rewrites the expected files; read the difference before committing it.
+WRITE = bool(os.environ.get("TRTDIAG_WRITE_EXPECTED"))
+
+
+def case(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def report_of(path: Path) -> Report:
+    torch.manual_seed(0)
+    module = case(path)
+    return analyze(module.program(), **getattr(module, "OPTIONS", {}))
+
+
+def named(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"
+
+
+def test_every_rule_has_its_folder_with_both_sides() -> None:
+    ids = {entry.id for entry in rules()}
+    assert {path.parent.name for path in BAD if path.stem == "bad"} == ids
+    assert {path.parent.name for path in GOOD} == ids
+    assert {path.name for path in HERE.iterdir() if path.is_dir() and path.name != "__pycache__"} == ids
+
+
+@pytest.mark.parametrize("path", BAD, ids=named)
+def test_bad_fires_exactly_as_expected(path: Path) -> None:
+    found = [finding for finding in report_of(path).findings if finding.rule == path.parent.name]
+    assert found, "the rule is silent on its bad program"
+    text = rendered(found)
+    expected = path.with_name(path.name.replace("bad", "expected")).with_suffix(".txt")
+    if WRITE:
+        expected.write_text(text)
+    assert text == expected.read_text()
+
+
+@pytest.mark.parametrize("path", GOOD, ids=named)
+def test_good_is_silent(path: Path) -> None:
+    assert [f.message for f in report_of(path).findings if f.rule == path.parent.name] == []
+
+
+@pytest.mark.parametrize("rule_id", ["SYM202", "GRD302", "ART801"])
+def test_a_safe_fix_accepts_what_was_accepted_and_gives_the_same_numbers(rule_id: str) -> None:
+    """``good.py`` is ``bad.py`` with the fix applied; the good program must do all that the bad one did."""
+    bad = report_of(HERE / rule_id / "bad.py")
+    fixes = [finding.fix for finding in bad.findings if finding.rule == rule_id]
+    assert [fix.applicability for fix in fixes if fix] == [Applicability.SAFE]
+    fixed = report_of(HERE / rule_id / "good.py").analysis.program.exported
+    before = bad.analysis.program.exported
+    assert fixed is not None
+    assert before is not None
+    for inputs in case(HERE / rule_id / "good.py").accepted():
+        torch.testing.assert_close(fixed.module()(*inputs), before.module()(*inputs))
