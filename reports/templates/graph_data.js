@@ -1,7 +1,14 @@
 // The graph's data as the explorer asks for it.
 
+// Numbers are kept as steps from the one before.
+function fromSteps(steps) {
+  let sum = 0;
+  return steps.map((step) => { sum += step; return sum; });
+}
+
 function readGraph(raw) {
-  const { nodes, texts } = raw;
+  const { texts } = raw;
+  const nodes = { ...raw.nodes, name: fromSteps(raw.nodes.name) };
   const text = (column, at) => texts[nodes[column][at]];
   const count = nodes.name.length;
   const readers = Array.from({ length: count }, () => []);
@@ -9,8 +16,8 @@ function readGraph(raw) {
   reads.forEach((sources, at) => sources.forEach((source) => readers[source].push(at)));
 
   const groups = raw.groups.map(([label, path, type, ops, layout, boxes, labels, subs, chips, undrawn, findings]) => ({
-    label: texts[label], path: texts[path], type: texts[type], ops, layout: raw.layouts[layout], undrawn, findings,
-    boxes: boxes.map((item, at) => ({
+    label: texts[label], path: texts[path], type: texts[type], ops, layout: raw.layouts[layout], undrawn: fromSteps(undrawn), findings,
+    boxes: fromSteps(boxes).map((item, at) => ({
       node: item >= 0 ? item : null, group: item < 0 ? -1 - item : null, label: texts[labels[at]], sub: texts[subs[at]], chips: [],
     })),
     chips,

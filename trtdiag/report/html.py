@@ -82,7 +82,9 @@ def _hash(text: str) -> str:
 
 @lru_cache(maxsize=2)
 def _asset(names: tuple[str, ...]) -> str:
-    return "\n".join((templates_path() / name).read_text(encoding="utf-8") for name in names)
+    """The files as one, without indentation and the comments that fill a line: a third of their size."""
+    lines = (line.strip() for name in names for line in (templates_path() / name).read_text("utf-8").split("\n"))
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 @lru_cache(maxsize=1)

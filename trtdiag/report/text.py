@@ -37,7 +37,8 @@ def _seen(char: str) -> str:
 
 def one_line(text: str, limit: int = SHOWN_NAME_CHARS) -> str:
     """The text on one line, unseen characters spelled out, cut in the middle beyond ``limit`` characters."""
-    flat = visible(" ".join(text.split()) if any(c.isspace() for c in text) else text)
+    plain = text.isascii() and text.isprintable() and "  " not in text  # nearly every name: nothing to do
+    flat = text if plain else visible(" ".join(text.split()))
     if len(flat) <= limit:
         return flat
     head = (limit * 2) // 3

@@ -149,7 +149,6 @@ class GuardView:
     counterexample: str
     witness: str
     allowed: str
-    kept: str
     note: str
     proof: str
     proven: bool
@@ -169,7 +168,7 @@ class UnparsedView:
 
 @dataclass(frozen=True)
 class TableView:
-    """A plain table; ``folded`` rows are under ``more``."""
+    """A plain table, without a head where ``heads`` is empty; ``folded`` rows are under ``more``."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]

@@ -104,4 +104,4 @@ def _environment(analysis: Analysis) -> TableView:
     if program.export_s is not None:
         rows.append(("export took", seconds_text(program.export_s)))
     rows.extend(("note", one_line(note, _LONGEST_NOTE_CHARS)) for note in program.notes)
-    return TableView(("", ""), tuple(rows))
+    return TableView((), tuple(rows))

@@ -108,12 +108,9 @@ def _symbol(facts: SymbolFacts) -> SymbolView:
 def guards_summary(dims: DimSystem) -> str:
     """``12 guards: 1 breaks, 11 hold; 2 more could not be read``."""
     counts = Counter(constraint.verdict for constraint in dims.constraints)
-    parts = [
-        f"{counts[Verdict.BREAKS]:,} {'breaks' if counts[Verdict.BREAKS] == 1 else 'break'}",
-        f"{counts[Verdict.UNKNOWN]:,} undecided",
-        f"{counts[Verdict.HOLDS]:,} {'holds' if counts[Verdict.HOLDS] == 1 else 'hold'}",
-    ]
-    text = f"{amount(len(dims.constraints), 'guard')}: {', '.join(parts)}" if dims.constraints else "No guards read"
+    words = {Verdict.BREAKS: ("breaks", "break"), Verdict.UNKNOWN: ("undecided",) * 2, Verdict.HOLDS: ("holds", "hold")}
+    parts = [f"{counts[v]:,} {one if counts[v] == 1 else many}" for v, (one, many) in words.items() if counts[v]]
+    text = f"{amount(len(dims.constraints), 'guard')}: {', '.join(parts)}" if parts else "No guards read"
     return text + (f"; {len(dims.unparsed):,} could not be read" if dims.unparsed else "")
 
 
@@ -135,8 +132,7 @@ def _guard(constraint: Constraint) -> GuardView:
         text=one_line(constraint.text, _LONGEST_CONDITION_CHARS),
         counterexample=one_line(values_text(constraint.counterexample), 600),
         witness=one_line(values_text(constraint.witness), 600),
-        allowed=one_line(constraint.allowed, 600),
-        kept=share_text(constraint.kept),
+        allowed=one_line(constraint.allowed or share_text(constraint.kept), 600),
         note=_note(constraint),
         proof=proof_text(constraint.proof),
         proven=constraint.proof.proven,

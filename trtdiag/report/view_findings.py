@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from trtdiag.analysis.finding import Applicability, Finding, Fix, Place
+from trtdiag.graph.source import Frame
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, one_line, visible
 from trtdiag.report.verdict import CauseTree, cause_trees, severity_word
 from trtdiag.report.view import EvidenceView, FindingView, FixView, PlaceView
 
 SHOWN_PLACES = 4
-_LISTED_PLACES = 64
+_LISTED_PLACES = 36
 _SHOWN_EVIDENCE = 8
-_LISTED_EVIDENCE = 64
+_LISTED_EVIDENCE = 36
 _LONGEST_MESSAGE_CHARS = 1000
 _MEANINGS = {
     Applicability.SAFE: "same results for every input that is accepted today",
@@ -28,7 +29,7 @@ def finding_views(findings: tuple[Finding, ...]) -> tuple[FindingView, ...]:
 def _tree_view(tree: CauseTree) -> FindingView:
     finding = tree.finding
     framed = next((place.frame for place in finding.places if place.frame is not None), None)
-    places = _place_views(finding.places)
+    places = _place_views(finding.places, framed)
     evidence = tuple(
         EvidenceView(one_line(e.fact, _LONGEST_MESSAGE_CHARS), one_line(e.source)) for e in finding.evidence
     )
@@ -73,13 +74,14 @@ def _fix_view(fix: Fix | None) -> FixView | None:
     )
 
 
-def _place_views(places: tuple[Place, ...]) -> tuple[PlaceView, ...]:
+def _place_views(places: tuple[Place, ...], shown: Frame | None) -> tuple[PlaceView, ...]:
     views = (
         PlaceView(
             node=one_line(place.node or ""),
             op=one_line(place.op or ""),
             module=one_line(place.module_path or ""),
-            where=one_line(str(place.frame)) if place.frame else "",
+            # The line that stands above is not said again at every place.
+            where=one_line(str(place.frame)) if place.frame and place.frame != shown else "",
         )
         for place in places
     )

@@ -94,7 +94,7 @@ def memory_view(memory: MemoryEstimate) -> MemoryView:
     )
     largest = [(one_line(node), bytes_text(size)) for node, size in memory.largest]
     return MemoryView(
-        sums=TableView(("what", "at the maximum of every range", ""), rows),
+        sums=TableView(("what", "at the maximum of every range", "note"), rows),
         largest=folding_table(("largest outputs", "bytes"), largest),
     )
 

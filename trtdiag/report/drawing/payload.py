@@ -74,7 +74,7 @@ def payload(
     texts = _Texts()
     stacks = _Stacks(texts)
     columns: dict[str, Json] = {
-        "name": [texts.add(node.name) for node in nodes],
+        "name": _steps([texts.add(node.name) for node in nodes]),
         "op": [texts.add(node.op) for node in nodes],
         "role": [_ROLES.index(node.role) for node in nodes],
         "shape": [texts.add(node.shape) for node in nodes],
@@ -97,11 +97,11 @@ def payload(
             texts.add(level.group.module_type),
             level.group.ops,
             number[level.graph],
-            [box.node if box.node is not None else -1 - (box.group or 0) for box in level.boxes],
+            _steps([box.node if box.node is not None else -1 - (box.group or 0) for box in level.boxes]),
             [texts.add(box.label) for box in level.boxes],
             [texts.add(box.sub) for box in level.boxes],
             [[at, *box.chips] for at, box in enumerate(level.boxes) if box.chips],
-            list(level.group.undrawn),
+            _steps(level.group.undrawn),
             list(marks.groups[at]),
         ]
         for at, level in enumerate(levels)
@@ -122,6 +122,11 @@ def payload(
         "texts": texts.listed(),
     }
     return json_text(body, compact=True)
+
+
+def _steps(numbers: Sequence[int]) -> list[Json]:
+    """Each number less the one before it: runs of neighbours become runs of ones, which pack to nothing."""
+    return [number - before for number, before in zip(numbers, (0, *numbers), strict=False)]
 
 
 def _layout_json(graph: LevelGraph, layout: Layout) -> Json:
