@@ -190,7 +190,6 @@ REFUSED_GUARDS = [
     "L[open('x')]",
     "L['a\"b'] == 1",
     "L['a\\'b'] == 1",
-    "L['{a}'] == 1",
     "x.size()[0]",
     "M['x'].size()[0]",
     "L.size()",

@@ -66,6 +66,7 @@ PLAIN = [
     (torch.randn(3, 1), [torch.ones(0), torch.zeros(1, dtype=torch.bfloat16)]),
     OrderedDict(a=torch.nn.Parameter(torch.randn(2, 5))),
     torch.tensor(1 + 2j),
+    {"dims": {0, 3}, "frozen": frozenset([1]), "c": 1 + 2j, "s": slice(1, None, 2)},
     {"half": torch.ones(3, dtype=torch.float16), "q": torch.zeros(2, dtype=torch.float8_e4m3fn)},
 ]
 
@@ -78,6 +79,14 @@ def test_plain_values_are_read(value: object) -> None:
     assert spec == other_spec
     for leaf, other in zip(leaves, others, strict=True):
         assert torch.equal(leaf, other) if isinstance(leaf, torch.Tensor) else leaf == other
+
+
+def test_example_inputs_that_torch_has_marked_are_read() -> None:
+    """torch.export notes dynamic dims in sets on the tensors it was given, and pickles them with the tensor."""
+    x = torch.ones(3, 5)
+    torch._dynamo.mark_dynamic(x, 1)
+    read = load_plain(torch_saved(((x,), {})), "member")
+    assert torch.equal(read[0][0], x)  # type: ignore[index]
 
 
 class Reduced:

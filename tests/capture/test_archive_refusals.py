@@ -17,6 +17,7 @@ import torch
 
 from tests.capture.archive_samples import (
     CONSTANTS_CONFIG,
+    INPUTS,
     PROGRAM,
     WEIGHTS_CONFIG,
     automatic,
@@ -315,6 +316,33 @@ def test_other_byte_order(tmp_path: Path, honest: Path) -> None:
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000])
 def test_program_that_is_no_json_object(text: bytes, tmp_path: Path, honest: Path) -> None:
     assert refusal(changed(honest, tmp_path / "text.pt2", {PROGRAM: text})).reference == "corrupt-program"
+
+
+def test_control_characters_do_not_reach_a_terminal(tmp_path: Path, honest: Path) -> None:
+    escape = "\x1b[2J\x07\u202e"
+    config = json.loads(members(honest)[CONSTANTS_CONFIG])
+    payload = {**next(iter(config["config"].values())), "path_name": "custom_obj_0"}
+    content = json.dumps({"config": {f"name{escape}": payload}}).encode()
+
+    def version(program: dict[str, Any]) -> None:
+        program["torch_version"] = f"2.13{escape}"
+        program["schema_version"] = {"major": 99, "minor": 0}
+
+    for path in (
+        changed(honest, tmp_path / "object.pt2", {CONSTANTS_CONFIG: content}),
+        with_program(honest, tmp_path / "version.pt2", version),
+    ):
+        error = refusal(path, inspect=False)
+        assert all(part.isprintable() for part in (error.message, error.because, error.fix))
+    assert inspect_archive(path).torch_version is None
+
+
+def test_a_save_that_stopped_half_way(tmp_path: Path, honest: Path) -> None:
+    """torch.export.save writes weights first, and closes the file properly when the graph cannot be saved."""
+    path = changed(honest, tmp_path / "half.pt2", {PROGRAM: None, INPUTS: None})
+    error = refusal(path)
+    assert error.reference == "not-an-exported-program"
+    assert "half-way" in error.because
 
 
 def test_what_torch_itself_refuses(tmp_path: Path) -> None:

@@ -127,8 +127,8 @@ def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = No
         check_byte_order(container)
         program = _program(container, parts, summary)
         payloads = PayloadReader(container, progress)
-        weights = _tensors(container, payloads, WEIGHTS, parts.weights, parts.weights_member)
-        constants = _tensors(container, payloads, CONSTANTS, parts.constants, parts.constants_member)
+        weights = _tensors(payloads, summary, WEIGHTS, parts.weights, parts.weights_member)
+        constants = _tensors(payloads, summary, CONSTANTS, parts.constants, parts.constants_member)
         inputs, notes = _example_inputs(container, parts.inputs_member)
     exported = _build(program, weights, constants, inputs, summary)
     return ReadResult(exported, summary, (*_notes_on(summary), *payloads.notes, *notes))
@@ -180,14 +180,14 @@ def _mismatch(file: str, member: str, error: MismatchError, summary: ArchiveSumm
 
 
 def _tensors(
-    container: Container, payloads: PayloadReader, folder: str, config: dict[str, Any] | None, member: str
+    payloads: PayloadReader, summary: ArchiveSummary, folder: str, config: dict[str, Any] | None, member: str
 ) -> dict[str, Any]:
     if config is None:
-        return plain_state(container, member)
+        return plain_state(payloads.container, member)
     try:
         typed: schema.PayloadConfig = SchemaReader({}).read(schema.PayloadConfig, config)
     except MismatchError as error:
-        raise errors.corrupt_program(container.file, member, str(error)) from error
+        raise _mismatch(summary.path, member, error, summary) from error
     return payloads.tensors(folder, typed)
 
 

@@ -122,7 +122,7 @@ class ProgramChecks:
         metadata = value.metadata
         stack = metadata.get("nn_module_stack", "")
         # Paths that torch.export.unflatten writes into source; L['self'].blocks[0] is one of them.
-        if any(letter in stack for letter in '"\\{}') or not stack.isprintable():
+        if any(letter in stack for letter in '"\\') or not stack.isprintable():
             raise errors.unsafe_name(self._file, f"the module path of {where}", stack, "it contains quotes")
         for part in metadata.get("source_fn_stack", "").split(";"):
             name = part.partition(",")[2]

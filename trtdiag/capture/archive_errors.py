@@ -12,7 +12,7 @@ _TRANSFER = "compare its size or checksum with the original, copy or download it
 
 def file_not_found(file: str) -> CaptureError:
     """The path leads nowhere."""
-    return CaptureError(
+    return _refusal(
         f"there is no file {file}",
         because="the path does not exist",
         fix="check the spelling and the working directory",
@@ -22,7 +22,7 @@ def file_not_found(file: str) -> CaptureError:
 
 def is_a_directory(file: str) -> CaptureError:
     """The path is a directory."""
-    return CaptureError(
+    return _refusal(
         f"{file} is a directory",
         because="an exported program is one file, as torch.export.save writes it",
         fix="name the file inside it; if it is an unpacked archive, use the .pt2 it was unpacked from",
@@ -32,7 +32,7 @@ def is_a_directory(file: str) -> CaptureError:
 
 def not_a_regular_file(file: str) -> CaptureError:
     """The path is a pipe, a socket or a device."""
-    return CaptureError(
+    return _refusal(
         f"{file} is not a regular file",
         because="it is a pipe, a socket or a device, which has no size and cannot be searched",
         fix="write the program to a file and name that",
@@ -42,7 +42,7 @@ def not_a_regular_file(file: str) -> CaptureError:
 
 def permission_denied(file: str) -> CaptureError:
     """The system refuses to open the file."""
-    return CaptureError(
+    return _refusal(
         f"{file} may not be read",
         because="the operating system denies this user the permission",
         fix="change the permissions of the file and its folders, or read it as another user",
@@ -52,7 +52,7 @@ def permission_denied(file: str) -> CaptureError:
 
 def unreadable_file(file: str, reason: str) -> CaptureError:
     """The system fails to read the file."""
-    return CaptureError(
+    return _refusal(
         f"{file} cannot be read",
         because=f"the operating system says: {reason}",
         fix="copy the file to a local disk and try again",
@@ -62,7 +62,7 @@ def unreadable_file(file: str, reason: str) -> CaptureError:
 
 def empty_file(file: str) -> CaptureError:
     """The file has no bytes."""
-    return CaptureError(
+    return _refusal(
         f"{file} is empty",
         because="the file has 0 bytes; a save or a download that was interrupted leaves such a file",
         fix="save or download it again",
@@ -72,7 +72,7 @@ def empty_file(file: str) -> CaptureError:
 
 def not_a_zip(file: str, looks_like: str, advice: str) -> CaptureError:
     """The file is of another type."""
-    return CaptureError(
+    return _refusal(
         f"{file} is not an exported program",
         because=f"torch.export.save writes a zip archive, and this looks like {looks_like}",
         fix=advice or _EXPORT_AGAIN,
@@ -82,7 +82,7 @@ def not_a_zip(file: str, looks_like: str, advice: str) -> CaptureError:
 
 def truncated_archive(file: str, size_bytes: int, detail: str) -> CaptureError:
     """The file begins as a zip archive, and its end is missing."""
-    return CaptureError(
+    return _refusal(
         f"{file} is cut off",
         because=f"it begins as a zip archive, and after {size_bytes:,} bytes {detail}",
         fix=_TRANSFER,
@@ -92,7 +92,7 @@ def truncated_archive(file: str, size_bytes: int, detail: str) -> CaptureError:
 
 def corrupt_archive(file: str, detail: str) -> CaptureError:
     """The table of contents of the zip makes no sense."""
-    return CaptureError(
+    return _refusal(
         f"{file} is damaged",
         because=f"its table of contents cannot be right: {detail}",
         fix=_TRANSFER,
@@ -102,7 +102,7 @@ def corrupt_archive(file: str, detail: str) -> CaptureError:
 
 def corrupt_member(file: str, member: str, detail: str) -> CaptureError:
     """A member's bytes are not those that were written."""
-    return CaptureError(
+    return _refusal(
         f"{file} is damaged inside {member}",
         because=detail,
         fix=_TRANSFER,
@@ -112,7 +112,7 @@ def corrupt_member(file: str, member: str, detail: str) -> CaptureError:
 
 def too_large(file: str, detail: str) -> CaptureError:
     """The file declares more than it can reasonably hold."""
-    return CaptureError(
+    return _refusal(
         f"{file} declares more content than is read",
         because=detail,
         fix=f"if you trust its origin, {_EXPORT_AGAIN}: that writes members without compression",
@@ -122,7 +122,7 @@ def too_large(file: str, detail: str) -> CaptureError:
 
 def unsupported_archive(file: str, detail: str) -> CaptureError:
     """A zip feature that torch never writes."""
-    return CaptureError(
+    return _refusal(
         f"{file} uses zip features that torch.export.save never writes",
         because=detail,
         fix=_EXPORT_AGAIN,
@@ -132,7 +132,7 @@ def unsupported_archive(file: str, detail: str) -> CaptureError:
 
 def not_an_exported_program(file: str, looks_like: str, advice: str) -> CaptureError:
     """A zip archive that some other function wrote."""
-    return CaptureError(
+    return _refusal(
         f"{file} holds no exported program",
         because=f"it is {looks_like}",
         fix=advice or _EXPORT_AGAIN,
@@ -142,7 +142,7 @@ def not_an_exported_program(file: str, looks_like: str, advice: str) -> CaptureE
 
 def newer_schema(file: str, what: str, theirs: str, ours: str, exporting: str | None, running: str) -> CaptureError:
     """The file is of a format that this torch does not know yet."""
-    return CaptureError(
+    return _refusal(
         f"{file} was written by a newer torch than this one",
         because=f"its {what} is {theirs} (torch {exporting or 'unknown'}); torch {running} reads {ours}",
         fix=f"install torch {exporting or 'of the version that exported it'} or newer, or export the model again"
@@ -153,7 +153,7 @@ def newer_schema(file: str, what: str, theirs: str, ours: str, exporting: str | 
 
 def older_archive(file: str, what: str, theirs: str, ours: str, exporting: str | None, running: str) -> CaptureError:
     """The file is of a format that this torch reads no more."""
-    return CaptureError(
+    return _refusal(
         f"{file} was written by a torch that is too old",
         because=f"its {what} is {theirs} (torch {exporting or 'unknown'}); torch {running} reads {ours}",
         fix=f"export the model again with torch {running}, or load and save it with a torch between the two",
@@ -163,7 +163,7 @@ def older_archive(file: str, what: str, theirs: str, ours: str, exporting: str |
 
 def corrupt_program(file: str, member: str, detail: str) -> CaptureError:
     """A member was read whole, and its content is not what torch writes."""
-    return CaptureError(
+    return _refusal(
         f"{file} does not describe a program that torch could have saved",
         because=f"{member}: {detail}",
         fix=_EXPORT_AGAIN,
@@ -174,7 +174,7 @@ def corrupt_program(file: str, member: str, detail: str) -> CaptureError:
 def unknown_custom_op(file: str, ops: Sequence[str], hint: str) -> CaptureError:
     """Ops that nothing in this Python process has registered."""
     shown = ", ".join(ops[:5]) + (f" and {len(ops) - 5} more" if len(ops) > 5 else "")
-    return CaptureError(
+    return _refusal(
         f"{file} calls ops that are not registered here: {shown}",
         because="a custom op exists only after the package that defines it was imported",
         fix=hint,
@@ -185,7 +185,7 @@ def unknown_custom_op(file: str, ops: Sequence[str], hint: str) -> CaptureError:
 def unknown_input_type(file: str, where: str, kind: str) -> CaptureError:
     """A container class of the inputs or outputs that is not registered with pytree."""
     package = kind.partition(".")[0]
-    return CaptureError(
+    return _refusal(
         f"{file} takes or returns a {kind}, which is not registered here",
         because=f"{where} names a container class that only its own package can register",
         fix=f"import {package} (and what registers the class for torch.export) before reading the file"
@@ -197,7 +197,7 @@ def unknown_input_type(file: str, where: str, kind: str) -> CaptureError:
 
 def unknown_dialect(file: str, dialect: str) -> CaptureError:
     """A dialect whose verifier is not registered."""
-    return CaptureError(
+    return _refusal(
         f"{file} is a program of the dialect {dialect!r}, which is not registered here",
         because="such a program was already lowered by another tool (ExecuTorch writes EDGE)",
         fix="give the program as torch.export.export returned it, before that tool lowered it",
@@ -208,7 +208,7 @@ def unknown_dialect(file: str, dialect: str) -> CaptureError:
 def unsafe_pickle(file: str, member: str, globals_: Sequence[str], purpose: str) -> CaptureError:
     """A pickle that could run code."""
     named = ", ".join(globals_[:5]) if globals_ else "it is no pickle that torch's restricted reader accepts"
-    return CaptureError(
+    return _refusal(
         f"{file} keeps {purpose} in a pickle that could run code",
         because=f"reading {member} would call {named}" if globals_ else f"{member}: {named}",
         fix="where you trust the file, load it with torch.export.load and give the loaded program to"
@@ -219,7 +219,7 @@ def unsafe_pickle(file: str, member: str, globals_: Sequence[str], purpose: str)
 
 def custom_object(file: str, names: Sequence[str]) -> CaptureError:
     """Objects of C++ or Python classes that only their own code can restore."""
-    return CaptureError(
+    return _refusal(
         f"{file} contains custom objects: {', '.join(names[:5])}",
         because="restoring one runs code of its class on bytes of the file (torch bind objects, opaque values,"
         " TensorRT engines of torch_tensorrt)",
@@ -231,7 +231,7 @@ def custom_object(file: str, names: Sequence[str]) -> CaptureError:
 
 def unsafe_expression(file: str, where: str, text: str, reason: str) -> CaptureError:
     """An expression that torch would evaluate as Python."""
-    return CaptureError(
+    return _refusal(
         f"{file} contains an expression that is more than arithmetic",
         because=f"{where} is {_shorten(text)}: {reason}; torch evaluates it as Python code",
         fix="do not load this file with torch.export.load either, unless you know where it comes from",
@@ -241,7 +241,7 @@ def unsafe_expression(file: str, where: str, text: str, reason: str) -> CaptureE
 
 def unsafe_name(file: str, where: str, text: str, reason: str) -> CaptureError:
     """A name that torch would paste into Python source."""
-    return CaptureError(
+    return _refusal(
         f"{file} contains a name that could carry code",
         because=f"{where} is {_shorten(text)}: {reason}; torch writes it into Python source and runs that",
         fix="do not load this file with torch.export.load either, unless you know where it comes from",
@@ -251,7 +251,7 @@ def unsafe_name(file: str, where: str, text: str, reason: str) -> CaptureError:
 
 def unsafe_operator(file: str, where: str, target: str, reason: str) -> CaptureError:
     """A call target that is no operator."""
-    return CaptureError(
+    return _refusal(
         f"{file} calls something that is not an operator of a model",
         because=f"{where} is {_shorten(target)}: {reason}",
         fix="do not load this file with torch.export.load either, unless you know where it comes from",
@@ -262,13 +262,22 @@ def unsafe_operator(file: str, where: str, target: str, reason: str) -> CaptureE
 def load_failed(file: str, error: BaseException, exporting: str | None, running: str) -> CaptureError:
     """Torch itself fails on a file that passed all checks."""
     reason = str(error).strip().partition("\n")[0][:300]
-    return CaptureError(
+    return _refusal(
         f"torch cannot rebuild the program of {file}",
         because=f"{type(error).__name__}: {reason}" if reason else type(error).__name__,
         fix=f"it was exported by torch {exporting or 'unknown'} and read by torch {running}: use the same version,"
         " or export the model again; --debug shows where torch stopped",
         reference="load-failed",
     )
+
+
+def _refusal(message: str, *, because: str, fix: str, reference: str) -> CaptureError:
+    """The error with control characters of the file taken out: a terminal would obey them."""
+    return CaptureError(_plain(message), because=_plain(because), fix=_plain(fix), reference=reference)
+
+
+def _plain(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _shorten(text: str) -> str:

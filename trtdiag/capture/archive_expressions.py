@@ -277,4 +277,4 @@ def is_plain_name(text: object) -> bool:
 
 def is_plain_text(text: str) -> bool:
     """Whether a text can stand between quotes in Python source without ending them."""
-    return text.isprintable() and not any(letter in text for letter in "\"'\\{}")
+    return text.isprintable() and not any(letter in text for letter in "\"'\\")

@@ -92,6 +92,11 @@ def kind_of_members(names: Collection[str]) -> Kind:
             "a package of compiled code, written by torch._inductor.aoti_compile_and_package",
             "give the exported program that it was compiled from",
         )
+    if "archive_format" in present:
+        return Kind(
+            "an archive of torch.export.save without a program: saving it stopped half-way",
+            "save it again and look at the error that torch.export.save raises",
+        )
     if present and all(name.endswith(".npy") for name in present):
         return Kind("a numpy .npz file")
     if "config.json" in present and "model.weights.h5" in present:

@@ -169,7 +169,7 @@ def summarize(container: Container, parts: Parts) -> ArchiveSummary:
         archive_version=version.strip(),
         models=models,
         model=parts.program_member[len(MODELS) : -len(".json")] if not legacy else "model",
-        torch_version=torch_version if isinstance(torch_version, str) else None,
+        torch_version=torch_version if isinstance(torch_version, str) and _is_version(torch_version) else None,
         schema_version=_schema_version(program.get("schema_version")),
         guards_code=tuple(text for text in _list(program.get("guards_code")) if isinstance(text, str)),
         range_constraints=_ranges(program.get("range_constraints")),
@@ -246,6 +246,11 @@ def _ranges(value: object) -> dict[str, tuple[int | None, int | None]]:
         low, high = (_dict(bounds).get(name) for name in ("min_val", "max_val"))
         ranges[symbol] = (low if type(low) is int else None, high if type(high) is int else None)
     return ranges
+
+
+def _is_version(text: str) -> bool:
+    """Whether a text may be shown as a version: control characters of a file do not reach a terminal."""
+    return len(text) <= 100 and text.isprintable()
 
 
 _OF_TORCH = ("aten", "prims", "prim", "higher_order", "_c10d_functional", "export")

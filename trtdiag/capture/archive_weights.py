@@ -31,7 +31,7 @@ class PayloadReader:
     """
 
     def __init__(self, container: Container, progress: Progress | None = None) -> None:
-        self._container = container
+        self.container = container
         self._progress = progress
         self._empty_bytes = 0
         self._done = 0
@@ -46,7 +46,7 @@ class PayloadReader:
         """
         objects = [name for name, payload in config.config.items() if is_custom_object(payload.path_name)]
         if objects:
-            raise errors.custom_object(self._container.file, objects)
+            raise errors.custom_object(self.container.file, objects)
         storages: dict[str, torch.Tensor] = {}
         tensors: dict[str, torch.Tensor] = {}
         for name, payload in config.config.items():
@@ -57,42 +57,42 @@ class PayloadReader:
                     continue
                 meta = payload.tensor_meta
                 if meta is None:
-                    raise errors.corrupt_program(self._container.file, member, f"{name} has no shape")
+                    raise errors.corrupt_program(self.container.file, member, f"{name} has no shape")
                 if member not in storages:
                     storages[member] = self._storage(member, meta)
                 tensors[name] = _shaped(storages[member], meta, is_parameter=payload.is_param)
             except (AssertionError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
                 # as_strided refuses what reaches beyond the bytes; the others are sizes or dtypes that cannot be.
                 reason = str(error).strip().partition("\n")[0][:200]
-                raise errors.corrupt_program(self._container.file, member, f"{name}: {reason}") from error
+                raise errors.corrupt_program(self.container.file, member, f"{name}: {reason}") from error
         return tensors
 
     def _member(self, folder: str, path_name: str) -> str:
         member = folder + path_name
-        if not _MEMBER.fullmatch(path_name) or member not in self._container:
-            raise errors.corrupt_program(self._container.file, folder, f"there is no member {path_name[:80]!r}")
+        if not _MEMBER.fullmatch(path_name) or member not in self.container:
+            raise errors.corrupt_program(self.container.file, folder, f"there is no member {path_name[:80]!r}")
         return member
 
     def _unpickled(self, member: str) -> torch.Tensor:
         # torch writes a pickle for tensor subclasses only; a plain tensor in one is read all the same.
         try:
-            value = load_plain(self._container.read(member), member)
+            value = load_plain(self.container.read(member), member)
         except UnsafePickleError as error:
-            raise errors.unsafe_pickle(self._container.file, member, error.globals, "a tensor") from error
+            raise errors.unsafe_pickle(self.container.file, member, error.globals, "a tensor") from error
         if not isinstance(value, torch.Tensor):
-            raise errors.corrupt_program(self._container.file, member, f"it is a {type(value).__name__}, no tensor")
+            raise errors.corrupt_program(self.container.file, member, f"it is a {type(value).__name__}, no tensor")
         return value
 
     def _storage(self, member: str, meta: schema.TensorMeta) -> torch.Tensor:
         """All bytes of a member as one flat tensor."""
-        size_bytes = self._container.size(member)
+        size_bytes = self.container.size(member)
         dtype = serialize.deserialize_scalar_type(meta.dtype)
         if size_bytes == 0:
             return self._zeros(member, meta, dtype)
         if size_bytes % dtype.itemsize:
             raise ValueError(f"{size_bytes} bytes are no whole number of {dtype}")
         flat = torch.empty(size_bytes, dtype=torch.uint8)
-        self._container.read_into(member, flat.numpy().data)
+        self.container.read_into(member, flat.numpy().data)
         self._done += size_bytes
         if self._progress is not None:
             self._progress(member, self._done, self._total)
@@ -108,7 +108,7 @@ class PayloadReader:
             detail = (
                 f"tensors without content add up to {self._empty_bytes:,} bytes; the limit is {LIMIT_EMPTY_BYTES:,}"
             )
-            raise errors.too_large(self._container.file, detail)
+            raise errors.too_large(self.container.file, detail)
         if elements:
             self._note(f"{member} and others were saved without content: zeros stand in for them")
         return self._placed(torch.zeros(sizes, dtype=dtype), meta)

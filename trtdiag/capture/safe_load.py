@@ -14,6 +14,16 @@ from torch import _weights_only_unpickler as restricted
 from trtdiag.capture.archive_container import Container, container_of_bytes
 from trtdiag.errors import CaptureError
 
+# Plain containers that the restricted reader of torch does not list.  torch.export marks example inputs with sets of
+# dims, so they are in many files; calling one of these with anything runs nothing.
+_PLAIN = tuple(
+    (kind, f"{module}.{kind.__name__}")
+    for kind in (set, frozenset, complex, slice)
+    # Pickles of protocol 2, which torch writes, name modules as in Python 2.
+    for module in ("builtins", "__builtin__")
+)
+_PLAIN_NAMES = frozenset(name for _, name in _PLAIN)
+
 # What torch.load(weights_only=True) raises on a file that it refuses or cannot follow (torch 2.11 to 2.13).
 _LOAD_ERRORS = (
     pickle.UnpicklingError,
@@ -63,7 +73,8 @@ def load_plain(payload: bytes, member: str) -> object:
         raise UnsafePickleError(tuple(dict.fromkeys(asked)), "it asks for more than tensors")
     place = None if torch.cuda.is_available() else "cpu"
     try:
-        return torch.load(io.BytesIO(payload), weights_only=True, map_location=place)
+        with torch.serialization.safe_globals([*_PLAIN]):
+            return torch.load(io.BytesIO(payload), weights_only=True, map_location=place)
     except _LOAD_ERRORS as error:
         raise UnsafePickleError((), str(error).strip().partition("\n")[0][:200]) from error
 
@@ -80,7 +91,7 @@ def foreign_globals(program: bytes) -> Iterator[str]:
     allowed = restricted._get_allowed_globals()
     user_allowed = restricted._get_user_allowed_globals()  # type: ignore[no-untyped-call]
     for name in _globals(program):
-        if name not in allowed and name not in user_allowed:
+        if name not in allowed and name not in user_allowed and name not in _PLAIN_NAMES:
             yield name
 
 
