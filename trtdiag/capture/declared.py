@@ -55,9 +55,11 @@ def _per_argument(values: Sequence[Any], names: Sequence[str], spec: Any) -> lis
             return _with_varargs(values, names, spec)
         return [spec.get(name) for name in names]
     listed = list(spec)
-    # forward(*args) may be declared as one nested entry for all of its positional arguments.
-    if len(listed) == 1 and len(values) != 1 and isinstance(listed[0], (list, tuple)):
-        listed = list(listed[0])
+    # forward(*args) is declared by one nested entry for all of its positional arguments, even where there is one.
+    rest, first = names.count("*"), names.index("*") if "*" in names else 0
+    nested = listed[first] if rest and len(listed) == len(names) - rest + 1 else None
+    if isinstance(nested, (list, tuple)) and len(nested) == rest:
+        listed[first : first + 1] = nested
     return listed + [None] * (len(values) - len(listed))
 
 
