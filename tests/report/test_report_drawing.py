@@ -21,7 +21,7 @@ from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
 
 
 def node(name: str, path: str = "", reads: Sequence[int] = (), role: Role = Role.OP) -> DrawnNode:
-    return DrawnNode(name, f"aten.{name}.default", role, "f32[2]", "", path, "net.Block", NO_STACK, tuple(reads))
+    return DrawnNode(name, f"aten.{name}.default", name, role, "f32[2]", "", path, "net.Block", NO_STACK, tuple(reads))
 
 
 def chain(*paths: str) -> list[DrawnNode]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
@@ -20,7 +20,7 @@ class Verdict:
         status: ``error``, ``warning``, ``incomplete`` (a stage failed, nothing worse found) or ``clean``.
         text: One line; claims no more than was checked.
         counts: ``2 errors, 3 warnings, 1 note``.
-        caveat: What the line does not cover; empty when nothing was left out.
+        caveat: What else the line does not cover; empty when nothing was left out or the line says it.
     """
 
     status: str
@@ -108,7 +108,7 @@ def verdict(analysis: Analysis) -> Verdict:
         text += f" ({counts})"
     if analysis.not_checked:
         text += f"; {amount(len(analysis.not_checked), 'thing')} not checked"
-    return Verdict("clean", text, counts, caveat)
+    return Verdict("clean", text, counts, _caveat(replace(analysis, not_checked=()), failed))
 
 
 def _caveat(analysis: Analysis, failed: list[str]) -> str:

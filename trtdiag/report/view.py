@@ -9,7 +9,10 @@ from trtdiag.report.drawing.picture import Picture
 
 @dataclass(frozen=True)
 class VerdictView:
-    """The top of the page: ``status`` is ``error``, ``warning``, ``incomplete`` or ``clean``."""
+    """The top of the page.
+
+    ``status`` is ``error``, ``warning``, ``incomplete``, ``clean``, or ``partial``: clean, but not all was checked.
+    """
 
     status: str
     text: str

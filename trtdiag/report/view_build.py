@@ -76,7 +76,8 @@ def _verdict_view(analysis: Analysis) -> VerdictView:
             f" The graph below was obtained {one_line(failure.relaxed)}." if failure.relaxed else " There is no graph."
         )
         source = source_view(failure.stack.best)
-    return VerdictView(result.status, result.text, result.counts, result.caveat, words, source)
+    status = "partial" if result.status == "clean" and (result.caveat or analysis.not_checked) else result.status
+    return VerdictView(status, result.text, result.counts, result.caveat, words, source)
 
 
 def _stage(stage: StageTiming) -> StageView:
@@ -89,10 +90,7 @@ def _environment(analysis: Analysis) -> TableView:
     versions = program.versions
     rows = [
         ("program", f"{one_line(program.label)} ({_KINDS[program.kind]})"),
-        (
-            "size",
-            amount(analysis.op_nodes, "op") + (f", {bytes_text(program.file_bytes)}" if program.file_bytes else ""),
-        ),
+        ("graph", amount(analysis.op_nodes, "call")),
         ("target", f"TensorRT {one_line(analysis.target)}"),
         ("trtdiag", analysis.trtdiag_version),
         ("torch, here", versions.running_torch),
@@ -101,6 +99,8 @@ def _environment(analysis: Analysis) -> TableView:
         ("Python", platform.python_version()),
         ("platform", platform.platform(terse=True)),
     ]
+    if program.file_bytes is not None:
+        rows.insert(1, ("file size", bytes_text(program.file_bytes)))
     if program.export_s is not None:
         rows.append(("export took", seconds_text(program.export_s)))
     rows.extend(("note", one_line(note, _LONGEST_NOTE_CHARS)) for note in program.notes)

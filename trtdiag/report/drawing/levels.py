@@ -133,19 +133,11 @@ def _box(
         sub = amount(item.ops, "op") + (f" · {kind}" if kind else "")
         return Box(None, number[id(item)], _short(item.label), _short(sub), chips)
     node = nodes[item]
-    label = node.name if node.role is Role.INPUT else _op_words(node.op)
+    label = node.label
     # An op of a dissolved module keeps its module's own name beside it.
     if node.role is Role.OP and node.module_path not in modules:
         label = f"{label} {node.module_path.rpartition('.')[2]}"
     return Box(item, None, _short(label), _short(node.shape), chips)
-
-
-def _op_words(op: str) -> str:
-    """``aten.add.Tensor`` as ``add``; an op of another library keeps its name space."""
-    parts = op.split(".")
-    if len(parts) == 3:
-        return parts[1] if parts[0] == "aten" else f"{parts[0]}.{parts[1]}"
-    return op
 
 
 def _short(text: str) -> str:

@@ -49,14 +49,13 @@ def marks(findings: Sequence[Finding], nodes: Sequence[DrawnNode], root: Group) 
     on_groups: list[dict[int, None]] = [{} for _ in groups]
     for at, finding in enumerate(findings):
         for place in finding.places:
-            position = by_name.get(place.node) if place.node is not None else None
-            if position is not None:
-                on_nodes.setdefault(position, {})[at] = None
+            if place.node is not None and place.node in by_name:
+                on_nodes.setdefault(by_name[place.node], {})[at] = None
             elif place.module_path and place.module_path in by_path:
                 on_groups[by_path[place.module_path]][at] = None
             elif place.module_path:
-                for position in dissolved.get(place.module_path, ()):
-                    on_nodes.setdefault(position, {})[at] = None
+                for lone in dissolved.get(place.module_path, ()):
+                    on_nodes.setdefault(lone, {})[at] = None
     for at in range(len(groups) - 1, -1, -1):  # the groups inside a group come after it
         group = groups[at]
         for item in group.items:

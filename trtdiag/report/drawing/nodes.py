@@ -55,6 +55,7 @@ class DrawnNode:
     Attributes:
         name: Across nested graphs (``sub.node``), as findings name it.
         op: ``aten.add.Tensor``.
+        label: What its box says: ``add``, an input's name.
         role: What it is in the picture.
         shape: ``f32[batch, 8, seq]``; empty where it has none.
         ranges: ``batch 1..8, seq 2..256``.
@@ -66,6 +67,7 @@ class DrawnNode:
 
     name: str
     op: str
+    label: str
     role: Role
     shape: str
     ranges: str
@@ -77,7 +79,7 @@ class DrawnNode:
 
 def drawn_nodes(analysis: Analysis, graph_module: GraphModule) -> tuple[DrawnNode, ...]:
     """Every node in graph order, nested graphs in place of their calls.  Cost: linear in nodes and edges."""
-    user_inputs = {tensor.placeholder for tensor in analysis.program.inputs}
+    user_inputs = {tensor.placeholder: tensor.name for tensor in analysis.program.inputs}
     located = [at for at in walk(graph_module) if _is_shown(at)]
     wiring = _Wiring(graph_module, {at.node: position for position, at in enumerate(located)})
     for at in located:
@@ -95,19 +97,22 @@ def _is_shown(at: LocatedNode) -> bool:
 
 
 def _drawn(
-    at: LocatedNode, origins: Mapping[str, OpOrigin], user_inputs: set[str], words: ShapeWords, wiring: _Wiring
+    at: LocatedNode, origins: Mapping[str, OpOrigin], user_inputs: Mapping[str, str], words: ShapeWords, wiring: _Wiring
 ) -> DrawnNode:
     origin = origins.get(at.name, _NO_ORIGIN)
     shape, ranges = words.of(at.name, at.node)
     if at.kind is NodeKind.PLACEHOLDER:
         role = Role.INPUT if at.node.name in user_inputs else Role.WEIGHT
-        op = "input" if role is Role.INPUT else "weight"
+        op = role.value
+        label = user_inputs.get(at.node.name, at.name)
     else:
         role = _ROLES[at.kind]
-        op = "output" if role is Role.OUTPUT else target_name(at.node.target)
+        op = role.value if role is Role.OUTPUT else target_name(at.node.target)
+        label = _op_words(op)
     return DrawnNode(
         name=at.name,
         op=one_line(op),
+        label=label,
         role=role,
         shape=shape,
         ranges=ranges,
@@ -116,6 +121,14 @@ def _drawn(
         stack=origin.stack,
         reads=wiring.reads(at.node),
     )
+
+
+def _op_words(op: str) -> str:
+    """``aten.add.Tensor`` as ``add``; an op of another library keeps its name space."""
+    parts = op.split(".")
+    if len(parts) == 3:
+        return parts[1] if parts[0] == "aten" else f"{parts[0]}.{parts[1]}"
+    return op
 
 
 class _Wiring:
