@@ -198,8 +198,8 @@ def _floordiv_constant(top: Expr, divisor: int) -> Expr:
         reduced = _sum(((expr, int(part) // shared) for expr, part in rest), inside // shared)
         return add(outer, _floordiv_constant(reduced, divisor // shared))
     expr, part = rest[0]
-    if len(rest) == 1 and part == 1 and isinstance(expr, FloorDiv) and isinstance(expr.right, Num):
-        step = int(expr.right.value)
+    step = _divisor(expr, FloorDiv)
+    if len(rest) == 1 and part == 1 and isinstance(expr, FloorDiv) and step:
         return add(outer, _floordiv_constant(add(expr.left, inside * step), divisor * step))
     return add(outer, FloorDiv(_sum(rest, inside), Num(divisor)))
 
@@ -222,6 +222,14 @@ def mod(left: Expr | Number, right: Expr | Number) -> Expr:
     return mul(Fraction(1, factor), result) if factor != 1 else result
 
 
+def _divisor(expr: Expr, kind: type[FloorDiv | Mod]) -> int:
+    """The constant that ``expr``, if it is of that ``kind``, divides by; 0 where there is none (or it is 0)."""
+    if not isinstance(expr, kind):
+        return 0
+    right = expr.right
+    return right.value if isinstance(right, Num) and isinstance(right.value, int) else 0
+
+
 def _centred(value: int, divisor: int) -> int:
     rest = value % divisor
     return rest - divisor if 2 * rest > divisor else rest
@@ -229,25 +237,27 @@ def _centred(value: int, divisor: int) -> int:
 
 def _mod_constant(top: Expr, divisor: int) -> Expr:
     terms, constant = linear_terms(top)
-    unwrapped: list[Expr | Number] = [constant]
+    unwrapped = False
+    reduced: list[Expr | Number] = [constant]
     for part, expr in terms:
-        if isinstance(expr, Mod) and isinstance(expr.right, Num) and int(expr.right.value) % divisor == 0:
-            expr = expr.left
-        unwrapped.append(mul(_centred(int(part), divisor), expr))
-    terms, constant = linear_terms(add(*unwrapped))
+        inner = _divisor(expr, Mod)
+        if isinstance(expr, Mod) and inner and inner % divisor == 0:
+            expr, unwrapped = expr.left, True
+        reduced.append(mul(_centred(int(part), divisor), expr))
+    if unwrapped:
+        return _mod_constant(add(*reduced), divisor)
     kept = [(expr, _centred(int(part), divisor)) for part, expr in terms]
     shared = gcd(divisor, *(part for _, part in kept))
     if all(part == 0 for _, part in kept):
         return _sum(kept, int(constant) % divisor)
     if shared > 1:
         inside, outside = divmod(int(constant), shared)
-        reduced = _sum(((expr, part // shared) for expr, part in kept), inside)
-        return add(mul(shared, _mod_constant(reduced, divisor // shared)), outside)
+        smaller = _sum(((expr, part // shared) for expr, part in kept), inside)
+        return add(mul(shared, _mod_constant(smaller, divisor // shared)), outside)
     inside = _centred(int(constant), divisor)
     expr, part = kept[0]
-    if len(kept) == 1 and part == 1 and inside == 0 and isinstance(expr, Mod) and isinstance(expr.right, Num):
-        # Only a smaller divisor is left here: multiples of this one were unwrapped above.
-        return expr if 0 < expr.right.value < divisor else Mod(expr, Num(divisor))
+    if len(kept) == 1 and part == 1 and inside == 0 and 0 < _divisor(expr, Mod) < divisor:
+        return expr
     return Mod(_sum(kept, inside), Num(divisor))
 
 

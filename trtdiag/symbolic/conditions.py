@@ -44,7 +44,7 @@ from trtdiag.symbolic.tree import is_integer, is_total, order_key
 TRUE = Truth(True)
 FALSE = Truth(False)
 
-_FLIPPED = {
+FLIPPED = {
     Relation.EQ: Relation.EQ,
     Relation.NE: Relation.NE,
     Relation.LT: Relation.GT,
@@ -89,7 +89,7 @@ def compare(relation: Relation, left: Expr | Number, right: Expr | Number) -> Co
     factor = lcm(constant.denominator if not integral else 1, *(part.denominator for part, _ in terms))
     shared = gcd(*(int(part * factor) for part, _ in terms)) or 1
     if next((part for part, _ in terms if part != 0), 1) < 0:
-        shared, relation = -shared, _FLIPPED[relation]
+        shared, relation = -shared, FLIPPED[relation]
     scaled = [(int(part * factor) // shared, rest) for part, rest in terms]
     bound: Number = -Fraction(constant) * factor / shared
     if integral:

@@ -33,11 +33,13 @@ def describe(values: ValueSet, name: str) -> str:
         return f"{name} != {missing.single}"
     if missing.count is not None and missing.count <= 3:
         return f"all but {_braced(list(missing.members(3)))}"
-    shown = [_stretch(part, values.range, name) for part in values.stretches[:MOST_STRETCHES]]
-    rest = len(values.stretches) - len(shown)
-    if rest:
-        shown.append(f"{rest} more stretches up to {'oo' if values.max is None else values.max}")
-    return " or ".join(shown)
+    parts = list(values.stretches)
+    shown = parts[: MOST_STRETCHES - 1] + parts[MOST_STRETCHES - 1 :][-1:]
+    texts = [_stretch(part, values.range, name) for part in shown]
+    if len(parts) > MOST_STRETCHES:
+        # The last stretch is where the pattern settles: it says more than those between.
+        texts.insert(-1, f"{len(parts) - MOST_STRETCHES} more stretches")
+    return " or ".join(texts)
 
 
 def _braced(values: Sequence[int]) -> str:

@@ -10,9 +10,11 @@ from functools import lru_cache
 from typing import Any
 
 from trtdiag.symbolic import build
+from trtdiag.symbolic.conditions import FLIPPED
 from trtdiag.symbolic.expr import Condition, Expr, Relation, Sym, Truth
 from trtdiag.symbolic.functions import (
     FUNCTIONS,
+    RELATIONS,
     ExpressionError,
     FunctionError,
     call_function,
@@ -23,20 +25,6 @@ from trtdiag.symbolic.tree import is_condition
 
 MOST_DEPTH = 150
 _INFINITIES = {"Infinity": 1, "NegativeInfinity": -1, "IntInfinity": 1, "NegativeIntInfinity": -1}
-_RELATIONS = {
-    "Equality": Relation.EQ,
-    "Unequality": Relation.NE,
-    "StrictLessThan": Relation.LT,
-    "LessThan": Relation.LE,
-    "StrictGreaterThan": Relation.GT,
-    "GreaterThan": Relation.GE,
-}
-_FLIPPED = {
-    Relation.LT: Relation.GT,
-    Relation.LE: Relation.GE,
-    Relation.GT: Relation.LT,
-    Relation.GE: Relation.LE,
-}
 
 
 # ``typed``: sympy's true equals its 1 and would share an entry.
@@ -89,8 +77,8 @@ def _node(expr: Any, depth: int) -> Expr | Condition:
         return build.number(Fraction(int(expr.p), int(expr.q)))
     if isinstance(expr, float) or getattr(expr, "is_Float", False):
         return build.number(Fraction(float(expr)))  # sympy 1.14 has no Float.as_integer_ratio; 53 bits are exact
-    if name in _RELATIONS:
-        return _relation(_RELATIONS[name], expr.args[0], expr.args[1], depth)
+    if name in RELATIONS:
+        return _relation(RELATIONS[name], expr.args[0], expr.args[1], depth)
     if name == "Piecewise":
         return select([(_node(pair.args[0], depth + 1), _node(pair.args[1], depth + 1)) for pair in expr.args])  # type: ignore[misc]
     if name not in FUNCTIONS:
@@ -99,15 +87,15 @@ def _node(expr: Any, depth: int) -> Expr | Condition:
 
 
 def _relation(relation: Relation, left: Any, right: Any, depth: int) -> Condition:
-    for operand, other, seen in ((right, left, relation), (left, right, _FLIPPED.get(relation, relation))):
+    for operand, other, seen in ((right, left, relation), (left, right, FLIPPED[relation])):
         sign = _INFINITIES.get(type(operand).__name__)
         if sign is not None:
             if type(other).__name__ in _INFINITIES:
                 raise FunctionError("it compares two infinities")
             _node(other, depth + 1)
             return Truth(compare_infinite(seen, sign))
-    operands = [_node(left, depth + 1), _node(right, depth + 1)]
-    return call_function(_NAMES[relation], operands)  # type: ignore[return-value]
+    first, second = _node(left, depth + 1), _node(right, depth + 1)
+    return call_function(_NAMES[relation], [first, second])  # type: ignore[return-value]
 
 
-_NAMES = {relation: name for name, relation in _RELATIONS.items()}
+_NAMES = {relation: name for name, relation in RELATIONS.items()}

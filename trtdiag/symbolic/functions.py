@@ -125,12 +125,24 @@ _define("e", build.mul, "Mul", repeats=True)
 _define("c", _all, "And", repeats=True)
 _define("c", _any, "Or", repeats=True)
 _define("c", negate, "Not", "sym_not")
-_define("ee", _relation(Relation.EQ), "Eq", "Equality")
-_define("ee", _relation(Relation.NE), "Ne", "Unequality")
-_define("ee", _relation(Relation.LT), "Lt", "StrictLessThan")
-_define("ee", _relation(Relation.LE), "Le", "LessThan")
-_define("ee", _relation(Relation.GT), "Gt", "StrictGreaterThan")
-_define("ee", _relation(Relation.GE), "Ge", "GreaterThan")
+
+# The names of relations in sympy, short and as classes.
+RELATIONS = {
+    "Eq": Relation.EQ,
+    "Equality": Relation.EQ,
+    "Ne": Relation.NE,
+    "Unequality": Relation.NE,
+    "Lt": Relation.LT,
+    "StrictLessThan": Relation.LT,
+    "Le": Relation.LE,
+    "LessThan": Relation.LE,
+    "Gt": Relation.GT,
+    "StrictGreaterThan": Relation.GT,
+    "Ge": Relation.GE,
+    "GreaterThan": Relation.GE,
+}
+for _name, _each in RELATIONS.items():
+    _define("ee", _relation(_each), _name)
 
 
 def call_function(name: str, args: list[Node]) -> Node:

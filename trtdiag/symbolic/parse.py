@@ -12,9 +12,10 @@ from fractions import Fraction
 from math import isfinite
 
 from trtdiag.symbolic import build
-from trtdiag.symbolic.conditions import all_of, any_of, compare, negate
+from trtdiag.symbolic.conditions import FLIPPED, all_of, any_of, compare, negate
 from trtdiag.symbolic.expr import Condition, Expr, Relation, Sym, Truth
 from trtdiag.symbolic.functions import (
+    RELATIONS,
     ExpressionError,
     FunctionError,
     call_function,
@@ -34,19 +35,13 @@ MOST_DIGITS = 400
 _MODULES = ("math", "torch", "sympy", "operator", "builtins", "np", "numpy")
 _INFINITIES = {"oo": 1, "int_oo": 1, "inf": 1, "IntInfinity": 1, "NegativeIntInfinity": -1}
 
-_RELATIONS: dict[type[ast.cmpop], Relation] = {
+_OPERATORS: dict[type[ast.cmpop], Relation] = {
     ast.Eq: Relation.EQ,
     ast.NotEq: Relation.NE,
     ast.Lt: Relation.LT,
     ast.LtE: Relation.LE,
     ast.Gt: Relation.GT,
     ast.GtE: Relation.GE,
-}
-_FLIPPED = {
-    Relation.LT: Relation.GT,
-    Relation.LE: Relation.GE,
-    Relation.GT: Relation.LT,
-    Relation.GE: Relation.LE,
 }
 
 
@@ -221,15 +216,15 @@ class _Reader:
         for op, right in zip(ops, comparators, strict=True):
             if isinstance(op, ast.In | ast.NotIn):
                 parts.append(self.membership(left, op, right, depth))
-            elif type(op) in _RELATIONS:
-                parts.append(self.relation(_RELATIONS[type(op)], left, right, depth))
+            elif type(op) in _OPERATORS:
+                parts.append(self.relation(_OPERATORS[type(op)], left, right, depth))
             else:
                 raise self.error(f"the comparison {type(op).__name__} has no meaning for sizes")
             left = right
         return all_of(parts)
 
     def relation(self, relation: Relation, left: ast.expr, right: ast.expr, depth: int) -> Condition:
-        for operand, other, seen in ((right, left, relation), (left, right, _FLIPPED.get(relation, relation))):
+        for operand, other, seen in ((right, left, relation), (left, right, FLIPPED[relation])):
             sign = _infinity(operand)
             if sign:
                 if _infinity(other):
@@ -251,6 +246,8 @@ class _Reader:
             return self.source(node)
         if node.keywords:
             raise self.error(f"{name} is called with keywords")
+        if name in RELATIONS and len(node.args) == 2:
+            return self.relation(RELATIONS[name], node.args[0], node.args[1], depth)
         if name == "Piecewise":
             return select([self.branch(arg, depth) for arg in node.args])
         if name in _INFINITIES:
