@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
+from types import CodeType
 
 from hypothesis import strategies as st
 
@@ -34,6 +36,12 @@ def expressions(names: tuple[str, ...] = NAMES, leaves: int = 6) -> st.SearchStr
     return st.recursive(leaf, _joined, max_leaves=leaves)
 
 
+@lru_cache(maxsize=64)
+def compiled(text: str) -> CodeType:
+    """The text as Python's code."""
+    return compile(text, "<guard>", "eval")
+
+
 @dataclass(frozen=True)
 class Guard:
     """A comparison (``parts`` empty) or a junction of guards."""
@@ -46,7 +54,7 @@ class Guard:
         """True, False, or None where it divides by zero: the logic of three values."""
         if self.kind == "compare":
             try:
-                return bool(eval(self.text, {"min": min, "max": max}, dict(values)))
+                return bool(eval(compiled(self.text), {"min": min, "max": max}, dict(values)))
             except ZeroDivisionError:
                 return None
         inner = [part.truth(values) for part in self.parts]
@@ -97,6 +105,6 @@ def points(box: dict[str, tuple[int, int]]) -> list[dict[str, int]]:
 def value_of(text: str, values: dict[str, int]) -> int | None:
     """What Python computes, None where it divides by zero."""
     try:
-        return int(eval(text, {"min": min, "max": max}, dict(values)))
+        return int(eval(compiled(text), {"min": min, "max": max}, dict(values)))
     except ZeroDivisionError:
         return None
