@@ -14,7 +14,6 @@ from tests.dims.programs import OP, USER, program
 from trtdiag.capture.program import RawGuard
 from trtdiag.dims.facts import Verdict
 from trtdiag.dims.system import dim_system
-from trtdiag.graph.source import NO_STACK
 from trtdiag.symbolic.proof import ProofKind
 from trtdiag.symbolic.ranges import Range
 

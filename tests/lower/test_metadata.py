@@ -134,3 +134,26 @@ def test_nested_subgraphs_are_checked_too() -> None:
     again = checked.graph_module.get_submodule(names[0])
     assert all("val" in n.meta for n in again.graph.nodes if n.op == "call_function")  # type: ignore[union-attr]
     assert "val" not in node.meta
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_dynamic_size_replaced_by_the_examples_number_is_stale(kept: bool) -> None:
+    exported = exported_net()
+    node = next(n for n in exported.graph.nodes if n.name == "relu")
+    val = node.meta["val"]
+    sizes = [val.shape[0] if kept else 2, 4, 13, 11]
+    with val.fake_mode:
+        node.meta["val"] = torch.empty(sizes)
+    (defect,) = check_metadata(capture(exported)).defects
+    assert (defect.node, defect.defect, defect.repaired) == ("relu", Defect.STALE, True)
+    assert "for other sizes" in defect.cause
+    assert "13" not in defect.recomputed
+
+
+def test_a_reduction_that_drops_its_symbols_is_honest() -> None:
+    class Sums(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.sum() + x.mean(0)[3]
+
+    exported = export(Sums(), (torch.randn(5, 7),), dynamic_shapes={"x": {0: Dim("a", min=1, max=97)}})
+    assert check_metadata(capture(exported)).defects == ()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import sympy
-
 from trtdiag.capture.program import Program, RawGuard
+from trtdiag.capture.reading import read_guard
+from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
-from trtdiag.dims.sites import Sites
 from trtdiag.graph.source import Stack
-from trtdiag.symbolic import ExpressionError, from_sympy, is_condition, parse_condition
+from trtdiag.symbolic import ExpressionError
 from trtdiag.symbolic.expr import And, Condition, Truth
 
 
@@ -40,21 +39,6 @@ def gather(program: Program, sites: Sites) -> Gathered:
                 origin = origin_of_guard(guard)
                 gathered.conditions[part] = origin if known is None else merged(known, origin)
     return gathered
-
-
-def read_guard(guard: RawGuard, sites: Sites) -> Condition:
-    """One guard as a condition over graph symbols.
-
-    Raises:
-        ExpressionError: It is in no known notation, or says nothing about sizes.
-        KeyError: It names something that is no dim of an input.
-    """
-    if isinstance(guard.condition, sympy.Basic):
-        condition = from_sympy(guard.condition)
-        if not is_condition(condition):
-            raise ExpressionError(str(guard.condition), "it is a number, not a condition")
-        return condition  # type: ignore[return-value]  # is_condition has just said so
-    return parse_condition(str(guard.condition), sites.resolve)
 
 
 def _parts(condition: Condition) -> tuple[Condition, ...]:

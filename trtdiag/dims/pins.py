@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trtdiag.capture.program import InputDim, Pin, Program
+from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import GuardOrigin, Pinned
-from trtdiag.dims.sites import Sites
 from trtdiag.graph.source import NO_STACK
 
 

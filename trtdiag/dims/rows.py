@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trtdiag.capture.program import InputDim
+from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, DimRow, DimSuggestion, Pinned, Verdict
-from trtdiag.dims.sites import Sites
 from trtdiag.dims.solved import Solved
 from trtdiag.symbolic import bounds, free_symbols
 from trtdiag.symbolic.expr import Sym

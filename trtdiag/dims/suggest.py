@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, DimSuggestion, Verdict
-from trtdiag.dims.sites import Sites
 from trtdiag.dims.solved import Solved
 from trtdiag.symbolic import Progression, add, mul, progressions, substitute, to_text
 from trtdiag.symbolic.expr import Expr, Sym

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.capture.program import Program
+from trtdiag.capture.sites import Sites
 from trtdiag.dims.collect import gather
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
 from trtdiag.dims.pins import pinned
 from trtdiag.dims.rows import dim_rows
-from trtdiag.dims.sites import Sites
 from trtdiag.dims.solved import Solved
 from trtdiag.dims.suggest import suggestions
 from trtdiag.dims.ties import tied

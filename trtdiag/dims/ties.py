@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trtdiag.capture.program import InputDim, Join
+from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, GuardOrigin, Tied
-from trtdiag.dims.sites import Sites
 from trtdiag.symbolic.expr import Compare, Expr, Relation, Sym
 
 

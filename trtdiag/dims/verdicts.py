@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
-from trtdiag.dims.sites import Sites
 from trtdiag.dims.solved import Solved
 from trtdiag.dims.within import by_bounds, try_all
 from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, to_text

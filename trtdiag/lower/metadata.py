@@ -8,7 +8,9 @@ from torch.fx import GraphModule
 
 from trtdiag.capture.origins import origin_of
 from trtdiag.capture.program import OpOrigin, Program
+from trtdiag.capture.reading import another_point
 from trtdiag.errors import InternalError
+from trtdiag.lower.elsewhere import frozen_sizes
 from trtdiag.lower.facts import Checked, MetadataDefect
 from trtdiag.lower.recheck import Recheck, Suspect, recheck
 from trtdiag.lower.repair import describe, repaired_copy
@@ -33,6 +35,12 @@ def check_metadata(program: Program) -> Checked:
     numbers = _point(program)
     graph_module = program.exported.graph_module
     outer = recheck(graph_module, numbers)
+    other = another_point(program)
+    if other is not None:
+        known = {suspect.node for suspect in outer.suspects}
+        position = {node: index for index, node in enumerate(graph_module.graph.nodes)}
+        outer.suspects.extend(frozen_sizes(graph_module, other, known))
+        outer.suspects.sort(key=lambda suspect: position[suspect.node])
     checked, recomputed, unchecked = outer.checked, outer.recomputed, dict(outer.unchecked)
     fresh, defects = _repair(program, graph_module, outer, "")
     for name, child in _subgraphs(graph_module):

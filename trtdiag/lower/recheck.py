@@ -60,7 +60,7 @@ def recheck(graph_module: GraphModule, numbers: Mapping[str, int]) -> Recheck:
                 result.unchecked[node.name] = str(why)
                 actual[node] = _ABSENT
                 continue
-            again, why_not = _rerun(node, point, actual, ran, result)
+            again, why_not = rerun(node, point, actual, ran, result)
             broken_inputs = any(source in suspect for source in node.all_input_nodes)
             if placed is _ABSENT:
                 result.suspects.append(Suspect(node, Defect.MISSING, "", not broken_inputs, why_not))
@@ -90,10 +90,18 @@ def needs_value(node: Node, graph_module: GraphModule) -> bool:
     return True
 
 
-def _rerun(
+def rerun(
     node: Node, point: Point, actual: Mapping[Node, Any], ran: dict[Any, Any], result: Recheck
 ) -> tuple[Any, str]:
-    """The placed value that the node's op gives, or ``_ABSENT`` and the reason why it was not run."""
+    """The placed value that the node's op gives; or a meaningless one and the reason why it was not run.
+
+    Args:
+        node: A node of the graph.
+        point: Where sizes are numbers.
+        actual: The placed value of each of its inputs.
+        ran: Calls that were run before; filled.
+        result: Counts the calls that are really run.
+    """
     if node.op != "call_function":
         return _ABSENT, "an input has no op to recompute it from"
     if isinstance(node.target, HigherOrderOperator):
