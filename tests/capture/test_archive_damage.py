@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,33 +25,52 @@ from tests.capture.archive_samples import (
 from trtdiag.capture.archive import inspect_archive, read_archive
 from trtdiag.errors import CaptureError
 
-HONEST = saved(shared(), Path(tempfile.mkdtemp()) / "shared.pt2")
-BRANCHES = saved(branches(), HONEST.parent / "branches.pt2")
-CONTENT = HONEST.read_bytes()
-CUTS = sorted(
-    {*range(0, len(CONTENT), len(CONTENT) // 97), 1, 2, 3, 4, 5, 29, 30, 31, len(CONTENT) - 22, len(CONTENT) - 1}
-)
+
+@dataclass(frozen=True)
+class Samples:
+    """Two saved programs and their parsed JSON with the way to every value in it."""
+
+    paths: dict[str, Path]
+    parsed: dict[tuple[str, str], Any]
+    places: dict[tuple[str, str], list[tuple[Any, ...]]]
 
 
-@pytest.mark.parametrize("length", CUTS)
-def test_cut_off(length: int, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
+    folder = tmp_path_factory.mktemp("honest")
+    paths = {make.__name__: saved(make(), folder / f"{make.__name__}.pt2") for make in (shared, branches)}
+    parsed = {
+        (name, member): json.loads(members(path)[member])
+        for name, path in paths.items()
+        for member in (PROGRAM, WEIGHTS_CONFIG, CONSTANTS_CONFIG)
+    }
+    return Samples(paths, parsed, {key: _places(value) for key, value in parsed.items()})
+
+
+# Parts of the file in thousandths, and bytes from either end.
+CUTS = [*(part / 1000 for part in range(10, 1000, 11)), 0, 1, 2, 3, 4, 5, 29, 30, 31, -1, -2, -21, -22, -23, -100]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_cut_off(cut: float, samples: Samples, tmp_path: Path) -> None:
+    content = samples.paths["shared"].read_bytes()
+    length = cut % len(content) if isinstance(cut, int) else int(cut * len(content))
     path = tmp_path / "cut.pt2"
-    path.write_bytes(CONTENT[:length])
+    path.write_bytes(content[:length])
     for read in (inspect_archive, read_archive):
         with pytest.raises(CaptureError) as caught:
             read(path)
         assert caught.value.reference == ("empty-file" if length == 0 else "truncated-archive")
 
 
-def test_cut_off_inside_the_saved_inputs_is_not_taken_for_them(tmp_path: Path) -> None:
-    """The inputs are a zip of their own, whose table of contents a backward search would find."""
-    inner = members(HONEST)[INPUTS]
+def test_cut_off_behind_the_saved_inputs_is_not_taken_for_them(samples: Samples, tmp_path: Path) -> None:
+    """The inputs are a zip of their own, whose table of contents a backward search finds at the end of this file."""
+    content, inner = samples.paths["shared"].read_bytes(), members(samples.paths["shared"])[INPUTS]
     path = tmp_path / "cut.pt2"
-    path.write_bytes(CONTENT[: CONTENT.index(inner) + len(inner)])
+    path.write_bytes(content[: content.index(inner) + len(inner)])
     with pytest.raises(CaptureError) as caught:
         read_archive(path)
-    # Its end is the file's end here, so only the place of its first member tells.
-    assert caught.value.reference in ("truncated-archive", "corrupt-archive")
+    assert caught.value.reference == "corrupt-archive"
 
 
 def _outcome(path: Path) -> str:
@@ -62,15 +81,22 @@ def _outcome(path: Path) -> str:
     return "read"
 
 
+FLIPS = st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(1, 255)), min_size=1, max_size=8)
+
+
+def _flipped(content: bytes, flips: list[tuple[int, int]]) -> bytes:
+    changed_content = bytearray(content)
+    for place, mask in flips:
+        changed_content[place % len(content)] ^= mask
+    return bytes(changed_content)
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(changes=st.lists(st.tuples(st.integers(0, len(CONTENT) - 1), st.integers(1, 255)), min_size=1, max_size=8))
-def test_flipped_bits(changes: list[tuple[int, int]], tmp_path: Path) -> None:
+@given(flips=FLIPS)
+def test_flipped_bits(flips: list[tuple[int, int]], samples: Samples, tmp_path: Path) -> None:
     """Most flips hit a checksum; those in padding and in unused fields leave a program."""
-    content = bytearray(CONTENT)
-    for place, mask in changes:
-        content[place] ^= mask
     path = tmp_path / "flipped.pt2"
-    path.write_bytes(content)
+    path.write_bytes(_flipped(samples.paths["shared"].read_bytes(), flips))
     _outcome(path)
 
 
@@ -91,22 +117,14 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-JSON = {
-    (name, member): json.loads(members(file)[member])
-    for name, file in (("shared", HONEST), ("branches", BRANCHES))
-    for member in (PROGRAM, WEIGHTS_CONFIG, CONSTANTS_CONFIG)
-}
-PLACES = {key: _places(value) for key, value in JSON.items()}
-
-
 @st.composite
-def _changed_json(draw: st.DrawFn) -> tuple[str, str, bytes]:
+def _changed_json(draw: st.DrawFn, samples: Samples) -> tuple[str, str, bytes]:
     """One member with a few of its values replaced by others, by values from elsewhere in it, or removed."""
-    # Most of what can go wrong is in the program, and constants may be empty.
-    keys = [key for key in PLACES if PLACES[key]]
+    keys = [key for key, places in samples.places.items() if places]
+    # Most of what can go wrong is in the program.
     key = draw(st.sampled_from([*keys, *[key for key in keys if key[1] == PROGRAM] * 3]))
-    value = json.loads(json.dumps(JSON[key]))
-    for place in draw(st.lists(st.sampled_from(PLACES[key]), min_size=1, max_size=3)):
+    value = json.loads(json.dumps(samples.parsed[key]))
+    for place in draw(st.lists(st.sampled_from(samples.places[key]), min_size=1, max_size=3)):
         parent = value
         try:
             for step in place[:-1]:
@@ -117,8 +135,8 @@ def _changed_json(draw: st.DrawFn) -> tuple[str, str, bytes]:
             elif how == "new":
                 parent[place[-1]] = draw(_VALUES)
             else:
-                other: Any = JSON[key]
-                for step in draw(st.sampled_from(PLACES[key])):
+                other: Any = samples.parsed[key]
+                for step in draw(st.sampled_from(samples.places[key])):
                     other = other[step]
                 parent[place[-1]] = other
         except (KeyError, IndexError, TypeError):
@@ -129,19 +147,17 @@ def _changed_json(draw: st.DrawFn) -> tuple[str, str, bytes]:
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(change=_changed_json())
-def test_changed_descriptions(change: tuple[str, str, bytes], tmp_path: Path) -> None:
+@given(drawn=st.data())
+def test_changed_descriptions(drawn: st.DataObject, samples: Samples, tmp_path: Path) -> None:
     """Checksums are right here, so that the change reaches the schema, the checks and torch's builder."""
-    name, member, content = change
-    source = HONEST if name == "shared" else BRANCHES
-    _outcome(changed(source, tmp_path / "changed.pt2", {member: content}))
+    name, member, content = drawn.draw(_changed_json(samples))
+    _outcome(changed(samples.paths[name], tmp_path / "changed.pt2", {member: content}))
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(changes=st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(1, 255)), min_size=1, max_size=5))
-def test_changed_example_inputs(changes: list[tuple[int, int]], tmp_path: Path) -> None:
+@given(flips=FLIPS)
+def test_changed_example_inputs(flips: list[tuple[int, int]], samples: Samples, tmp_path: Path) -> None:
     """Damaged inputs never keep a program from being read."""
-    content = bytearray(members(HONEST)[INPUTS])
-    for place, mask in changes:
-        content[place % len(content)] ^= mask
-    assert _outcome(changed(HONEST, tmp_path / "inputs.pt2", {INPUTS: bytes(content)})) == "read"
+    source = samples.paths["shared"]
+    content = _flipped(members(source)[INPUTS], flips)
+    assert _outcome(changed(source, tmp_path / "inputs.pt2", {INPUTS: content})) == "read"

@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import IO
 
 from trtdiag.capture import archive_errors as errors
 from trtdiag.capture.archive_kinds import HEAD_BYTES, kind_of_bytes
@@ -25,6 +25,7 @@ from trtdiag.capture.archive_kinds import HEAD_BYTES, kind_of_bytes
 LIMIT_EXPANSION = 50
 LIMIT_MEMBERS = 200_000
 _LOCAL_HEADER = b"PK\x03\x04"
+_LOCAL_HEADER_BYTES = 30
 _END_RECORD = b"PK\x05\x06"
 _END_RECORD_BYTES = 22
 _LONGEST_COMMENT = 65_535
@@ -46,9 +47,10 @@ class Container:
         CaptureError: The file is cut off, damaged, or declares more than the limits of this module.
     """
 
-    def __init__(self, stream: BinaryIO, file: str, size_bytes: int) -> None:
+    def __init__(self, stream: io.BufferedReader | io.BytesIO, file: str, size_bytes: int) -> None:
         self.file = file
         self.size_bytes = size_bytes
+        self._stream = stream
         _check_ends(stream, file, size_bytes)
         try:
             self._zip = zipfile.ZipFile(stream)
@@ -80,19 +82,44 @@ class Container:
     def read_into(self, name: str, target: memoryview) -> None:
         """Fills a buffer of exactly the member's size and verifies the checksum."""
         entry = self._entries[name]
-        filled = 0
         try:
+            # Opening checks that the member's own header agrees with the table of contents.
             with self._zip.open(entry) as member:
-                while piece := member.read(_PIECE_BYTES):
-                    if filled + len(piece) > len(target):
-                        break
-                    target[filled : filled + len(piece)] = piece
-                    filled += len(piece)
+                if entry.compress_type == zipfile.ZIP_STORED:
+                    filled = self._copy(entry, target)
+                else:
+                    filled = _unpack(member, target)
         except (*_ZIP_ERRORS, OSError) as error:
             raise errors.corrupt_member(self.file, name, str(error) or type(error).__name__) from error
         if filled != len(target):
             detail = f"{len(target):,} bytes were declared and {filled:,} are there"
             raise errors.corrupt_member(self.file, name, detail)
+        if zlib.crc32(target) != entry.CRC:
+            raise errors.corrupt_member(self.file, name, "its checksum is wrong: some of its bytes have changed")
+
+    def _copy(self, entry: zipfile.ZipInfo, target: memoryview) -> int:
+        """Reads a member that is stored as it is straight into its place: zipfile would copy it twice."""
+        self._stream.seek(entry.header_offset)
+        header = self._stream.read(_LOCAL_HEADER_BYTES)
+        lengths = struct.unpack_from("<HH", header, 26)
+        self._stream.seek(entry.header_offset + _LOCAL_HEADER_BYTES + sum(lengths))
+        filled = 0
+        while filled < len(target):
+            count = self._stream.readinto(target[filled : filled + _PIECE_BYTES])
+            if not count:
+                break
+            filled += count
+        return filled
+
+
+def _unpack(member: IO[bytes], target: memoryview) -> int:
+    filled = 0
+    while piece := member.read(_PIECE_BYTES):
+        if filled + len(piece) > len(target):
+            break
+        target[filled : filled + len(piece)] = piece
+        filled += len(piece)
+    return filled
 
 
 @contextmanager
@@ -130,7 +157,7 @@ def container_of_bytes(content: bytes, file: str) -> Container:
     return Container(io.BytesIO(content), file, len(content))
 
 
-def _check_ends(stream: BinaryIO, file: str, size_bytes: int) -> None:
+def _check_ends(stream: IO[bytes], file: str, size_bytes: int) -> None:
     """The file begins with a member and ends with the end record, with nothing behind it.
 
     zipfile searches the end record backwards and takes any it finds.  A file that is cut off may still contain the
