@@ -122,6 +122,10 @@ LOOSE = {
     "cummax": lambda x, y: x.cummax(0)[1],
     "unfold": lambda x, y: x.unfold(0, 2, 1),
     "index_put": lambda x, y: torch.index_put(x, (torch.zeros_like(x),), y, accumulate=True),
+    "repeat_interleave_counts": lambda x, y: torch.repeat_interleave(torch.tensor([1, 0, 3])),
+    "where_condition": lambda x, y: torch.where(x > 0)[0],
+    "nonzero_static": lambda x, y: torch.nonzero_static(x, size=4, fill_value=-1),
+    "bits_of_floats": lambda x, y: x.to(torch.float64).view(torch.int64),
     "write_into_a_view": lambda x, y: _written(x, y),
 }
 

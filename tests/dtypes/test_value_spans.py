@@ -208,6 +208,45 @@ def test_a_write_in_place_reaches_every_view():
         assert spans[node.name].fits_int32
 
 
+def test_an_index_use_after_a_write_says_nothing_about_the_values_before_it():
+    class Writes(nn.Module):
+        def forward(self, table, x):
+            copy = x.clone()
+            before = copy * 1
+            copy.clamp_(0, 3)
+            return torch.nn.functional.embedding(copy, table), before
+
+    program, spans = _spans(Writes(), (torch.randn(4, 2), torch.ones(4, dtype=torch.int64)))
+    before = program.checked.graph_module.graph.find_nodes(op="output")[0].all_input_nodes[1]
+    assert not spans[before.name].fits_int32
+    assert not spans["x"].fits_int32
+
+
+def test_rounding_of_large_integers_in_floats_is_counted():
+    class Rounds(nn.Module):
+        def forward(self, x):
+            return x.clamp(0, 2**31 - 1).to(torch.float32).to(torch.int64), x.clamp(0, 2**24).to(torch.float32).long()
+
+    program, spans = _spans(Rounds(), (torch.ones(1, dtype=torch.int64),))
+    outputs = program.checked.graph_module.graph.find_nodes(op="output")[0].all_input_nodes
+    large, small = (spans[node.name] for node in outputs)
+    really = int(torch.tensor([2**31 - 1]).to(torch.float32).to(torch.int64))
+    assert really == 2**31  # one more than it was
+    assert large.high >= really
+    assert not large.fits_int32
+    assert (small.low, small.high) == (0, 2**24)
+
+
+def test_half_precision_overflows_to_anything():
+    class Halves(nn.Module):
+        def forward(self, x):
+            return (x.clamp(0, 300).to(torch.float16) * 300).to(torch.int64)
+
+    program, spans = _spans(Halves(), (torch.ones(1, dtype=torch.int64),))
+    (output,) = program.checked.graph_module.graph.find_nodes(op="output")[0].all_input_nodes
+    assert not spans[output.name].fits_int32
+
+
 def test_fake_weights_are_not_read(tmp_path):
     from torch._subclasses import FakeTensorMode
 

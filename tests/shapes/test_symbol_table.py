@@ -108,6 +108,17 @@ def test_a_derived_dim_belongs_to_its_root():
     assert facts.origins == ("x.shape[0]",)
 
 
+def test_a_number_that_is_an_input_is_the_origin_of_its_symbol():
+    class Sized(nn.Module):
+        def forward(self, x, count):
+            return x.new_ones(count, 3) + x
+
+    _, symbols = _table(Sized(), (torch.randn(1, 3), 5), {"x": None, "count": Dim.DYNAMIC})
+    (facts,) = symbols
+    assert facts.backed
+    assert facts.origins == ("count",)
+
+
 def test_a_static_program_has_no_symbols():
     _, symbols = _table(nn.Linear(3, 4), (torch.randn(2, 3),), None)
     assert symbols == ()

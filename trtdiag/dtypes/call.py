@@ -18,6 +18,10 @@ from trtdiag.symbolic.text import to_text
 Result: TypeAlias = Union[Span, tuple[Span, ...]]
 
 
+class MissingArgumentError(LookupError):
+    """A rule asked for an argument that this overload does not have; the overload has no rule then."""
+
+
 @dataclass
 class Scope:
     """What one graph knows while it is interpreted: spans by node, and the program's sizes and names."""
@@ -36,6 +40,15 @@ class Scope:
         if size is not None:
             return _of_size(size, self.names)
         return unknown(dtype_of(node), f"{node.name} is not a single tensor")
+
+    def span_of(self, value: object) -> Span:
+        """Return the span of any argument value: a node, a number."""
+        if isinstance(value, Node):
+            return self.span(value)
+        if isinstance(value, (bool, int, float)):
+            number = int(value) if isinstance(value, bool) else value
+            return Span(number, number, f"the number {value}", attained=True)
+        return unknown(torch.float64, f"a {type(value).__name__}")
 
     def tensor(self, node: Node) -> TensorSizes | None:
         """Return the sizes of a node's first tensor."""
@@ -66,11 +79,21 @@ class Call:
         return name in arguments_of(self.target)
 
     def arg(self, name: str) -> object:
-        """Return the argument as it stands in the graph, or its default."""
-        argument = arguments_of(self.target)[name]
+        """Return the argument as it stands in the graph, or its default.
+
+        Raises:
+            MissingArgumentError: The overload has no argument of this name.
+        """
+        argument = arguments_of(self.target).get(name)
+        if argument is None:
+            raise MissingArgumentError(name)
         if argument.position < len(self.node.args):
             return self.node.args[argument.position]
         return self.node.kwargs.get(name, argument.default)
+
+    def first(self) -> object:
+        """Return the first argument as it stands in the graph, however the schema names it."""
+        return self.arg(next(iter(arguments_of(self.target)), ""))
 
     def span(self, name: str) -> Span:
         """Return the span of a tensor or number argument."""
@@ -83,17 +106,7 @@ class Call:
 
     def span_of(self, value: object) -> Span:
         """Return the span of any argument value: a node, a number."""
-        if isinstance(value, Node):
-            return self.scope.span(value)
-        if isinstance(value, (bool, int, float)):
-            number = int(value) if isinstance(value, bool) else value
-            return Span(number, number, f"the number {value}", attained=True)
-        return unknown(torch.float64, f"{self.op} got {type(value).__name__}")
-
-    def integer(self, name: str) -> int | None:
-        """Return a literal integer argument, ``None`` for anything else."""
-        value = self.arg(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        return self.scope.span_of(value)
 
     def text(self, value: object) -> str:
         """Return an argument value as the user would write it."""
@@ -119,7 +132,7 @@ def length(sizes: TensorSizes, dims: object = None) -> tuple[int, int]:
     """Return least and greatest number of elements along ``dims`` (an int, several, ``None`` or none: all)."""
     if not sizes.dims:
         return 1, 1
-    wanted: Iterable[int] = (dims,) if isinstance(dims, int) else tuple(dims) if isinstance(dims, Sequence) else ()
+    wanted: Iterable[int] = (dims,) if isinstance(dims, int) else dims if isinstance(dims, (list, tuple)) else ()
     chosen = [sizes.dims[dim] for dim in wanted] or list(sizes.dims)
     low, high = 1, 1
     for size in chosen:

@@ -135,7 +135,7 @@ def _carried(node: Node, use: IndexUse) -> Iterator[tuple[Node, IndexUse]]:
         yield from ((item, use) for item in first if isinstance(item, Node))
     if not isinstance(first, Node):
         return
-    if op in KEEPING or (op in _CASTS and _widens(first, node)):
+    if (op in KEEPING and _same_dtype(first, node)) or (op in _CASTS and _widens(first, node)):
         yield first, use
     elif op in ("add", "sub") and len(node.args) == 2 and isinstance(node.args[1], int) and _same_dtype(first, node):
         yield first, use.moved(node.args[1] if op == "add" else -node.args[1])

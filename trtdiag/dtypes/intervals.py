@@ -9,14 +9,14 @@ import torch
 from torch.fx import GraphModule, Node
 
 from trtdiag.capture.program import Program
-from trtdiag.dtypes.call import Call, Result, Scope, dtype_of
+from trtdiag.dtypes.call import Call, MissingArgumentError, Result, Scope, dtype_of
 from trtdiag.dtypes.index_use import IndexUse, index_uses
 from trtdiag.dtypes.interval_ops import RULES
 from trtdiag.dtypes.nested import ALWAYS_RUN, BRANCHES, operands
 from trtdiag.dtypes.span import Span, confine, join, unknown
-from trtdiag.graph.aliases import alias_base
+from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import Placeholder, placeholders, storage_key
-from trtdiag.graph.operators import OpOverload, is_mutable, operator_of, short_name, target_name
+from trtdiag.graph.operators import OpOverload, operator_of, short_name, target_name, written_arguments
 from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts
@@ -51,15 +51,19 @@ class _Interpreter:
         """Interpret one graph and return what its output node hands out, flat."""
         scope = Scope(self.shapes, self.names, prefix)
         weights = {name: held.weight for name, held in self.roles.items() if held.weight}
-        uses = index_uses(owner, prefix, self.shapes, weights)
-        bases: dict[Node, Node] = {}
+        bases = alias_roots(owner.graph)
+        written = {bases[source] for node in owner.graph.nodes for source in _written(node)}
+        # What a use says about a tensor's values then, it does not say about the values before a write.
+        uses = {
+            node: use
+            for node, use in index_uses(owner, prefix, self.shapes, weights).items()
+            if bases[node] not in written
+        }
         outputs: list[Result] = []
         for node in owner.graph.nodes:
             if node.op == "output":
-                outputs = [scope.spans.get(value, ()) for value in node.all_input_nodes]
+                outputs = [scope.spans.get(value, ()) for value in _handed_out(node)]
                 continue
-            base = alias_base(node)
-            bases[node] = node if base is None else bases.get(base, base)
             result = self._result(owner, node, scope, given)
             if isinstance(result, Span):
                 result = _narrowed(confine(result, dtype_of(node)), uses.get(node))
@@ -69,8 +73,8 @@ class _Interpreter:
                     result = join((self.spans[name], result)) if name in self.spans else result
                     self.spans[name] = result
             scope.spans[node] = result
-            if _writes(node) and isinstance(result, Span):
-                self._spread(prefix, scope, bases, bases[node], result)
+            for source in _written(node):
+                self._spread(prefix, scope, bases, bases[source], _put(node, source, result))
         return outputs
 
     def _result(self, owner: GraphModule, node: Node, scope: Scope, given: Mapping[Node, Span]) -> Result:
@@ -113,7 +117,7 @@ class _Interpreter:
         """Run the graphs under a higher-order op; only plain calls and branches hand their results on."""
         runs: list[list[Result]] = []
         for nested in operands(owner, node, scope.prefix):
-            given = {inner: scope.span(value) for inner, value in nested.bound if isinstance(value, Node)}
+            given = {inner: scope.span_of(value) for inner, value in nested.bound}
             runs.append(self.run(nested.graph, nested.prefix, given))
         name = target_name(node.target)
         lengths = {len(run) for run in runs}
@@ -139,7 +143,15 @@ class _Interpreter:
 def _operator(node: Node, target: OpOverload, scope: Scope) -> Result:
     rule = RULES.get(short_name(target))
     if rule is not None:
-        return rule(Call(node, target, scope))
+        try:
+            return rule(Call(node, target, scope))
+        except MissingArgumentError:
+            # The rule is for other overloads of this name.
+            return _without_rule(node, target)
+    return _without_rule(node, target)
+
+
+def _without_rule(node: Node, target: OpOverload) -> Result:
     dtype = dtype_of(node)
     if dtype == torch.bool:
         return Span(0, 1, "bool")
@@ -169,10 +181,30 @@ def _narrowed(span: Span, use: IndexUse | None) -> Span:
     return Span(low, high, span.why if span.fits_int32 else use.why)
 
 
-def _writes(node: Node) -> bool:
-    """Whether an op changes its first argument in place."""
+def _written(node: Node) -> tuple[Node, ...]:
+    """Return the nodes whose memory an op changes in place."""
     op = operator_of(node)
-    return op is not None and is_mutable(op)
+    if op is None:
+        return ()
+    found = (
+        node.args[argument.position] if argument.position < len(node.args) else node.kwargs.get(argument.name)
+        for argument in written_arguments(op)
+    )
+    return tuple(value for value in found if isinstance(value, Node))
+
+
+def _put(node: Node, source: Node, result: Result) -> Span:
+    """Return what an op has written into one of its arguments: its result into the first, else anything."""
+    if isinstance(result, Span) and node.all_input_nodes and node.all_input_nodes[0] is source:
+        return result
+    why = f"written by {target_name(node.target)}"
+    return unknown(dtype_of(source), why, f"{source.name}: {why}")
+
+
+def _handed_out(output: Node) -> list[Node]:
+    """Return what a graph hands out, in order, repeats included; the node itself stands for what is no node."""
+    values = output.args[0] if isinstance(output.args[0], (list, tuple)) else (output.args[0],)
+    return [value if isinstance(value, Node) else output for value in values]
 
 
 def _read(tensor: torch.Tensor, name: str) -> Span:

@@ -102,12 +102,23 @@ def confine(span: Span, dtype: torch.dtype) -> Span:
     low, high = limits(dtype)
     if math.isnan(span.low) or math.isnan(span.high):
         return unknown(dtype, span.why, span.root)
-    if dtype.is_floating_point and max(-span.low, span.high) > torch.finfo(dtype).max:
-        return unknown(dtype, span.why, span.root)
+    if dtype.is_floating_point:
+        return _rounded(span, dtype)
     if span.low >= low and span.high <= high:
         return span
     why = span.why if span.root else f"may wrap around: {span.why}"
     return Span(low, high, why, root=span.root or why)
+
+
+def _rounded(span: Span, dtype: torch.dtype) -> Span:
+    """Return a span in a float dtype: integers that it cannot hold exactly become floats, to be given room later."""
+    largest = max(abs(span.low), abs(span.high))
+    if largest > torch.finfo(dtype).max:
+        return unknown(dtype, span.why, span.root)
+    # All integers up to 2 / eps are exact: 2**24 for float32.
+    if largest * torch.finfo(dtype).eps > 2:
+        return replace(span, low=float(span.low), high=float(span.high), attained=False)
+    return span
 
 
 def to_integers(span: Span) -> Span:

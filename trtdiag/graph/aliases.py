@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from trtdiag.graph.operators import operator_of, schema_name, shared_argument
 from trtdiag.graph.values import is_row_major
@@ -46,3 +46,12 @@ def _shares(node: Node, base: Node) -> bool:
     if name in _CAST_OR_SAME:
         return before.dtype == after.dtype and is_row_major(before) == is_row_major(after)
     return is_row_major(before)
+
+
+def alias_roots(graph: Graph) -> dict[Node, Node]:
+    """Return, for each node of one graph, the node whose memory it is in at the end of the chain of views."""
+    roots: dict[Node, Node] = {}
+    for node in graph.nodes:
+        base = alias_base(node)
+        roots[node] = node if base is None else roots.get(base, base)
+    return roots

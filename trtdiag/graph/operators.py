@@ -14,12 +14,12 @@ __all__ = [
     "OpArgument",
     "OpOverload",
     "arguments_of",
-    "is_mutable",
     "operator_of",
     "schema_name",
     "shared_argument",
     "short_name",
     "target_name",
+    "written_arguments",
 ]
 
 
@@ -63,9 +63,9 @@ def shared_argument(op: OpOverload) -> OpArgument | None:
 
 
 @lru_cache(maxsize=4096)
-def is_mutable(op: OpOverload) -> bool:
-    """Whether an operator changes its first argument in place."""
-    return next((argument.written for argument in arguments_of(op).values()), False)
+def written_arguments(op: OpOverload) -> tuple[OpArgument, ...]:
+    """Return the arguments that an operator changes in place."""
+    return tuple(argument for argument in arguments_of(op).values() if argument.written)
 
 
 @lru_cache(maxsize=4096)

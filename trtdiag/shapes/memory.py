@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch.fx import GraphModule, Node
 
 from trtdiag.capture.program import Program
-from trtdiag.graph.aliases import alias_base
+from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import PlaceholderRole, held_tensors, placeholders, storage_bytes, storage_key
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of
 from trtdiag.lower.facts import Checked
@@ -75,7 +75,7 @@ class _Liveness:
 
     def peak(self, owner: GraphModule, prefix: str) -> _Peak:
         """Walk one graph in order; tensors die after the last use of any view of them."""
-        bases = self._bases(owner)
+        bases = alias_roots(owner.graph)
         last_use = _last_uses(owner, bases)
         live: dict[Node, int] = {}
         total, found, bounded = 0, _Peak(0, None), True
@@ -95,14 +95,6 @@ class _Liveness:
             for dead in last_use.get(node, ()):
                 total -= live.pop(dead, 0)
         return found if bounded else _Peak(None, None)
-
-    def _bases(self, owner: GraphModule) -> Mapping[Node, Node]:
-        """Return, for each node, the node whose memory it is in at the end of the chain of views."""
-        bases: dict[Node, Node] = {}
-        for node in owner.graph.nodes:
-            base = alias_base(node)
-            bases[node] = node if base is None else bases.get(base, base)
-        return bases
 
     def _own_bytes(self, node: Node, bases: Mapping[Node, Node], prefix: str) -> int | None:
         if bases[node] is not node or classify(node) in (NodeKind.PLACEHOLDER, NodeKind.ATTRIBUTE, NodeKind.OUTPUT):

@@ -101,12 +101,21 @@ def _facts(program: Program, name: str, found: _Seen, sites: list[str]) -> Symbo
         backed=backed,
         range=program.ranges.get(name),
         hint=program.hints.get(name),
-        origins=tuple(dict.fromkeys(sites)) if sites else ((born_by,) if born_by else ()),
+        origins=tuple(dict.fromkeys(sites)) or _elsewhere(program, found.first, born_by),
         born_at=_line(program, bearer),
         born_by=born_by,
         uses=found.uses,
         expressions=tuple(to_text(expr, program.names) for expr, _ in found.expressions.most_common(MOST_EXPRESSIONS)),
     )
+
+
+def _elsewhere(program: Program, first: LocatedNode | None, born_by: str | None) -> tuple[str, ...]:
+    """Return the origin of a symbol that is no input's dim: the node that bears it, or an input that is a number."""
+    if born_by is not None:
+        return (born_by,)
+    if first is None or first.kind is not NodeKind.PLACEHOLDER:
+        return ()
+    return tuple(given.name for given in program.inputs if given.placeholder == first.name) or (first.name,)
 
 
 def _line(program: Program, bearer: LocatedNode | None) -> Frame | None:

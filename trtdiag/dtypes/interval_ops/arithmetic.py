@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.span import INT64_MAX, INT64_MIN, Real, Span, is_finite, join
+from trtdiag.dtypes.span import INT64_MAX, INT64_MIN, Real, Span, is_finite
 
 # An integer power beyond this many bits has left every dtype; it is not computed.
 _MOST_BITS = 128
@@ -102,8 +102,10 @@ def _quotient(call: Call, mode: object) -> Result:
             return _explained(call, -math.inf, math.inf, left, right)
         # Integers other than zero are at least one away from it; dividing by zero is an error in PyTorch.
         largest = max(abs(left.low), abs(left.high))
-        return _explained(call, -largest - 1, largest, left, right)
+        return _explained(call, -largest, largest, left, right)
     ends = [_divided(a, b, mode) for a in (left.low, left.high) for b in (right.low, right.high)]
+    if any(math.isnan(end) for end in ends):
+        return _explained(call, -math.inf, math.inf, left, right)
     return _explained(call, min(ends), max(ends), left, right)
 
 
@@ -243,11 +245,6 @@ def summed(call: Call, low: Real, high: Real, span: Span, count: int) -> Span:
     return Span(low, high, text, root=text if unbounded else "")
 
 
-def either(call: Call) -> Result:
-    """``where``: one operand or the other."""
-    return join((call.span("self"), call.span("other")))
-
-
 def _bounded(low: Real, high: Real) -> Callable[[Call], Result]:
     return lambda call: Span(low, high, call.op)
 
@@ -286,7 +283,6 @@ RULES: Mapping[str, Rule] = {
     "bitwise_right_shift": right_shift,
     "__rshift__": right_shift,
     "cumsum": cumulative_sum,
-    "where": either,
     "sigmoid": _bounded(0, 1),
     "softmax": _bounded(0, 1),
     "_softmax": _bounded(0, 1),

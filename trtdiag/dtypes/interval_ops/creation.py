@@ -23,7 +23,8 @@ def arange(call: Call) -> Result:
         low, high = min(start.high, math.floor(end.low) + 1), start.high
     text = f"arange({call.text(start_arg)}, {call.text(end_arg)})"
     if end.attained:
-        return Span(low, high, text)
+        # A range of written numbers holds its first and last one; with a step the last may be skipped.
+        return Span(low, high, text, start.attained and step.low == step.high == 1 and start.low < end.low)
     bound = end.as_range().max
     if bound is None:
         text += f" with {call.text(end_arg)} unbounded"

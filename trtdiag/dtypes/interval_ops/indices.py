@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.span import INT64_MAX, Span
+from trtdiag.dtypes.span import INT64_MAX, Span, join
 
 
 def _below(call: Call, count: int) -> Span:
@@ -27,11 +27,25 @@ def ordered(call: Call) -> Result:
 
 def nonzero(call: Call) -> Result:
     """One column a dim, each below that dim's size."""
-    found = call.sizes("self")
+    counts = _counts(call, "self")
+    found = _below(call, max(counts, default=1))
+    if not call.has("fill_value"):
+        return found
+    return join((found, call.span("fill_value").part()))
+
+
+def either(call: Call) -> Result:
+    """``where``: one operand or the other; with a condition alone, the positions where it holds, dim by dim."""
+    if call.has("self"):
+        return join((call.span("self"), call.span("other")))
+    return tuple(_below(call, count) for count in _counts(call, "condition"))
+
+
+def _counts(call: Call, name: str) -> list[int]:
+    found = call.sizes(name)
     if found is None:
-        return _below(call, INT64_MAX)
-    counts = [INT64_MAX if size.range.max is None else size.range.max for size in found.dims]
-    return _below(call, max(counts, default=1))
+        return [INT64_MAX]
+    return [INT64_MAX if size.range.max is None else size.range.max for size in found.dims]
 
 
 def inserted(call: Call) -> Result:
@@ -63,6 +77,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("argmax", "argmin", "argsort"), position),
     **dict.fromkeys(("sort", "topk"), ordered),
     **dict.fromkeys(("nonzero", "nonzero_static", "argwhere"), nonzero),
+    "where": either,
     **dict.fromkeys(("searchsorted", "bucketize"), inserted),
     **dict.fromkeys(
         (
@@ -70,7 +85,6 @@ RULES: Mapping[str, Rule] = {
             "max_pool2d_with_indices",
             "max_pool3d_with_indices",
             "adaptive_max_pool2d",
-            "_low_memory_max_pool_with_offsets",
         ),
         pooled,
     ),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.span import Span, join
+from torch.fx import Node
+
+from trtdiag.dtypes.call import Call, Result, Rule, dtype_of
+from trtdiag.dtypes.span import Span, join, unknown
 
 # fmt: off
 # Every value is still there, so the ends are still reached.
@@ -14,27 +16,48 @@ KEEPING = frozenset({
     "lift_fresh", "lift_fresh_copy", "movedim", "numpy_T", "permute", "ravel", "repeat", "reshape", "reshape_as",
     "roll", "rot90", "squeeze", "swapaxes", "swapdims", "t", "tile", "transpose", "unflatten", "unsqueeze", "view",
     "view_as", "_unsafe_view", "broadcast_to", "atleast_1d", "atleast_2d", "atleast_3d", "pin_memory", "view_copy",
-    "squeeze_copy", "unsqueeze_copy", "expand_copy", "permute_copy", "transpose_copy", "_reshape_alias", "dropout",
+    "squeeze_copy", "unsqueeze_copy", "expand_copy", "permute_copy", "transpose_copy", "_reshape_alias",
     "positive", "resolve_conj", "resolve_neg", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
 })
 
 # Some values may be gone.
 DROPPING = frozenset({
     "slice", "narrow", "select", "diagonal", "as_strided", "unfold", "masked_select", "take", "take_along_dim",
-    "slice_copy", "select_copy", "repeat_interleave", "max_pool2d", "unfold_copy",
+    "slice_copy", "select_copy", "max_pool2d", "unfold_copy", "reflection_pad1d", "reflection_pad2d",
+    "reflection_pad3d", "replication_pad1d", "replication_pad2d", "replication_pad3d",
 })
 # fmt: on
 
 
 def kept(call: Call) -> Result:
-    """All values of the first argument."""
-    return call.span_of(call.node.args[0] if call.node.args else next(iter(call.node.kwargs.values())))
+    """All values of the first argument; another dtype (``view.dtype``) reads the same bytes as other numbers."""
+    first = call.first()
+    if isinstance(first, Node) and dtype_of(first) != call.dtype:
+        why = f"{call.op} reads the bytes as another dtype"
+        return unknown(call.dtype, why, f"{call.node.name}: {why}")
+    return call.span_of(first)
 
 
 def dropped(call: Call) -> Result:
     """Some values of the first argument."""
     found = kept(call)
     return found.part() if isinstance(found, Span) else found
+
+
+def repeated(call: Call) -> Result:
+    """``repeat_interleave``: the values, or without values the positions that the counts are at."""
+    if call.has("self"):
+        return dropped(call)
+    _, count = call.length("repeats")
+    return Span(0, max(0, count - 1), f"{call.op}: position among {count} counts")
+
+
+def thinned(call: Call) -> Result:
+    """``dropout``: nothing happens outside training, in training the rest is scaled."""
+    if call.arg("train") is False:
+        return kept(call)
+    why = "dropout in training scales values"
+    return unknown(call.dtype, why, f"{call.node.name}: {why}")
 
 
 def several(call: Call) -> Result:
@@ -73,6 +96,8 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(DROPPING, dropped),
     **dict.fromkeys(("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_split"), several),
     **dict.fromkeys(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "column_stack"), joined),
+    "repeat_interleave": repeated,
+    **dict.fromkeys(("dropout", "feature_dropout", "alpha_dropout"), thinned),
     **dict.fromkeys(("broadcast_tensors", "meshgrid"), broadcast),
     **dict.fromkeys(("pad", "constant_pad_nd"), padded),
     **dict.fromkeys(("tril", "triu"), corner),

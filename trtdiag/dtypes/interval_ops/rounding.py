@@ -14,7 +14,7 @@ from trtdiag.dtypes.span import Span, is_finite, limits, to_integers
 
 def cast(call: Call) -> Result:
     """The same values in another dtype: floats are cut off, integers that do not fit wrap around."""
-    span = call.span("self")
+    span = call.span_of(call.first())
     dtype = call.dtype
     if dtype == torch.bool:
         return Span(0, 1, "converted to bool")

@@ -30,6 +30,8 @@ def written(call: Call) -> Result:
     name = next(name for name in ("src", "values", "value", "source") if call.has(name))
     source = call.span(name).part()
     adds = call.op in ("scatter_add", "index_add") or (call.has("accumulate") and call.arg("accumulate") is not False)
+    if call.has("alpha") and call.arg("alpha") != 1:
+        return Span(-float("inf"), float("inf"), f"{call.op} with alpha")
     if call.has("reduce") and call.arg("reduce") is not None:
         adds = call.arg("reduce") in ("sum", "add")
         if not adds and call.arg("reduce") not in ("amin", "amax"):
