@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from trtdiag.capture.program import Program
-from trtdiag.symbolic import ExpressionError, evaluate, free_symbols, from_sympy, is_condition, substitute
+from trtdiag.symbolic import ExpressionError, condition_from_sympy, evaluate, free_symbols, substitute
 from trtdiag.symbolic.expr import Condition, Sym
 
 LIMIT_S = 20.0
@@ -91,11 +91,10 @@ class _Player(Interpreter):
         guards = self._env.guards
         for guard in guards[self._seen :]:
             try:
-                condition = from_sympy(guard.expr)
+                condition = condition_from_sympy(guard.expr)
             except ExpressionError:
                 continue  # not a form that a wanted condition can have: those were all read
-            if is_condition(condition):
-                self._note(substitute(condition, self._back), n.name)
+            self._note(substitute(condition, self._back), n.name)
         self._seen = len(guards)
         if len(self.found) == len(self._wanted) or time.monotonic() > self._deadline:
             raise _ReplayEndError
