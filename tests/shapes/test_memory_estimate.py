@@ -45,7 +45,7 @@ class Chain(nn.Module):
 def test_live_set_by_hand():
     program, memory = _estimate(Chain(), (torch.randn(10),), {"x": {0: Dim("n", min=2, max=100)}})
     assert memory.input_bytes == 400
-    assert memory.live_bytes == 400 + 800
+    assert memory.live_bytes == 400 + 400 + 800
     assert memory.live_at == "cat"
     assert memory.live_frame is not None
     assert "torch.cat" in memory.live_frame.code
@@ -99,7 +99,7 @@ def test_live_set_is_what_a_real_run_holds(monkeypatch):
     # The recorder clones values to survive in-place ops; here storages must stay what they are.
     monkeypatch.setattr(torch.Tensor, "clone", lambda self: self)
     program, memory = _estimate(Splitting(), (torch.randn(6, 8),), {"x": {0: Dim("n", min=5, max=20)}})
-    assert memory.live_bytes == _real_peak(program, (torch.randn(20, 8),))
+    assert memory.live_bytes == memory.input_bytes + _real_peak(program, (torch.randn(20, 8),))
 
 
 class Guarded(nn.Module):
@@ -123,4 +123,5 @@ def test_an_empty_range_of_ops_holds_nothing():
             return x.detach()
 
     _, memory = _estimate(Same(), (torch.randn(4),))
-    assert (memory.weight_bytes, memory.input_bytes, memory.live_bytes, memory.largest) == (0, 16, 0, ())
+    assert (memory.weight_bytes, memory.input_bytes, memory.live_bytes, memory.largest) == (0, 16, 16, ())
+    assert memory.live_at is None

@@ -90,8 +90,9 @@ class MemoryEstimate:
     Attributes:
         weight_bytes: Parameters, buffers and constants, each storage once.
         input_bytes: User inputs.
-        live_bytes: The largest sum of tensors alive at one op in graph order (views count with their base once).
-        live_at: The node at which it is reached.
+        live_bytes: The largest sum of tensors alive at one op in graph order, inputs included, weights not (views count
+            with their base once).
+        live_at: The node at which it is reached; ``None`` where the inputs alone are the largest set.
         live_frame: That node's source line.
         largest: Nodes with the largest outputs and their bytes, largest first.
     """

@@ -21,8 +21,9 @@ MOST_NODES = 10
 def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> MemoryEstimate:
     """Return what the program holds at the maximum of every range, as PyTorch would hold it in graph order.
 
-    Weights, inputs and the live set are counted apart, so the three add up: the live set holds what ops compute.  It
-    is an upper bound, because it adds the maxima of single tensors, which may not be reached by the same sizes.
+    Weights are counted apart from the live set: the two add up.  The caller holds the inputs all along, so they are
+    part of every live set.  It is an upper bound, because it adds the maxima of single tensors, which may not be
+    reached by the same sizes.
     """
     weights = {}
     inputs: list[int | None] = []
@@ -32,14 +33,17 @@ def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> M
         inputs = [_bytes(shapes, name) for name, held in roles.items() if held.role is PlaceholderRole.USER]
     liveness = _Liveness(shapes)
     peak = liveness.peak(checked.graph_module, "")
-    origin = program.origins.get(peak.at) if peak.at else None
+    input_bytes = _sum(inputs)
+    live_bytes = _sum([input_bytes, peak.bytes])
+    live_at = peak.at if live_bytes is not None else None
+    origin = program.origins.get(live_at) if live_at else None
     largest = sorted(liveness.allocated.items(), key=lambda item: -item[1])[:MOST_NODES]
     return MemoryEstimate(
         weight_bytes=sum(weights.values()),
-        input_bytes=_sum(inputs),
-        live_bytes=peak.bytes,
-        live_at=peak.at if peak.bytes is not None else None,
-        live_frame=origin.stack.best if origin and peak.bytes is not None else None,
+        input_bytes=input_bytes,
+        live_bytes=live_bytes,
+        live_at=live_at,
+        live_frame=origin.stack.best if origin else None,
         largest=tuple(largest),
     )
 
