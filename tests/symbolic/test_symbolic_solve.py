@@ -1,0 +1,167 @@
+"""Checks, pairs, conflicts and consequences by table, in the words of real models."""
+
+from __future__ import annotations
+
+import pytest
+
+from trtdiag.symbolic import (
+    ProofKind,
+    Range,
+    allowed,
+    allowed_pair,
+    check,
+    conflict,
+    holds,
+    implied,
+    parse_condition,
+)
+
+BOX = {"h": Range(135, 2160), "w": Range(3, 77), "batch": Range(1, 10), "n": Range(2, None)}
+
+
+def test_the_stride_guard_of_an_encoder():
+    guard = parse_condition("Eq(Mod((((h - 1)//4) - 1), 2), 0)")
+    result = check(guard, BOX, {"h": 1080})
+    assert (result.verdict, result.counterexample, result.witness) == ("breaks", {"h": 137}, {"h": 136})
+    assert result.proof.kind is ProofKind.EXHAUSTIVE
+    assert result.proof.checked == 2026
+    values = allowed([guard], "h", BOX["h"]).values
+    assert values.describe("h") == "h % 8 in {0, 5..7}"
+    assert values.count == 1014
+
+
+def test_a_witness_above_where_there_is_none_below():
+    result = check(parse_condition("h >= 200"), BOX)
+    assert (result.counterexample, result.witness) == ({"h": 135}, {"h": 200})
+
+
+def test_nothing_satisfies_it_and_the_example_does_not_help():
+    result = check(parse_condition("h < 10"), BOX, {"h": 200})
+    assert (result.verdict, result.counterexample, result.witness) == ("breaks", {"h": 135}, None)
+
+
+def test_the_smallest_of_several_symbols_has_the_least_maximum():
+    result = check(parse_condition("batch*w % 16 == 0"), BOX)
+    assert result.counterexample == {"batch": 1, "w": 3}
+    assert result.witness == {"batch": 4, "w": 4}
+
+
+def test_only_given_points_count():
+    joint = parse_condition("h*w % 8 == 0")
+    assert check(joint, BOX).verdict == "breaks"
+    within = check(joint, BOX, given=[parse_condition("h % 8 == 0")])
+    assert within.verdict == "holds"
+    open_box = {"h": Range(1, None), "w": Range(1, None)}
+    assert check(joint, open_box, given=[parse_condition("h % 8 == 0")]).verdict == "holds"
+    alone = check(parse_condition("h % 2 == 0"), BOX, given=[parse_condition("h % 8 == 1"), parse_condition("h > 140")])
+    assert alone.counterexample == {"h": 145}
+
+
+@pytest.mark.parametrize("text", ["n // (n - 2) >= 0", "8 % (h - 135) != 100"])
+def test_where_it_is_not_defined_it_breaks(text):
+    result = check(parse_condition(text), BOX)
+    name = "n" if "n" in text else "h"
+    assert result.counterexample == {name: BOX[name].min}
+
+
+def test_constant_conditions_and_empty_ranges():
+    assert check(parse_condition("1 < 2"), {}).verdict == "holds"
+    assert check(parse_condition("1 > 2"), {}).verdict == "breaks"
+    assert check(parse_condition("h > 5"), {"h": Range(3, 2)}).verdict == "holds"
+    assert allowed([], "h", Range(1, 9)).values.is_full
+    assert allowed([parse_condition("1 > 2")], "h", Range(1, 9)).values.is_empty
+    with pytest.raises(ValueError, match="but they have w"):
+        allowed([parse_condition("h == w")], "h", Range(1, 9))
+
+
+def test_a_relation_that_z3_must_find():
+    result = check(parse_condition("n <= h + 2**40"), BOX)
+    assert result.verdict == "breaks"
+    assert result.smallest
+    assert result.counterexample == {"h": 135, "n": 2**40 + 136}
+
+
+PAIRS = {
+    # condition -> count, equal, relation, values of a, values of b; both 1..40
+    "a == b": (40, True, ("a", 1, "b", 0), "all", "all"),
+    "a == 2*b + 1": (19, False, ("a", 2, "b", 1), "a >= 3 with a % 2 == 1", "b <= 19"),
+    "b == 3*a": (13, False, ("b", 3, "a", 0), "a <= 13", "b % 3 == 0"),
+    "a + b == 12": (11, False, ("a", -1, "b", 12), "a <= 11", "b <= 11"),
+    "a == 5 and b == 6": (1, False, None, "a == 5", "b == 6"),
+    "a % 8 == 0 and b <= 5": (25, False, None, "a % 8 == 0", "b <= 5"),
+    "a*b == 36": (9, False, None, None, None),
+    "a > b and b > a": (0, None, None, "nothing", "nothing"),
+    "a >= b": (820, False, None, "all", "all"),
+    "a // 8 == b // 8 and a % 8 == b % 8": (40, True, ("a", 1, "b", 0), "all", "all"),
+}
+
+
+@pytest.mark.parametrize("text", PAIRS)
+def test_pairs(text):
+    count, equal, relation, first, second = PAIRS[text]
+    box = {"a": Range(1, 40), "b": Range(1, 40)}
+    found = allowed_pair([parse_condition(text)], "a", "b", box)
+    line = found.relation and (
+        found.relation.target,
+        found.relation.factor,
+        found.relation.source,
+        found.relation.offset,
+    )
+    assert (found.count, found.equal, line) == (count, equal, relation)
+    assert found.proof.proven
+    if first is not None:
+        assert (found.first.describe("a"), found.second.describe("b")) == (first, second)
+
+
+@pytest.mark.parametrize("text", [text for text in PAIRS if PAIRS[text][2] is not None])
+def test_relations_of_huge_pairs_are_proven_by_z3(text):
+    condition = parse_condition(text)
+    small_box = {"a": Range(1, 40), "b": Range(1, 40)}
+    found = allowed_pair([condition], "a", "b", {"a": Range(1, 10**9), "b": Range(1, 10**9)})
+    assert found.proof.kind is ProofKind.SMT
+    assert found.equal == allowed_pair([condition], "a", "b", small_box).equal
+    # z3's points may suggest the relation the other way round; what it says is the same.
+    assert check(found.relation.condition, small_box, given=[condition]).verdict == "holds"
+    for a in range(1, 41):
+        for b in range(1, 41):
+            if holds(condition, {"a": a, "b": b}):
+                assert a in found.first
+                assert b in found.second
+
+
+def test_pairs_refuse_other_symbols():
+    with pytest.raises(ValueError, match="but they have c"):
+        allowed_pair([parse_condition("a == c")], "a", "b", {})
+
+
+CONFLICTS = [
+    (["h % 2 == 0", "h > 200", "h % 4 == 1", "w > 5"], (0, 2)),
+    (["h % 2 == 0", "h > 200"], None),
+    (["h > 3000"], (0,)),
+    (["w > h - 130", "w < 20", "h > 160", "w > 1"], (0, 1, 2)),
+    (["h % 6 == 0", "h % 4 == 2", "h % 9 == 1"], (0, 2)),
+    ([], None),
+    (["1 > 2"], (0,)),
+]
+
+
+@pytest.mark.parametrize(("texts", "members"), CONFLICTS, ids=str)
+def test_conflicts(texts, members):
+    found = conflict([parse_condition(text) for text in texts], BOX)
+    assert found.members == members
+    assert found.satisfiable is (members is None)
+    unbounded = conflict(
+        [parse_condition(text) for text in texts], {name: Range(r.min, None) for name, r in BOX.items()}
+    )
+    if members == (0, 2):
+        assert unbounded.members == members
+        assert unbounded.proof.proven
+
+
+def test_what_follows_from_what():
+    assert implied(parse_condition("h % 2 == 0"), [parse_condition("h % 8 == 0")], BOX).verdict == "holds"
+    other = implied(parse_condition("h % 8 == 0"), [parse_condition("h % 2 == 0")], BOX)
+    assert (other.verdict, other.counterexample) == ("breaks", {"h": 138})
+    assert (
+        implied(parse_condition("n >= 4"), [parse_condition("n > h"), parse_condition("h > 3")], BOX).verdict == "holds"
+    )
