@@ -138,7 +138,7 @@ def _changed_json(draw: st.DrawFn, samples: Samples) -> tuple[str, str, bytes]:
                 other: Any = samples.parsed[key]
                 for step in draw(st.sampled_from(samples.places[key])):
                     other = other[step]
-                parent[place[-1]] = other
+                parent[place[-1]] = json.loads(json.dumps(other))  # a copy: later changes go into it
         except (KeyError, IndexError, TypeError):
             continue  # an earlier change has removed the place
     return key[0], key[1], json.dumps(value).encode("utf-8", "surrogatepass")
