@@ -13,8 +13,9 @@ from tests.harness import facts
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.rules.sym.memory_at_maximum import NOTICE_BYTES, WARN_BYTES
 from trtdiag.analysis.run import run
-from trtdiag.capture.program import Program, Versions
+from trtdiag.capture.program import OpOrigin, Program, Versions
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, Role, WideTensor
+from trtdiag.graph.source import Stack
 from trtdiag.lower.facts import Checked, Defect
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
 from trtdiag.symbolic.ranges import Range
@@ -73,6 +74,21 @@ def test_an_unrepairable_stale_node_is_an_error() -> None:
     (finding,) = found(facts.checked(stale))
     assert finding.severity is Severity.ERROR
     assert "cannot be recomputed: no kernel" in finding.message
+
+
+def test_missing_stacks_and_stacks_inside_torch_are_told_apart() -> None:
+    module = chain()
+    relu, conv, neg = (node.name for node in module.graph.nodes if node.op == "call_function")
+    inside = Stack((facts.frame(9, file="/x/site-packages/torch/nn/modules/conv.py"),))
+    library = Stack((facts.frame(9, file="/x/site-packages/timm/models/vit.py"),))
+    origins = {conv: OpOrigin("0", "Conv2d", inside), neg: OpOrigin("", "", library)}
+    given = {Program: facts.program(origins=origins), Checked: facts.checked(graph_module=module)}
+    findings = run(given, select=["MET103"]).findings
+    assert [(f.evidence[0].fact, [p.node for p in f.places]) for f in findings] == [
+        ("no stack was recorded", [relu]),
+        ("every line of their stacks lies inside torch", [conv]),
+    ]
+    assert findings[0].message == f"1 of 3 ops carry no source line outside torch, first {relu}"
 
 
 @pytest.mark.parametrize(

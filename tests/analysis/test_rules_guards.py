@@ -23,6 +23,7 @@ from trtdiag.dims.facts import (
     Verdict,
 )
 from trtdiag.graph.source import Stack
+from trtdiag.symbolic import mul
 from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
@@ -296,3 +297,23 @@ def test_tied_dims_get_the_range_that_both_allow() -> None:
     (finding,) = found(tied(2), facts.program(inputs=inputs))
     assert finding.fix is not None
     assert finding.fix.code == 'a = Dim("a", min=4, max=64)\n# x.shape[0]: a\n# y.shape[0]: a'
+
+
+def test_the_equation_that_pins_a_dim_is_not_a_second_finding() -> None:
+    for verdict in (Verdict.BREAKS, Verdict.UNKNOWN):
+        guard = facts.constraint("h == 12", line=7, verdict=verdict)
+        pin = Pinned("x.shape[1]", "seq", 12, "tracing compared it with 12", guard.origin)
+        assert [f.rule for f in found(facts.dims(constraints=(guard,), pinned=(pin,)))] == ["SYM202"]
+        elsewhere = replace(pin, origin=facts.constraint("h == 12", line=8).origin)
+        assert len(found(facts.dims(constraints=(guard,), pinned=(elsewhere,)))) == 2
+
+
+def test_a_derived_dim_is_shown_as_the_size_that_the_user_passes() -> None:
+    size = InputDim("x", 3, mul(4, Sym("s1")))
+    program = facts.program(
+        names={"s1": "_w"}, ranges={"s1": Range(8, 64)}, inputs=(InputTensor("x", "x", torch.float32, (size,)),)
+    )
+    guard = facts.constraint("w == 25", counterexample={"x.shape[3]": 32}, refused={"s1": 8}, witness={})
+    (finding,) = found(facts.dims(constraints=(guard,)), program)
+    assert finding.message.endswith("of x.shape[3]: x.shape[3] = 100 works, x.shape[3] = 32 fails")
+    assert "x.shape[3] = 4*_w" in [e.fact for e in finding.evidence]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix
 from trtdiag.analysis.wording import counted
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
 from trtdiag.graph.source import Frame
+from trtdiag.symbolic.expr import Compare, Relation
 
 _UNBACKED = re.compile(r"z?u[0-9]+")
 _ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
@@ -60,14 +62,15 @@ class GuardGroup:
 def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
     """The constraints of a verdict, grouped, in the order in which torch recorded them.
 
-    Equalities of two dims that have a finding of their own (``DimSystem.tied``) are left out.  Constraints that break
-    only where others break are counted with the others, unless a Python condition of their own made them.
+    Equalities that have a finding of their own (``DimSystem.tied``, ``DimSystem.pinned``) are left out.  Constraints
+    that break only where others break are counted with those, unless a Python condition of their own made them.
     """
+    pinned = {pin.origin.stack.best for pin in dims.pinned} - {None}
     tied = [tie.constraint for tie in dims.tied if tie.constraint is not None]
     found: dict[tuple[tuple[str, ...], Frame | None], list[Constraint]] = {}
     following: Counter[tuple[str, ...]] = Counter()
     for constraint in dims.constraints:
-        if constraint.verdict is not verdict or constraint in tied:
+        if constraint.verdict is not verdict or constraint in tied or _pins(constraint, pinned):
             continue
         if constraint.follows and not constraint.origin.branch:
             following[constraint.symbols] += 1
@@ -84,6 +87,13 @@ def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
         )
         for (symbols, frame), constraints in found.items()
     )
+
+
+def _pins(constraint: Constraint, pinned: AbstractSet[Frame | None]) -> bool:
+    """Whether it is the equation, at the same line, that turned a dim into a number: SYM202 reports that dim."""
+    condition = constraint.condition
+    equation = isinstance(condition, Compare) and condition.relation is Relation.EQ and len(constraint.symbols) == 1
+    return equation and constraint.origin.stack.best in pinned
 
 
 def conflict_cause(conflict: Conflict) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from trtdiag.capture.program import Program
+from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, DimSystem
-from trtdiag.symbolic import holds
+from trtdiag.symbolic import Sym, evaluate, free_symbols, holds, to_text
 from trtdiag.symbolic.ranges import Range
 
 # How far from a refused size its neighbours are tried; periods in real models are far shorter.
@@ -45,4 +46,20 @@ def _accepted(dims: DimSystem, sizes: Mapping[str, int]) -> bool:
 
 
 def _named(program: Program, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    return {program.names.get(symbol, symbol): size for symbol, size in sizes.items()}
+    """The sizes as a counterexample shows them: a derived root's as the size of the dim that is made of it."""
+    sites = Sites(program)
+    named: dict[str, int] = {}
+    for symbol, size in sizes.items():
+        made = next((dim for dim in sites.sized_by(symbol) if free_symbols(dim.expr) == {symbol}), None)
+        if made is None:
+            named[sites.name_of(symbol)] = size
+        else:
+            named[sites.label(made)] = int(evaluate(made.expr, {symbol: size}))
+    return named
+
+
+def derived_dims(program: Program, symbols: Iterable[str]) -> tuple[str, ...]:
+    """``x.shape[3] = 4*_w`` for each dim that is derived from one of these symbols."""
+    sites = Sites(program)
+    dims = dict.fromkeys(dim for symbol in symbols for dim in sites.sized_by(symbol) if not isinstance(dim.expr, Sym))
+    return tuple(f"{dim.site} = {to_text(dim.expr, sites.names)}" for dim in dims)

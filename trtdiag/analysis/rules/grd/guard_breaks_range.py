@@ -15,7 +15,7 @@ from trtdiag.analysis.guard_groups import (
 )
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted
-from trtdiag.analysis.working_sizes import working_sizes
+from trtdiag.analysis.working_sizes import derived_dims, working_sizes
 from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Verdict
 
@@ -59,7 +59,7 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
         working = working_sizes(program, dims, group.lead)
         yield Hit(
             _message(group, working),
-            guard_evidence(group, working) + _refusal(program),
+            guard_evidence(group, working) + _context(program, group),
             Place(node=group.lead.origin.node, frame=group.frame, op=group.lead.origin.op),
             None if group.by_data else corrected_dims(dims, group.symbols),
             cause=group.cause,
@@ -97,7 +97,8 @@ def _message(group: GuardGroup, working: Mapping[str, int]) -> str:
     return message
 
 
-def _refusal(program: Program) -> tuple[Evidence, ...]:
-    if program.failure is None:
-        return ()
-    return (Evidence("torch.export refused these dynamic_shapes", program.failure.error_type),)
+def _context(program: Program, group: GuardGroup) -> tuple[Evidence, ...]:
+    facts = [Evidence(derived, "the program's inputs") for derived in derived_dims(program, group.symbols)]
+    if program.failure is not None:
+        facts.append(Evidence("torch.export refused these dynamic_shapes", program.failure.error_type))
+    return tuple(facts)

@@ -9,11 +9,16 @@ from trtdiag.analysis.placing import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted
 from trtdiag.capture.program import Program
-from trtdiag.graph.walk import NodeKind, walk
+from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 
 # Sizes, checks and the unpacking of results are written by torch.export itself and have no line of the user's.
 _COMPUTING = (NodeKind.OP, NodeKind.HIGHER_ORDER)
+
+_EXPORT_AGAIN = Fix("export again from the Python model, and keep meta when passes replace nodes", Applicability.MANUAL)
+_OWN_FORWARD = Fix(
+    "find these ops by their module path, or call the modules from a forward of your own", Applicability.MANUAL
+)
 
 
 @rule("MET103", "no-user-source-line", Severity.INFO)
@@ -24,8 +29,9 @@ def no_user_source_line(program: Program, checked: Checked) -> Iterator[Hit]:
         Findings point at the line of the model that made an op.  That line comes from the stack that
         torch.export records for each node (meta["stack_trace"]).  It is missing when the program was made
         by torch.jit, by a converter, or by a pass that creates nodes, and when somebody stripped the stacks
-        to make the file smaller.  Nothing is wrong with the program; its diagnosis is less exact: nodes
-        are then named by module path and op only.
+        to make the file smaller.  It lies inside torch only where torch.nn modules call each other, as in
+        nn.Sequential.  Nothing is wrong with the program; its diagnosis is less exact: nodes are then
+        named by module path and op only.
 
     Example:
         for node in ep.graph.nodes:
@@ -40,23 +46,30 @@ def no_user_source_line(program: Program, checked: Checked) -> Iterator[Hit]:
     """
     ops = [located for located in walk(checked.graph_module) if located.kind in _COMPUTING]
     bare = [located for located in ops if not _has_line(program, located.name)]
-    if not bare:
-        return
-    nowhere = len(bare) == len(ops)
-    first = bare[0]
-    if nowhere:
-        message = f"none of the {counted(len(ops), 'op')} carries a source line"
-    else:
-        message = f"{len(bare):,} of {counted(len(ops), 'op')} carry no source line, first {first.name}"
-    reason = "the program keeps no stacks at all" if nowhere else 'meta["stack_trace"] is missing or all torch'
+    inside = [located for located in bare if _has_stack(program, located.name)]
+    without = [located for located in bare if not _has_stack(program, located.name)]
+    yield from _hits(program, without, len(ops), "no stack was recorded", _EXPORT_AGAIN)
+    yield from _hits(program, inside, len(ops), "every line of their stacks lies inside torch", _OWN_FORWARD)
+
+
+def _hits(program: Program, bare: list[LocatedNode], ops: int, reason: str, fix: Fix) -> Iterator[Hit]:
     for located in bare:
+        if len(bare) == ops:
+            message = f"none of the {counted(ops, 'op')} carries a source line outside torch"
+        else:
+            message = f"{len(bare):,} of {counted(ops, 'op')} carry no source line outside torch, first {bare[0].name}"
         yield Hit(
             message,
-            (Evidence(reason, "meta of the nodes"),),
+            (Evidence(reason, 'meta["stack_trace"] of the nodes'),),
             place_of(program, located.name, str(located.node.target)),
-            Fix("export again from the Python model, and keep meta when passes replace nodes", Applicability.MANUAL),
-            cause="no line",
+            fix,
+            cause=reason,
         )
+
+
+def _has_stack(program: Program, name: str) -> bool:
+    origin = program.origins.get(name)
+    return origin is not None and bool(origin.stack.frames)
 
 
 def _has_line(program: Program, name: str) -> bool:
