@@ -165,3 +165,12 @@ def test_what_follows_from_what():
     assert (
         implied(parse_condition("n >= 4"), [parse_condition("n > h"), parse_condition("h > 3")], BOX).verdict == "holds"
     )
+
+
+def test_a_condition_that_is_defined_nowhere():
+    nowhere = parse_condition("0 // 0 == 0")
+    assert check(nowhere, {}).verdict == "breaks"
+    assert check(nowhere, BOX, given=[parse_condition("h > 2")]).counterexample == {"h": 135}
+    assert allowed([nowhere], "h", Range(1, None)).values.is_empty
+    assert allowed([parse_condition("(h // 0) // h == 0")], "h", Range(1, None)).values.is_empty
+    assert conflict([nowhere, parse_condition("h > 2")], BOX).members == (0,)

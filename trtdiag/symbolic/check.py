@@ -16,7 +16,7 @@ from trtdiag.symbolic.build import sub
 from trtdiag.symbolic.conditions import all_of, relation_holds
 from trtdiag.symbolic.defined import always_defined
 from trtdiag.symbolic.evaluate import holds
-from trtdiag.symbolic.expr import And, Compare, Condition, Or, Relation, Truth
+from trtdiag.symbolic.expr import And, Compare, Condition, Or, Relation
 from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
@@ -69,6 +69,10 @@ def check(
     here = {name: box.get(name, Range()) for name in names}
     if any(range_.empty for range_ in here.values()):
         return CheckResult("holds", Proof(ProofKind.EXHAUSTIVE, 0, "the range is empty"))
+    if not names:
+        always = holds(condition, {}) or not holds(all_of(given), {})
+        proof = Proof(ProofKind.EXHAUSTIVE, 0, f"always {'true' if always else 'false'}")
+        return CheckResult("holds", proof) if always else CheckResult("breaks", proof, {})
     quick = _by_bounds(condition, here)
     if quick is not None:
         return quick
@@ -85,10 +89,6 @@ def check(
 
 def _by_bounds(condition: Condition, box: Box) -> CheckResult | None:
     """``holds`` where sound bounds show it; anything else needs the counterexample and is left to the others."""
-    if isinstance(condition, Truth):
-        if condition.value:
-            return CheckResult("holds", Proof(ProofKind.EXHAUSTIVE, 0, "always true"))
-        return None if box else CheckResult("breaks", Proof(ProofKind.EXHAUSTIVE, 0, "always false"), {})
     cache = BoundsCache(box)
     if cache.intervals.decide(condition) and always_defined(condition, box):
         return CheckResult("holds", Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it"))

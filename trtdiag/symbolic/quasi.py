@@ -223,7 +223,7 @@ class _Algebra:
             steady_bottom = ps.choose(zero, ps.constant(1, self.period), ps.mul(bottom, flips))
             for piece in self.divide_positive(start, stop, steady_top, steady_bottom):
                 defined = ps.both(piece.value.defined, None if not zero.any() else ~zero)
-                defined = ps.both(defined, bottom.defined)
+                defined = ps.both(defined, ps.both(top.defined, bottom.defined))
                 pieces.append(Piece(piece.low, piece.high, replace(piece.value, defined=defined)))
         return pieces
 
