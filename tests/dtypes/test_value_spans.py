@@ -8,7 +8,10 @@ from torch import nn
 from torch.export import Dim
 
 from tests.harness.staged import node_named, staged
+from trtdiag.capture.load import capture
 from trtdiag.dtypes.intervals import value_spans
+from trtdiag.lower.facts import Checked
+from trtdiag.shapes.ranges import shape_facts
 
 
 def _spans(module, args, dims=None):
@@ -126,6 +129,22 @@ INDEXED = {
     "without_gradients": (lambda t, i: _no_grad(t, i), (0, 9)),
     "put": (lambda t, i: torch.index_put(t, (i,), torch.zeros(())), (-10, 9)),
 }
+OFFSETS = torch.tensor([0, 2, 5])
+# Every part is an index of its own, and together they are the whole input of shape (2, 3).
+COVERED = {
+    "columns": (lambda t, i: t[:4][i[:, 0]] + t[i[:, 1]] + t[i[:, -1]], (-10, 9)),
+    "unbind": (lambda t, i: sum(torch.nn.functional.embedding(part, t) for part in i.unbind(1)), (0, 9)),
+    "split": (lambda t, i: [torch.nn.functional.embedding(part, t) for part in i.split([1, 2], dim=1)], (0, 9)),
+    "slices": (
+        lambda t, i: (torch.nn.functional.embedding(i[:, :2], t), torch.nn.functional.embedding(i[:, 2:], t)),
+        (0, 9),
+    ),
+    "offsets": (lambda t, i: torch.nn.functional.embedding(i + OFFSETS, t), (-5, 9)),
+}
+NOT_COVERED = {
+    "one column missing": lambda t, i: t[i[:, 0]] + t[i[:, 2]],
+    "gap between slices": lambda t, i: (t[i[:, :1]], t[i[:, 2:]]),
+}
 # Here the values that are used as an index are not all the values of the input.
 NOT_INDEXED = {
     "part": lambda t, i: torch.nn.functional.embedding(i[1:], t),
@@ -154,6 +173,18 @@ def test_an_index_is_bounded_by_its_table(act, expected):
             module(torch.full((5,), bad))
     for good in expected:
         module(torch.full((5,), good))
+
+
+@pytest.mark.parametrize(("act", "expected"), COVERED.values(), ids=COVERED)
+def test_parts_that_make_up_the_whole_bound_it(act, expected):
+    _, spans = _spans(Indexed(act), (torch.tensor([[1, 0, 1], [2, 1, 2]]),))
+    assert (spans["i"].low, spans["i"].high) == expected
+
+
+@pytest.mark.parametrize("act", NOT_COVERED.values(), ids=NOT_COVERED)
+def test_parts_that_leave_something_out_bound_nothing(act):
+    _, spans = _spans(Indexed(act), (torch.tensor([[1, 0, 1], [2, 1, 2]]),))
+    assert not spans["i"].fits_int32
 
 
 @pytest.mark.parametrize("act", NOT_INDEXED.values(), ids=NOT_INDEXED)
@@ -222,6 +253,29 @@ def test_an_index_use_after_a_write_says_nothing_about_the_values_before_it():
     assert not spans["x"].fits_int32
 
 
+@pytest.mark.parametrize("functional", [False, True], ids=["as exported", "decomposed"])
+def test_a_buffer_that_the_program_changes_is_not_what_it_was(functional):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.tensor([3]))
+            self.register_buffer("still", torch.tensor([4]))
+
+        def forward(self, x):
+            self.calls.add_(1)
+            return x + self.calls + self.still
+
+    exported = torch.export.export(Counts(), (torch.ones(1, dtype=torch.int64),))
+    if functional:
+        exported = exported.run_decompositions({})
+    program = capture(exported)
+    checked = Checked(program.exported.graph_module, (), 0, 0, {})
+    spans = value_spans(program, checked, shape_facts(program, checked, {}))
+    assert spans["b_calls"].why == "calls: a buffer that the program changes, any value"
+    assert not spans["b_calls"].fits_int32
+    assert (spans["b_still"].low, spans["b_still"].high) == (4, 4)
+
+
 def test_rounding_of_large_integers_in_floats_is_counted():
     class Rounds(nn.Module):
         def forward(self, x):
@@ -255,10 +309,6 @@ def test_fake_weights_are_not_read(tmp_path):
         exported = torch.export.export(
             module, (torch.ones(2, 9, dtype=torch.int64), torch.ones(2, 9, dtype=torch.int64)), strict=False
         )
-    from trtdiag.capture.load import capture
-    from trtdiag.lower.facts import Checked
-    from trtdiag.shapes.ranges import shape_facts
-
     program = capture(exported)
     checked = Checked(program.exported.graph_module, (), 0, 0, {})
     spans = value_spans(program, checked, shape_facts(program, checked, program.ranges))

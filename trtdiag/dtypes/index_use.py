@@ -9,9 +9,10 @@ import torch
 from torch.fx import GraphModule, Node
 
 from trtdiag.dtypes.call import dtype_of
+from trtdiag.dtypes.index_cover import covering_uses
 from trtdiag.dtypes.interval_ops.rearranging import KEEPING
 from trtdiag.dtypes.nested import ALWAYS_RUN, operands
-from trtdiag.dtypes.span import limits
+from trtdiag.dtypes.span import Span, limits
 from trtdiag.graph.operators import OpOverload, short_name, target_name
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.shapes.facts import ShapeFacts
@@ -20,6 +21,8 @@ _CASTS = frozenset({"to", "_to_copy", "type_as", "convert_element_type"})
 _JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 # Ops with (table, dim, index, ...) arguments that refuse negative and too large indices.
 _BY_DIM = frozenset({"gather", "index_select", "scatter", "scatter_add", "index_add", "index_copy", "scatter_reduce"})
+# Far from every table's size on one side and from the ends of int64 on the other.
+_MOST_ADDED = 2**61
 _BY_POSITION = frozenset({"index", "index_put"})
 
 
@@ -31,13 +34,17 @@ class IndexUse:
     high: int
     why: str
 
-    def moved(self, by: int) -> IndexUse:
-        """Return the same statement about a tensor to which ``by`` is added first."""
-        return IndexUse(self.low - by, self.high - by, self.why)
+    def moved(self, low: int, high: int) -> IndexUse:
+        """Return the same statement about a tensor to which ``low..high`` is added first."""
+        return IndexUse(self.low - high, self.high - low, self.why)
 
 
 def index_uses(
-    owner: GraphModule, prefix: str, shapes: ShapeFacts, weights: Mapping[str, str]
+    owner: GraphModule,
+    prefix: str,
+    shapes: ShapeFacts,
+    weights: Mapping[str, str],
+    constants: Mapping[Node, Span],
 ) -> Mapping[Node, IndexUse]:
     """Return, by node of one graph, the narrowest statement that its uses as an index make.
 
@@ -49,13 +56,17 @@ def index_uses(
         prefix: Of the graph's names.
         shapes: Sizes of the tables.
         weights: Names of the program's weights by placeholder, for the text.
+        constants: Spans of the tensors that the program itself brings, which may be added to an index.
     """
     found: dict[Node, IndexUse] = {}
     for node in reversed(owner.graph.nodes):
         for index, use in _made_by(node, owner, prefix, shapes, weights):
             _narrow(found, index, use)
+        parts = covering_uses(node, found, prefix, shapes)
+        if parts:
+            _narrow(found, node, IndexUse(min(p.low for p in parts), max(p.high for p in parts), parts[0].why))
         if node in found:
-            for source, use in _carried(node, found[node]):
+            for source, use in _carried(node, found[node], constants):
                 _narrow(found, source, use)
     return found
 
@@ -121,13 +132,13 @@ def _inside(
     if target_name(node.target) not in ALWAYS_RUN:
         return
     for nested in operands(owner, node, prefix):
-        uses = index_uses(nested.graph, nested.prefix, shapes, {})
+        uses = index_uses(nested.graph, nested.prefix, shapes, {}, {})
         for placeholder, value in nested.bound:
             if placeholder in uses and isinstance(value, Node):
                 yield value, uses[placeholder]
 
 
-def _carried(node: Node, use: IndexUse) -> Iterator[tuple[Node, IndexUse]]:
+def _carried(node: Node, use: IndexUse, constants: Mapping[Node, Span]) -> Iterator[tuple[Node, IndexUse]]:
     if not isinstance(node.target, OpOverload) or not node.args:
         return
     op, first = short_name(node.target), node.args[0]
@@ -137,8 +148,34 @@ def _carried(node: Node, use: IndexUse) -> Iterator[tuple[Node, IndexUse]]:
         return
     if (op in KEEPING and _same_dtype(first, node)) or (op in _CASTS and _widens(first, node)):
         yield first, use
-    elif op in ("add", "sub") and len(node.args) == 2 and isinstance(node.args[1], int) and _same_dtype(first, node):
-        yield first, use.moved(node.args[1] if op == "add" else -node.args[1])
+    elif op in ("add", "sub") and len(node.args) == 2 and not node.kwargs:
+        yield from _moved(node, op, first, node.args[1], use, constants)
+
+
+def _moved(
+    node: Node, op: str, first: Node, second: object, use: IndexUse, constants: Mapping[Node, Span]
+) -> Iterator[tuple[Node, IndexUse]]:
+    """Carry a statement back over ``x + c``: what wraps around lands nowhere near a table's indices."""
+    added = _constant(second, constants)
+    if added is not None and _same_dtype(first, node):
+        yield first, use.moved(*added) if op == "add" else use.moved(-added[1], -added[0])
+    added = _constant(first, constants)
+    if added is not None and op == "add" and isinstance(second, Node) and _same_dtype(second, node):
+        yield second, use.moved(*added)
+
+
+def _constant(value: object, constants: Mapping[Node, Span]) -> tuple[int, int] | None:
+    """Return the ends of an integer constant, ``None`` for what is none or so large that sums wrap into the table."""
+    if isinstance(value, Node) and value in constants:
+        span = constants[value]
+        low, high = span.low, span.high
+    elif isinstance(value, int):
+        low = high = value
+    else:
+        return None
+    if not isinstance(low, int) or not isinstance(high, int) or low < -_MOST_ADDED or high > _MOST_ADDED:
+        return None
+    return low, high
 
 
 def _same_dtype(source: Node, node: Node) -> bool:

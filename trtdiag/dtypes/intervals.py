@@ -46,6 +46,7 @@ class _Interpreter:
     roles: Mapping[str, Placeholder]
     spans: dict[str, Span] = field(default_factory=dict)
     constants: dict[tuple[object, ...], Span] = field(default_factory=dict)
+    changed: set[Node] = field(default_factory=set)
 
     def run(self, owner: GraphModule, prefix: str, given: Mapping[Node, Span]) -> list[Result]:
         """Interpret one graph and return what its output node hands out, flat."""
@@ -53,10 +54,11 @@ class _Interpreter:
         weights = {name: held.weight for name, held in self.roles.items() if held.weight}
         bases = alias_roots(owner.graph)
         written = {bases[source] for node in owner.graph.nodes for source in _written(node)}
+        self.changed.update(node for node in written if node.op == "placeholder")
         # What a use says about a tensor's values then, it does not say about the values before a write.
         uses = {
             node: use
-            for node, use in index_uses(owner, prefix, self.shapes, weights).items()
+            for node, use in index_uses(owner, prefix, self.shapes, weights, self._held(owner, scope)).items()
             if bases[node] not in written
         }
         outputs: list[Result] = []
@@ -99,6 +101,9 @@ class _Interpreter:
         if scope.prefix + node.name in self.shapes.scalars:
             return scope.span(node)
         dtype = dtype_of(node)
+        if held is not None and held.held and (held.changed or node in self.changed):
+            why = f"{held.weight}: a buffer that the program changes, any value"
+            return unknown(dtype, why, why)
         if held is not None and held.tensor is not None:
             return self._constant(held.tensor, held.weight or node.name)
         if held is not None and held.held:
@@ -106,6 +111,18 @@ class _Interpreter:
         what = "user input" if held is not None else "argument of a nested graph"
         why = f"{what}, any {str(dtype).removeprefix('torch.')}"
         return unknown(dtype, why, why)
+
+    def _held(self, owner: GraphModule, scope: Scope) -> dict[Node, Span]:
+        """Return the spans of the tensors that the program itself brings into a graph."""
+        held: dict[Node, Span] = {}
+        for node in owner.graph.nodes:
+            given = classify(node) in (NodeKind.PLACEHOLDER, NodeKind.ATTRIBUTE)
+            if not given and not (node.all_input_nodes and all(source in held for source in node.all_input_nodes)):
+                continue
+            span = self._result(owner, node, scope, {})
+            if isinstance(span, Span) and span.attained and node.users:
+                held[node] = scope.spans[node] = span
+        return held
 
     def _constant(self, tensor: torch.Tensor, name: str) -> Span:
         key = (storage_key(tensor), tensor.dtype, tuple(tensor.shape), tensor.storage_offset(), tensor.stride())
@@ -184,7 +201,7 @@ def _narrowed(span: Span, use: IndexUse | None) -> Span:
 def _written(node: Node) -> tuple[Node, ...]:
     """Return the nodes whose memory an op changes in place."""
     op = operator_of(node)
-    if op is None:
+    if op is None or classify(node) is NodeKind.NO_OP:
         return ()
     found = (
         node.args[argument.position] if argument.position < len(node.args) else node.kwargs.get(argument.name)

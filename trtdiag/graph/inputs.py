@@ -8,7 +8,7 @@ from enum import Enum
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, OutputKind
 
 
 class PlaceholderRole(Enum):
@@ -31,12 +31,16 @@ _ROLES = {
 
 @dataclass(frozen=True)
 class Placeholder:
-    """One placeholder: its role, the name of the weight it holds (``layers.0.weight``), and that tensor if any."""
+    """One placeholder: its role, the name of the weight it holds (``layers.0.weight``), and that tensor if any.
+
+    ``changed`` is True for a buffer that the program hands back changed: its tensor is the one before the first call.
+    """
 
     name: str
     role: PlaceholderRole
     weight: str | None = None
     tensor: torch.Tensor | None = None
+    changed: bool = False
 
     @property
     def held(self) -> bool:
@@ -47,6 +51,7 @@ class Placeholder:
 def placeholders(exported: ExportedProgram) -> Mapping[str, Placeholder]:
     """Return every placeholder of the program's own graph by node name, from the signature."""
     found: dict[str, Placeholder] = {}
+    changed = {spec.target for spec in exported.graph_signature.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
     for spec in exported.graph_signature.input_specs:
         name = getattr(spec.arg, "name", None)
         if name is None:
@@ -56,7 +61,7 @@ def placeholders(exported: ExportedProgram) -> Mapping[str, Placeholder]:
         if spec.target is not None:
             held = exported.state_dict.get(spec.target, exported.constants.get(spec.target))
             tensor = held if isinstance(held, torch.Tensor) else None
-        found[name] = Placeholder(name, role, spec.target, tensor)
+        found[name] = Placeholder(name, role, spec.target, tensor, spec.target in changed)
     return found
 
 
