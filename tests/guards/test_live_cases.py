@@ -16,7 +16,7 @@ from tests.guards.asks import Span
 from tests.guards.live_exceptions import OTHER_THAN_MEASURED, UNREAD
 from tests.models.registry import LIBRARIES
 from trtdiag.dims.collect import read_guard
-from trtdiag.dims.sites import Sites
+from trtdiag.capture.sites import Sites
 from trtdiag.pipeline import analyze
 from trtdiag.report.report import Report
 from trtdiag.symbolic.evaluate_array import holds_array

@@ -19,7 +19,7 @@ def _package(file: str) -> str | None:
     for index, part in enumerate(parts[:-1]):
         if part in _PACKAGES:
             return parts[index + 1].removesuffix(".py")
-    if file.startswith(_STDLIB) or file.startswith("<"):
+    if file.startswith((_STDLIB, "<")):
         return "python"
     # A source checkout or a foreign machine's stdlib: recognise the folders that torch itself is made of.
     return "torch" if "/torch/nn/" in file or "/torch/_" in file else None
