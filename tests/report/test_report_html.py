@@ -13,22 +13,27 @@ from pathlib import Path
 
 import pytest
 from sample_analysis import (
+    EMPTY_DIMS,
     HOSTILE_NAMES,
     analysis,
     clean_analysis,
+    constraint,
     exported_net,
     finding,
     graph_analysis,
+    program,
 )
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
 from trtdiag.analysis.result import Analysis, StageTiming
-from trtdiag.capture.program import OpOrigin
+from trtdiag.capture.program import ExportFailure, OpOrigin
+from trtdiag.dims.facts import DimRow, UnparsedGuard, Verdict
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.html import html_page, script_safe
 from trtdiag.report.json_report import json_report
 from trtdiag.report.report import Report
 from trtdiag.report.text import one_line
+from trtdiag.symbolic.ranges import Range
 
 DRAWN = {"g", "title", "rect", "text", "circle", "path"}
 VOID = {"meta", "input", "br", "img", "link", "hr"}
@@ -254,3 +259,32 @@ def test_source_reads_no_other_kind_of_file(tmp_path: Path) -> None:
     assert "before" not in source_of(Frame(str(secret), 2, "forward", "Host *"))
     for odd in ("/dev/zero", "/dev/zero.py", "nul\x00.py", str(tmp_path)):
         assert "Host *" in source_of(Frame(odd, 2, "forward", "Host *"))
+
+
+def test_one_size_of_many_inputs_is_one_row_and_static_dims_are_folded() -> None:
+    rows = [DimRow(f"x{at}.shape[0]", "s0", "batch", Range(1, 8), "1..8", "", "ok") for at in range(27)]
+    rows += [DimRow(f"x{at}.shape[1]", None, "", Range(4, 4), "4", "", "static") for at in range(80)]
+    page = page_of(clean_analysis(dims=replace(EMPTY_DIMS, rows=tuple(rows))))
+    assert "x0.shape[0], x1.shape[0], x2.shape[0] and 24 more" in page.text
+    assert "80 static dims" in page.text
+    assert sum(attributes.get("class") == "dim-ok" for _, attributes in page.tags) == 1
+
+
+def test_failed_export_is_told_in_torch_own_words() -> None:
+    failure = ExportFailure("UserError", "Constraints violated (h)!\n  - Not all values of h are valid", None)
+    made = clean_analysis(program=program(failure=failure), stages=(StageTiming("capture", "failed", 0.1, "no"),))
+    page = page_of(made)
+    assert "torch.export refused the program as asked, with UserError. There is no graph." in page.text
+    assert "Constraints violated (h)!\n  - Not all values of h are valid" in "".join(page.texts)
+    assert "Analysis incomplete: capture failed" in page.text
+
+
+def test_hundreds_of_guards_make_a_page_of_bounded_size() -> None:
+    many = [constraint(Verdict.BREAKS, f"h % {at} == 0") for at in range(2, 1002)]
+    many += [constraint(Verdict.HOLDS, f"w <= {at}") for at in range(1000)]
+    unread = tuple(UnparsedGuard(f"f({at})", "a call", "_guards_code") for at in range(1000))
+    made = clean_analysis(dims=replace(EMPTY_DIMS, constraints=tuple(many), unparsed=unread))
+    html = html_page(made, json_report(made))
+    assert len(html) < 300_000
+    for text in ("2,000 guards: 1,000 break, 1,000 hold; 1,000 could not be read", "940 more are in the JSON report"):
+        assert text in Page(html).text

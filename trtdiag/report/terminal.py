@@ -14,6 +14,7 @@ from rich.text import Text
 
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
+from trtdiag.dims.facts import DimRow
 from trtdiag.report.text import one_line, visible
 from trtdiag.report.verdict import CauseTree, cause_trees, severity_word, verdict
 
@@ -22,6 +23,7 @@ _VERDICT_STYLES = {"error": "bold red", "warning": "bold yellow", "incomplete": 
 _LONGEST_MESSAGE_CHARS = 600
 _NARROW_COLUMNS = 72
 _FINE_STATES = ("ok", "static")
+_MOST_DIMS = 24
 
 
 def print_summary(analysis: Analysis, console: Console, paths: Iterable[str] = ()) -> None:
@@ -96,26 +98,42 @@ def _finding_list(trees: Iterable[CauseTree]) -> RenderableType:
     return Padding(Group(*lines), (1, 0))
 
 
+def _wrong_dims(analysis: Analysis) -> tuple[list[DimRow], str]:
+    """The dims that need attention, and one line about the others."""
+    wrong = [row for row in analysis.dims.rows if row.state not in _FINE_STATES]
+    shown = wrong[:_MOST_DIMS]
+    rest = [
+        f"{number:,} {words}"
+        for number, words in (
+            (len(wrong) - len(shown), "more like these"),
+            (len(analysis.dims.rows) - len(wrong), "fine"),
+        )
+        if number
+    ]
+    return shown, f"and {', '.join(rest)}" if rest else ""
+
+
 def _dims_table(analysis: Analysis) -> RenderableType:
     table = Table(box=None, pad_edge=False, show_edge=False, title="Dims", title_justify="left")
     for head in ("dim", "declared", "range", "allowed", "suggested", "state"):
         table.add_column(head, overflow="fold")
-    for row in analysis.dims.rows:
-        style = "" if row.state in _FINE_STATES else "yellow"
+    shown, rest = _wrong_dims(analysis)
+    for row in shown:
         cells = (row.site, row.declared, str(row.range), row.allowed, row.suggested)
-        table.add_row(*(Text(one_line(cell)) for cell in cells), Text(row.state, style=style))
-    return Padding(table, (0, 0, 1, 0))
+        table.add_row(*(Text(one_line(cell)) for cell in cells), Text(row.state, style="yellow"))
+    return Padding(Group(table, *([Text(rest, style="dim")] if rest else [])), (0, 0, 1, 0))
 
 
 def _dims_list(analysis: Analysis) -> RenderableType:
     lines: list[RenderableType] = [Text("Dims")]
-    for row in analysis.dims.rows:
-        if row.state in _FINE_STATES:
-            continue
+    shown, rest = _wrong_dims(analysis)
+    for row in shown:
         lines.append(
             Text(one_line(f"{row.site} declared {row.declared}: {row.state}"), style="yellow", overflow="fold")
         )
         for name, text in (("allowed", row.allowed), ("suggested", row.suggested)):
             if text:
                 lines.append(Padding(Text(one_line(f"{name} {text}"), overflow="fold"), (0, 0, 0, 2)))
+    if rest:
+        lines.append(Text(rest, style="dim"))
     return Padding(Group(*lines), (0, 0, 1, 0))

@@ -19,6 +19,7 @@ class VerdictView:
     counts: str
     caveat: str
     failure: str
+    failure_text: str
     failure_source: SourceView | None
 
 
@@ -145,7 +146,7 @@ class SymbolView:
 
 @dataclass(frozen=True)
 class GuardView:
-    """One guard: ``verdict`` is ``holds``, ``breaks`` or ``unknown``."""
+    """One guard: ``verdict`` is ``breaks`` or ``unknown``."""
 
     verdict: str
     text: str
@@ -177,6 +178,19 @@ class TableView:
     rows: tuple[tuple[str, ...], ...]
     folded: tuple[tuple[str, ...], ...] = ()
     more: str = ""
+
+
+@dataclass(frozen=True)
+class GuardsView:
+    """All guards; ``troubled`` are those that break or are undecided."""
+
+    summary: str
+    troubled: tuple[GuardView, ...]
+    more: str
+    holding: TableView | None
+    holding_label: str
+    unparsed: tuple[UnparsedView, ...]
+    more_unparsed: str
 
 
 @dataclass(frozen=True)
@@ -220,9 +234,11 @@ class GraphView:
 
 @dataclass(frozen=True)
 class DimsView:
-    """The dims table and what to declare instead."""
+    """The dims table (``static`` rows are folded under ``static_label``) and what to declare instead."""
 
     rows: tuple[DimRowView, ...]
+    static: tuple[DimRowView, ...]
+    static_label: str
     suggestions: tuple[SuggestionView, ...]
     pinned: tuple[str, ...]
     tied: tuple[str, ...]
@@ -239,9 +255,7 @@ class ReportView:
     findings: tuple[FindingView, ...]
     dims: DimsView
     symbols: tuple[SymbolView, ...] | None
-    guards: tuple[GuardView, ...]
-    guards_summary: str
-    unparsed: tuple[UnparsedView, ...]
+    guards: GuardsView
     types: TypesView | None
     memory: MemoryView | None
     metadata: MetadataView | None

@@ -9,14 +9,16 @@ from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.capture.program import SourceKind
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.source_context import source_view
-from trtdiag.report.text import amount, bytes_text, one_line, seconds_text
+from trtdiag.report.text import amount, bytes_text, one_line, seconds_text, visible
 from trtdiag.report.verdict import verdict
 from trtdiag.report.view import ReportView, StageView, TableView, VerdictView
-from trtdiag.report.view_dims import dims_view, guard_views, guards_summary, symbol_views, unparsed_views
+from trtdiag.report.view_dims import dims_view, symbol_views
 from trtdiag.report.view_findings import finding_views
+from trtdiag.report.view_guards import guards_view
 from trtdiag.report.view_types import memory_view, metadata_view, types_view
 
 _LONGEST_NOTE_CHARS = 2000
+_LONGEST_FAILURE_CHARS = 8000
 _KINDS = {SourceKind.FILE: "a file", SourceKind.LIVE: "a live ExportedProgram", SourceKind.FACTORY: "a factory"}
 
 
@@ -48,9 +50,7 @@ def report_view(analysis: Analysis, *, machine_json: str, command: str = "", lay
         findings=finding_views(analysis.findings),
         dims=dims_view(analysis.dims),
         symbols=None if analysis.symbols is None else symbol_views(analysis.symbols),
-        guards=guard_views(analysis.dims.constraints),
-        guards_summary=guards_summary(analysis.dims),
-        unparsed=unparsed_views(analysis.dims),
+        guards=guards_view(analysis.dims),
         types=None if analysis.dtypes is None else types_view(analysis.dtypes),
         memory=None if analysis.memory is None else memory_view(analysis.memory),
         metadata=None if analysis.checked is None else metadata_view(analysis.checked),
@@ -66,18 +66,19 @@ def report_view(analysis: Analysis, *, machine_json: str, command: str = "", lay
 def _verdict_view(analysis: Analysis) -> VerdictView:
     result = verdict(analysis)
     failure = analysis.program.failure
-    words = ""
+    words = text = ""
     source = None
     if failure is not None:
-        words = one_line(
-            f"The export as asked failed with {failure.error_type}: {failure.message}", _LONGEST_NOTE_CHARS
-        )
+        words = f"torch.export refused the program as asked, with {one_line(failure.error_type)}."
         words += (
-            f" The graph below was obtained {one_line(failure.relaxed)}." if failure.relaxed else " There is no graph."
+            f" What follows is from another export: {one_line(failure.relaxed)}."
+            if failure.relaxed
+            else " There is no graph."
         )
+        text = visible(failure.message.strip())[:_LONGEST_FAILURE_CHARS]
         source = source_view(failure.stack.best)
     status = "partial" if result.status == "clean" and (result.caveat or analysis.not_checked) else result.status
-    return VerdictView(status, result.text, result.counts, result.caveat, words, source)
+    return VerdictView(status, result.text, result.counts, result.caveat, words, text, source)
 
 
 def _stage(stage: StageTiming) -> StageView:

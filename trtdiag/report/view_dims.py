@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from trtdiag.dims.facts import Constraint, DimRow, DimSuggestion, DimSystem, Verdict
-from trtdiag.report.source_context import source_view
-from trtdiag.report.text import amount, one_line, share_text, values_text, visible
-from trtdiag.report.view import DimRowView, DimsView, GuardView, SuggestionView, SymbolView, UnparsedView
+from trtdiag.dims.facts import DimRow, DimSuggestion, DimSystem
+from trtdiag.report.text import amount, one_line, visible
+from trtdiag.report.view import DimRowView, DimsView, SuggestionView, SymbolView
 from trtdiag.shapes.facts import SymbolFacts, SymbolTable
 from trtdiag.symbolic.proof import Proof, ProofKind
 
@@ -19,22 +18,23 @@ _STATES = {
     "unbounded": "no upper bound",
     "static": "static",
 }
-_GUARD_ORDER = (Verdict.BREAKS, Verdict.UNKNOWN, Verdict.HOLDS)
 _SHOWN_EXPRESSIONS = 6
-_LONGEST_CONDITION_CHARS = 2000
+_SHOWN_SITES = 3
 
 
 def dims_view(dims: DimSystem) -> DimsView:
     """The dims table, the code to declare, and what is pinned, tied or in conflict."""
+    static = [row for row in dims.rows if row.state == "static"]
     return DimsView(
-        rows=tuple(_row(row) for row in dims.rows),
+        rows=tuple(_row(alike) for alike in _alike(row for row in dims.rows if row.state != "static")),
+        static=tuple(_row([row]) for row in static),
+        static_label=amount(len(static), "static dim") if static else "",
         suggestions=tuple(_suggestion(s, dims) for s in dims.suggestions),
         pinned=tuple(
             one_line(f"{p.site} (declared {p.declared}) is always {p.value}: {p.why}", 600) for p in dims.pinned
         ),
         tied=tuple(
-            one_line(f"{' and '.join(t.sites)} (declared {', '.join(t.declared)}) are always equal", 600)
-            for t in dims.tied
+            one_line(f"{some_of(t.sites)} (declared {some_of(t.declared)}) are always equal", 600) for t in dims.tied
         ),
         conflicts=tuple(
             (*(one_line(c.text, 600) for c in conflict.constraints), *(one_line(text, 600) for text in conflict.box))
@@ -43,9 +43,25 @@ def dims_view(dims: DimSystem) -> DimsView:
     )
 
 
-def _row(row: DimRow) -> DimRowView:
+def _alike(rows: Iterable[DimRow]) -> list[list[DimRow]]:
+    """The rows by all but their site: one size in thirty inputs is one line of the table."""
+    groups: dict[DimRow, list[DimRow]] = {}
+    for row in rows:
+        # A dim without a symbol has nothing in common with another one but its numbers.
+        groups.setdefault(row if row.symbol is None else replace(row, site=""), []).append(row)
+    return list(groups.values())
+
+
+def some_of(texts: Sequence[str], most: int = _SHOWN_SITES) -> str:
+    """``a, b, c and 24 more``."""
+    shown = ", ".join(texts[:most])
+    return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown
+
+
+def _row(alike: Sequence[DimRow]) -> DimRowView:
+    row = alike[0]
     return DimRowView(
-        site=one_line(row.site),
+        site=one_line(some_of([same.site for same in alike])),
         symbol=one_line(row.symbol or ""),
         declared=one_line(row.declared),
         range=str(row.range),
@@ -60,7 +76,7 @@ def _suggestion(suggestion: DimSuggestion, dims: DimSystem) -> SuggestionView:
     sites = [row.site for row in dims.rows if row.symbol in suggestion.symbols]
     return SuggestionView(
         code=visible("\n".join(suggestion.code)),
-        sites=one_line(f"{', '.join(sites)}: {suggestion.spelled}" if sites else suggestion.spelled, 600),
+        sites=one_line(f"{some_of(sites)}: {suggestion.spelled}" if sites else suggestion.spelled, 600),
         summary=one_line(suggestion.summary, 600),
         proof=proof_text(suggestion.proof),
         proven=suggestion.proof.proven,
@@ -88,9 +104,7 @@ def _symbol(facts: SymbolFacts) -> SymbolView:
     born = ""
     if facts.born_by:
         born = one_line(facts.born_by + (f" at {facts.born_at}" if facts.born_at else ""))
-    shown = facts.expressions[:_SHOWN_EXPRESSIONS]
-    rest = len(facts.expressions) - len(shown)
-    expressions = ", ".join(one_line(text, 120) for text in shown) + (f" and {rest:,} more" if rest else "")
+    expressions = some_of([one_line(text, 120) for text in facts.expressions], _SHOWN_EXPRESSIONS)
     return SymbolView(
         symbol=one_line(facts.symbol),
         name=one_line(facts.name),
@@ -98,59 +112,8 @@ def _symbol(facts: SymbolFacts) -> SymbolView:
         range=str(facts.range) if facts.range is not None else "none",
         bounded=facts.range is not None and facts.range.bounded,
         hint="" if facts.hint is None else f"{facts.hint:,}",
-        origins=one_line(", ".join(facts.origins), 400),
+        origins=one_line(some_of(facts.origins), 400),
         born=born,
         uses=f"{facts.uses:,}",
         expressions=expressions,
-    )
-
-
-def guards_summary(dims: DimSystem) -> str:
-    """``12 guards: 1 breaks, 11 hold; 2 more could not be read``."""
-    counts = Counter(constraint.verdict for constraint in dims.constraints)
-    words = {Verdict.BREAKS: ("breaks", "break"), Verdict.UNKNOWN: ("undecided",) * 2, Verdict.HOLDS: ("holds", "hold")}
-    parts = [f"{counts[v]:,} {one if counts[v] == 1 else many}" for v, (one, many) in words.items() if counts[v]]
-    text = f"{amount(len(dims.constraints), 'guard')}: {', '.join(parts)}" if parts else "No guard was read"
-    return text + (f"; {len(dims.unparsed):,} could not be read" if dims.unparsed else "")
-
-
-def guard_views(constraints: Iterable[Constraint]) -> tuple[GuardView, ...]:
-    """The guards, broken ones first, then in torch's order."""
-    ordered = sorted(constraints, key=lambda constraint: _GUARD_ORDER.index(constraint.verdict))
-    return tuple(_guard(constraint) for constraint in ordered)
-
-
-def _guard(constraint: Constraint) -> GuardView:
-    origin = constraint.origin
-    cause = ""
-    if origin.op or origin.node:
-        cause = "op " + " ".join(one_line(text) for text in (origin.op, origin.node) if text)
-    elif origin.branch:
-        cause = "a Python condition on a size"
-    return GuardView(
-        verdict=constraint.verdict.value,
-        text=one_line(constraint.text, _LONGEST_CONDITION_CHARS),
-        counterexample=one_line(values_text(constraint.counterexample), 600),
-        witness=one_line(values_text(constraint.witness), 600),
-        allowed=one_line(constraint.allowed or share_text(constraint.kept), 600),
-        note=_note(constraint),
-        proof=proof_text(constraint.proof),
-        proven=constraint.proof.proven,
-        found_in=one_line(", ".join(origin.found_in)),
-        cause=cause,
-        source=source_view(origin.stack.best),
-    )
-
-
-def _note(constraint: Constraint) -> str:
-    if constraint.follows:
-        return "only where another guard of the same sizes breaks too"
-    return "only where a size is 0" if constraint.only_at_zero else ""
-
-
-def unparsed_views(dims: DimSystem) -> tuple[UnparsedView, ...]:
-    """The guards that could not be read."""
-    return tuple(
-        UnparsedView(one_line(g.text, _LONGEST_CONDITION_CHARS), one_line(g.why, 600), one_line(g.found_in))
-        for g in dims.unparsed
     )

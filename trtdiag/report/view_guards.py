@@ -1,0 +1,100 @@
+"""Guards as the page shows them: those that break or are undecided in full, those that hold in a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from trtdiag.dims.facts import Constraint, DimSystem, Verdict
+from trtdiag.report.source_context import source_view
+from trtdiag.report.text import amount, one_line, share_text, values_text
+from trtdiag.report.view import GuardsView, GuardView, TableView, UnparsedView
+from trtdiag.report.view_dims import proof_text
+
+_MOST_GUARDS = 60
+_MOST_HOLDING = 200
+_MOST_UNPARSED = 200
+_LONGEST_CONDITION_CHARS = 2000
+
+
+def guards_view(dims: DimSystem) -> GuardsView:
+    """Every guard, the broken ones first; what a page has no room for is counted."""
+    by_verdict: dict[Verdict, list[Constraint]] = {verdict: [] for verdict in Verdict}
+    for constraint in dims.constraints:
+        by_verdict[constraint.verdict].append(constraint)
+    troubled = by_verdict[Verdict.BREAKS] + by_verdict[Verdict.UNKNOWN]
+    holding = by_verdict[Verdict.HOLDS]
+    return GuardsView(
+        summary=guards_summary(dims),
+        troubled=tuple(_guard(constraint) for constraint in troubled[:_MOST_GUARDS]),
+        more=_more(len(troubled), _MOST_GUARDS),
+        holding=_holding_table(holding),
+        holding_label=f"{amount(len(holding), 'guard')} that {'holds' if len(holding) == 1 else 'hold'}",
+        unparsed=unparsed_views(dims),
+        more_unparsed=_more(len(dims.unparsed), _MOST_UNPARSED),
+    )
+
+
+def _more(number: int, shown: int) -> str:
+    return f"{number - shown:,} more are in the JSON report" if number > shown else ""
+
+
+def _holding_table(holding: list[Constraint]) -> TableView | None:
+    if not holding:
+        return None
+    rows = tuple(
+        (
+            one_line(constraint.text, 400),
+            proof_text(constraint.proof),
+            one_line(", ".join(constraint.origin.found_in)),
+            one_line(str(constraint.origin.stack.best)) if constraint.origin.stack.best else "",
+        )
+        for constraint in holding[:_MOST_HOLDING]
+    )
+    if len(holding) > _MOST_HOLDING:
+        rows = (*rows, (_more(len(holding), _MOST_HOLDING), "", "", ""))
+    return TableView(("guard", "proof", "found in", "line"), rows)
+
+
+def guards_summary(dims: DimSystem) -> str:
+    """``12 guards: 1 breaks, 11 hold; 2 more could not be read``."""
+    counts = Counter(constraint.verdict for constraint in dims.constraints)
+    words = {Verdict.BREAKS: ("breaks", "break"), Verdict.UNKNOWN: ("undecided",) * 2, Verdict.HOLDS: ("holds", "hold")}
+    parts = [f"{counts[v]:,} {one if counts[v] == 1 else many}" for v, (one, many) in words.items() if counts[v]]
+    text = f"{amount(len(dims.constraints), 'guard')}: {', '.join(parts)}" if parts else "No guard was read"
+    return text + (f"; {len(dims.unparsed):,} could not be read" if dims.unparsed else "")
+
+
+def _guard(constraint: Constraint) -> GuardView:
+    origin = constraint.origin
+    cause = ""
+    if origin.op or origin.node:
+        cause = "op " + " ".join(one_line(text) for text in (origin.op, origin.node) if text)
+    elif origin.branch:
+        cause = "a Python condition on a size"
+    return GuardView(
+        verdict=constraint.verdict.value,
+        text=one_line(constraint.text, _LONGEST_CONDITION_CHARS),
+        counterexample=one_line(values_text(constraint.counterexample), 600),
+        witness=one_line(values_text(constraint.witness), 600),
+        allowed=one_line(constraint.allowed or share_text(constraint.kept), 600),
+        note=_note(constraint),
+        proof=proof_text(constraint.proof),
+        proven=constraint.proof.proven,
+        found_in=one_line(", ".join(origin.found_in)),
+        cause=cause,
+        source=source_view(origin.stack.best),
+    )
+
+
+def _note(constraint: Constraint) -> str:
+    if constraint.follows:
+        return "only where another guard of the same sizes breaks too"
+    return "only where a size is 0" if constraint.only_at_zero else ""
+
+
+def unparsed_views(dims: DimSystem) -> tuple[UnparsedView, ...]:
+    """The guards that could not be read."""
+    return tuple(
+        UnparsedView(one_line(g.text, _LONGEST_CONDITION_CHARS), one_line(g.why, 600), one_line(g.found_in))
+        for g in dims.unparsed[:_MOST_UNPARSED]
+    )
