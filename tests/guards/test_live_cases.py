@@ -15,7 +15,7 @@ from tests.guards import cases
 from tests.guards.asks import Span
 from tests.guards.live_exceptions import OTHER_THAN_MEASURED, UNREAD
 from tests.models.registry import LIBRARIES
-from trtdiag.dims.collect import read_guard
+from trtdiag.capture.reading import read_guard
 from trtdiag.capture.sites import Sites
 from trtdiag.pipeline import analyze
 from trtdiag.report.report import Report
