@@ -117,6 +117,19 @@ def test_an_empty_range_and_an_undefined_expression_give_nothing():
     assert "no value" in nowhere.method
 
 
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [("z % 7 + a // (m - 3)", 0, 6), ("(z + a // (m - 3)) % 7", 0, 6), ("m + a // (m - 3)", 4, 10)],
+)
+def test_a_hole_at_a_corner_hides_nothing(text, low, high):
+    """``a // (m - 3)`` is zero where it is defined, which the least ``m`` is not."""
+    found = bounds(parse_expr(text), {"z": Range(1, 100), "a": Range(0, 0), "m": Range(3, 10)})
+    assert found.range.min <= low
+    assert found.range.max >= high
+    if found.exact:
+        assert (found.range.min, found.range.max) == (low, high)
+
+
 def test_a_cache_computes_each_expression_once(monkeypatch):
     cache = BoundsCache(BOX)
     first = cache.of(parse_expr("(h - 1)//8 + w"))

@@ -54,7 +54,7 @@ def allowed(conditions: Sequence[Condition], symbol: str, range_: Range, limit_s
     return _allowed(condition, symbol, range_, limit_s)
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 10)
 def _allowed(condition: Condition, symbol: str, range_: Range, limit_s: float) -> Solution:
     count = range_.count
     if not free_symbols(condition):

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, prod
-
-import numpy as np
+from math import ceil, floor, gcd, prod
 
 from trtdiag.symbolic import periodic
 from trtdiag.symbolic.build import Number
@@ -25,7 +23,7 @@ from trtdiag.symbolic.expr import Add, Ceil, Expr, Floor, FloorDiv, Max, Min, Mo
 from trtdiag.symbolic.intervals import Intervals
 from trtdiag.symbolic.polynomials import NotApplicableError
 from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.tree import free_symbols, is_integer
+from trtdiag.symbolic.tree import free_symbols, is_integer, is_total
 
 MOST_TRIED = 1 << 20
 FEW_TRIED = 1 << 12
@@ -74,7 +72,8 @@ class BoundsCache:
             return Bounds(Range(0, -1), True, "the range of a symbol is empty")
         directions = {name: self.intervals.direction(expr, name) for name in names}
         found = self._by_corners(expr, directions) if None not in directions.values() else None
-        found = found or self._by_trying(expr, directions, FEW_TRIED) or self._by_parts(expr)
+        found = found or self._by_all_residues(expr) or self._by_trying(expr, directions, FEW_TRIED)
+        found = found or self._by_parts(expr)
         found = found or self._by_trying(expr, directions, MOST_TRIED) or self._by_algebra(expr, names)
         return found or self._by_interval(expr, directions)
 
@@ -164,7 +163,9 @@ class BoundsCache:
                 values, defined = evaluate_masked(expr, here)
             except (OverflowError, ValueError):
                 return None
-            reached = values[defined] if not defined.all() else values
+            if not defined.all() and len(tried) < len(directions):
+                return None  # a corner that is not defined says nothing about the values beside it
+            reached = values[defined]
             if reached.size == 0:
                 return Bounds(Range(0, -1), True, "defined for no value")
             ends.append(int(reached.max() if up else reached.min()))
@@ -174,15 +175,14 @@ class BoundsCache:
     def _by_parts(self, expr: Expr) -> Bounds | None:
         """Monotone functions of parts that share no symbol: each part reaches its ends on its own."""
         parts = _parts(expr)
-        if not parts or (len(parts) > 1 and _overlap(parts)):
-            return self._by_all_residues(expr)
+        if not parts or _overlap(parts):
+            return None
         bounds = [self.of(part) for part in parts]
         if not all(bound.exact and not bound.range.empty for bound in bounds):
             return None
-        ends: list[Ends] = [(bound.range.min, bound.range.max) for bound in bounds]
-        joined = _joined(expr, ends)
+        joined = _joined(expr, [(bound.range.min, bound.range.max) for bound in bounds])
         if joined is None:
-            return self._by_all_residues(expr)
+            return None
         return _bounds(joined, f"parts without a shared symbol: {bounds[0].method}")
 
     def _by_all_residues(self, expr: Expr) -> Bounds | None:
@@ -194,11 +194,10 @@ class BoundsCache:
         for term in terms:
             factor, name = _multiple(term)
             others = (free_symbols(other) for other in terms if other is not term)
-            if name is None or any(name in symbols for symbols in others) or np.gcd(factor, divisor) != 1:
+            if name is None or any(name in symbols for symbols in others) or gcd(factor, divisor) != 1:
                 continue
             count = self._range(name).count
-            rest = self.intervals.of(expr)
-            if (count is None or count >= divisor) and rest[0] is not None and is_integer(expr.left):
+            if (count is None or count >= divisor) and is_integer(expr.left) and is_total(expr.left):
                 return _bounds((0, divisor - 1), f"{name} takes all residues")
         return None
 
