@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from trtdiag.dtypes.call import Call, Result, Rule
@@ -245,8 +245,14 @@ def summed(call: Call, low: Real, high: Real, span: Span, count: int) -> Span:
     return Span(low, high, text, root=text if unbounded else "")
 
 
-def _bounded(low: Real, high: Real) -> Callable[[Call], Result]:
-    return lambda call: Span(low, high, call.op)
+def difference(call: Call) -> Result:
+    """``diff`` of order one: neighbours subtracted."""
+    ends = [call.span("self")]
+    ends += [call.span(name) for name in ("prepend", "append") if call.arg(name) is not None]
+    low, high = min(span.low for span in ends), max(span.high for span in ends)
+    if call.arg("n") != 1:
+        return _explained(call, -math.inf, math.inf, *ends)
+    return _explained(call, low - high, high - low, *ends)
 
 
 RULES: Mapping[str, Rule] = {
@@ -283,10 +289,5 @@ RULES: Mapping[str, Rule] = {
     "bitwise_right_shift": right_shift,
     "__rshift__": right_shift,
     "cumsum": cumulative_sum,
-    "sigmoid": _bounded(0, 1),
-    "softmax": _bounded(0, 1),
-    "_softmax": _bounded(0, 1),
-    "tanh": _bounded(-1, 1),
-    "sin": _bounded(-1, 1),
-    "cos": _bounded(-1, 1),
+    "diff": difference,
 }

@@ -59,6 +59,7 @@ def both_ends(call: Call) -> Result:
 RULES: Mapping[str, Rule] = {
     "sum": total,
     "count_nonzero": counted,
+    "bincount": counted,
     "amin": within,
     "amax": within,
     "mean": within,
