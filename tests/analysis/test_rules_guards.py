@@ -317,3 +317,21 @@ def test_a_derived_dim_is_shown_as_the_size_that_the_user_passes() -> None:
     (finding,) = found(facts.dims(constraints=(guard,)), program)
     assert finding.message.endswith("of x.shape[3]: x.shape[3] = 100 works, x.shape[3] = 32 fails")
     assert "x.shape[3] = 4*_w" in [e.fact for e in finding.evidence]
+
+
+def test_a_relation_gets_dims_only_where_they_are_shown_to_satisfy_it() -> None:
+    guard = facts.constraint("h == 2 * w", counterexample={"h": 135, "w": 4}, refused={})
+    for proof, applicability in ((EXHAUSTIVE, Applicability.UNSAFE), (Proof(ProofKind.NONE), Applicability.MANUAL)):
+        (finding,) = found(facts.dims(constraints=(guard,), suggestions=(suggestion(proof=proof),)))
+        assert finding.fix is not None
+        assert finding.fix.applicability is applicability
+        assert bool(finding.fix.code) is (applicability is Applicability.UNSAFE)
+
+
+def test_the_suggested_dim_comes_with_its_proof_and_what_else_could_be_said() -> None:
+    words = ("h % 8 == 5: keeps 253 of 2026 values", "allowed by the guards: h % 8 in {0, 5..7}")
+    system = facts.dims(constraints=(facts.constraint("h % 8 == 0"),), suggestions=(suggestion(alternatives=words),))
+    said = [(e.fact, e.source) for e in found(system)[0].evidence]
+    assert ("8*_h satisfies every guard", "exhaustive, 2,026 values") in said
+    assert ("instead: h % 8 == 5: keeps 253 of 2026 values", "another Dim") in said
+    assert not any("allowed by the guards" in fact for fact, _ in said)

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix
+from trtdiag.analysis.finding import Evidence
 from trtdiag.analysis.wording import counted
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic.expr import Compare, Relation
+from trtdiag.symbolic.proof import Proof
 
 _UNBACKED = re.compile(r"z?u[0-9]+")
 _ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
@@ -118,11 +119,11 @@ def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evide
         facts.append(Evidence(f"{counted(group.following, 'more guard')} broken only where these are", "compared"))
     lead = group.lead
     if lead.counterexample:
-        facts.append(Evidence(f"{assignment(lead.counterexample)} breaks it", proof_text(lead)))
+        facts.append(Evidence(f"{assignment(lead.counterexample)} breaks it", proof_text(lead.proof)))
     if working:
         facts.append(Evidence(f"{assignment(working)} satisfies every guard", "tried"))
     if lead.allowed:
-        facts.append(Evidence(f"allowed: {lead.allowed}", proof_text(lead)))
+        facts.append(Evidence(f"allowed: {lead.allowed}", proof_text(lead.proof)))
     if group.frame is not None:
         facts.append(Evidence(group.frame.code or f"in {group.frame.function}", str(group.frame)))
     elif lead.origin.op:
@@ -130,9 +131,8 @@ def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evide
     return tuple(facts)
 
 
-def proof_text(constraint: Constraint) -> str:
-    """How the verdict was established, in words."""
-    proof = constraint.proof
+def proof_text(proof: Proof) -> str:
+    """How a statement was established, in words."""
     checked = f", {proof.checked:,} values" if proof.checked else ""
     return f"{proof.kind.value}{checked}{': ' + proof.detail if proof.detail else ''}"
 
@@ -140,20 +140,3 @@ def proof_text(constraint: Constraint) -> str:
 def assignment(values: Mapping[str, int]) -> str:
     """``h = 136, w = 7``."""
     return ", ".join(f"{name} = {value}" for name, value in values.items())
-
-
-def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
-    """The fix that declares the suggested Dims of these symbols; ``None`` where there is no suggestion.
-
-    It is SAFE only where every requested value is kept: anything narrower takes inputs away.
-    """
-    suggestions = [s for s in dims.suggestions if set(s.symbols) & set(symbols)]
-    if not suggestions:
-        return None
-    covered = {symbol for suggestion in suggestions for symbol in suggestion.symbols}
-    lines = [line for suggestion in suggestions for line in suggestion.code]
-    lines += [f"# {row.site}: {row.suggested}" for row in dims.rows if row.symbol in covered and row.suggested]
-    code = "\n".join(dict.fromkeys(lines))
-    complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in suggestions)
-    title = f"declare {', '.join(s.spelled for s in suggestions)} ({'; '.join(s.summary for s in suggestions)})"
-    return Fix(title, Applicability.SAFE if complete else Applicability.UNSAFE, code)

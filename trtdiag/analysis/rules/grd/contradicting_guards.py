@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.guard_groups import conflict_cause
+from trtdiag.analysis.guard_groups import conflict_cause, proof_text
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import listed
 from trtdiag.dims.facts import DimSystem
@@ -39,12 +39,7 @@ def contradicting_guards(dims: DimSystem) -> Iterator[Hit]:
             for c in conflict.constraints
         ]
         facts += [Evidence(line, "declared range") for line in conflict.box]
-        facts.append(
-            Evidence(
-                "no values satisfy all of these",
-                f"{conflict.proof.kind.value}{': ' + conflict.proof.detail if conflict.proof.detail else ''}",
-            )
-        )
+        facts.append(Evidence("no values satisfy all of these", proof_text(conflict.proof)))
         yield Hit(
             f"no value with {listed(conflict.box, 3)} satisfies {_spoken(texts)}",
             tuple(facts),

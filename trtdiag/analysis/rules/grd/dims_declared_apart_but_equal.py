@@ -61,7 +61,7 @@ def _evidence(tie: Tied, frame: Frame | None) -> tuple[Evidence, ...]:
         facts.append(Evidence(" == ".join(tie.sites), "one symbol in the graph"))
     else:
         facts.append(Evidence(f"guard {tie.constraint.text}", ", ".join(tie.constraint.origin.found_in) or "export"))
-        facts.append(Evidence("the sizes are equal in every allowed input", proof_text(tie.constraint)))
+        facts.append(Evidence("the sizes are equal in every allowed input", proof_text(tie.constraint.proof)))
     if frame is not None:
         facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
     return tuple(facts)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trtdiag.analysis.corrected_dims import corrected_dims, correction_evidence
 from trtdiag.analysis.finding import Evidence, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import (
     GuardGroup,
     assignment,
     conflict_cause,
-    corrected_dims,
     groups,
     guard_evidence,
 )
@@ -59,7 +59,7 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
         working = working_sizes(program, dims, group.lead)
         yield Hit(
             _message(group, working),
-            guard_evidence(group, working) + _context(program, group),
+            guard_evidence(group, working) + _context(program, dims, group),
             Place(node=group.lead.origin.node, frame=group.frame, op=group.lead.origin.op),
             None if group.by_data else corrected_dims(dims, group.symbols),
             cause=group.cause,
@@ -97,8 +97,10 @@ def _message(group: GuardGroup, working: Mapping[str, int]) -> str:
     return message
 
 
-def _context(program: Program, group: GuardGroup) -> tuple[Evidence, ...]:
+def _context(program: Program, dims: DimSystem, group: GuardGroup) -> tuple[Evidence, ...]:
     facts = [Evidence(derived, "the program's inputs") for derived in derived_dims(program, group.symbols)]
+    if not group.by_data:
+        facts += correction_evidence(dims, group.symbols)
     if program.failure is not None:
         facts.append(Evidence("torch.export refused these dynamic_shapes", program.failure.error_type))
     return tuple(facts)

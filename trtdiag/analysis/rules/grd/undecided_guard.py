@@ -40,7 +40,10 @@ def undecided_guard(program: Program, dims: DimSystem) -> Iterator[Hit]:
         lead = group.lead
         yield Hit(
             f"guard {lead.text} is neither proved nor refuted over the declared ranges",
-            (*guard_evidence(group, working_sizes(program, dims, lead)), Evidence("not decided", proof_text(lead))),
+            (
+                *guard_evidence(group, working_sizes(program, dims, lead)),
+                Evidence("not decided", proof_text(lead.proof)),
+            ),
             Place(node=lead.origin.node, frame=group.frame, op=lead.origin.op),
             Fix("declare narrower ranges for the dims in it", Applicability.MANUAL),
             cause=group.cause,

@@ -12,9 +12,6 @@ from trtdiag.capture.program import Program
 from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 
-# Sizes, checks and the unpacking of results are written by torch.export itself and have no line of the user's.
-_COMPUTING = (NodeKind.OP, NodeKind.HIGHER_ORDER)
-
 _EXPORT_AGAIN = Fix("export again from the Python model, and keep meta when passes replace nodes", Applicability.MANUAL)
 _OWN_FORWARD = Fix(
     "find these ops by their module path, or call the modules from a forward of your own", Applicability.MANUAL
@@ -44,7 +41,8 @@ def no_user_source_line(program: Program, checked: Checked) -> Iterator[Hit]:
     Source:
         meta["stack_trace"] of the nodes; torch.fx.traceback.
     """
-    ops = [located for located in walk(checked.graph_module) if located.kind in _COMPUTING]
+    # Sizes, checks, subgraphs and the unpacking of results are written by torch.export and have no line of the user's.
+    ops = [located for located in walk(checked.graph_module) if located.kind is NodeKind.OP]
     bare = [located for located in ops if not _has_line(program, located.name)]
     inside = [located for located in bare if _has_stack(program, located.name)]
     without = [located for located in bare if not _has_stack(program, located.name)]
