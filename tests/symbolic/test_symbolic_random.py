@@ -29,7 +29,7 @@ from trtdiag.symbolic import (
 )
 from trtdiag.symbolic.polynomials import NotApplicableError
 
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def ranges(box):
@@ -108,6 +108,25 @@ def test_bounds_are_sound_and_exact_when_they_say_so(text, box):
     assert all(value in found.range for value in values)
     if found.exact:
         assert (found.range.min, found.range.max) == (min(values), max(values))
+
+
+@SETTINGS
+@given(rg.expressions(leaves=4), st.integers(-3, 5), st.integers(0, 5), st.booleans())
+def test_bounds_over_open_boxes_are_sound_and_their_numbers_are_reached(text, low, second, both):
+    expr = parse_expr(text)
+    found = BoundsCache({"a": Range(low, None), "b": Range(second, None if both else second + 9)}).of(expr)
+    # Constants are below 33, so that 300 values of each symbol go far beyond any period and any crossing.
+    a, b = np.arange(low, low + 300), np.arange(second, second + (300 if both else 10))
+    values, defined = evaluate_masked(expr, {"a": a[:, None], "b": b[None, :]})
+    seen = values[defined]
+    if len(seen) == 0:
+        return
+    least, most = int(seen.min()), int(seen.max())
+    assert least in found.range
+    assert most in found.range
+    if found.exact:
+        assert found.range.min in (None, least)
+        assert found.range.max in (None, most)
 
 
 @SETTINGS
