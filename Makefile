@@ -69,5 +69,5 @@ $(VENV)/.test: $(VENV)/.package
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.
 $(VENV)/.zoo: $(VENV)/.test
 	$(PIP) install -c constraints.txt --no-deps $(ZOO_WITHOUT_DEPS)
-	$(PIP) install -c constraints.txt $(ZOO) pyyaml safetensors pillow tqdm
+	$(PIP) install -c constraints.txt $(ZOO) scipy pyyaml safetensors pillow tqdm
 	@touch $@

@@ -15,7 +15,7 @@ Builder: TypeAlias = Callable[[], Ask]
 
 # What some builders import; a model whose library is missing is skipped by name.
 LIBRARIES = frozenset(
-    {"torchvision", "timm", "transformers", "diffusers", "segmentation_models_pytorch", "torch_geometric"}
+    {"torchvision", "timm", "transformers", "diffusers", "segmentation_models_pytorch", "torch_geometric", "scipy"}
 )
 ZOO: dict[str, tuple[str, Builder]] = {}
 

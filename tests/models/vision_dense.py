@@ -60,6 +60,7 @@ def segformer_b0():
 
 @zoo("vision_dense")
 def mask2former_swin_t():
+    import scipy  # noqa: F401  transformers asks for it only when the model is made, with an ImportError of its own
     import transformers
 
     m = transformers_model(
