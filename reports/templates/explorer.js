@@ -304,14 +304,14 @@ class Explorer {
     this.move();
   }
 
-  // Fits the width, and the height too where that leaves text readable.
+  // Fits the width, and the height too, as far as that leaves text readable.
   fit() {
     const room = 16;
     const { clientWidth: width, clientHeight: height } = this.stage;
     const wide = (width - 2 * room) / this.placed.width;
     const high = (height - 2 * room) / this.placed.height;
-    const scale = Math.min(1, wide, high < 0.8 ? 1 : high);
-    this.view = { scale, x: Math.max(room, (width - this.placed.width * scale) / 2), y: room };
+    const scale = Math.max(0.55, Math.min(1, wide, high < 0.8 ? 1 : high));
+    this.view = { scale, x: (width - this.placed.width * scale) / 2, y: room };
     this.move();
   }
 }

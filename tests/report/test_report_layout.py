@@ -110,8 +110,31 @@ def test_equal_levels_are_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None
     plain = layout_builtin.lay_out
     monkeypatch.setattr(layout_builtin, "lay_out", lambda graph: calls.append(graph) or plain(graph))
     made = lay_out([CHAIN, LevelGraph(CHAIN.sizes, CHAIN.edges), LevelGraph((), ())], "builtin")
-    assert len(calls) == 2
+    assert len(calls) == 1
     assert made.layouts[0] is made.layouts[1]
+
+
+@pytest.mark.parametrize("number", [1, 2, 60])
+@pytest.mark.parametrize("edges", [(), ((0, 1),), ((1, 40), (3, 2))])
+def test_lone_boxes_stand_in_rows(number: int, edges: tuple[tuple[int, int], ...]) -> None:
+    inside = tuple(edge for edge in edges if max(edge) < number)
+    graph = LevelGraph(tuple((60.0 + at % 7 * 20, 38.0) for at in range(number)), inside)
+    layout = lay_out([graph], "builtin").layouts[0]
+    check(graph, layout)
+    assert layout.width < 1200
+
+
+@needs_dot
+@given(level_graphs(12))
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_dot_layout_with_lone_boxes(graph: LevelGraph) -> None:
+    check(graph, lay_out([graph], "dot").layouts[0])
+
+
+@given(level_graphs())
+@settings(max_examples=50, deadline=None)
+def test_builtin_layout_with_lone_boxes(graph: LevelGraph) -> None:
+    check(graph, lay_out([graph], "builtin").layouts[0])
 
 
 def test_absent_dot_gives_the_builtin_layout_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

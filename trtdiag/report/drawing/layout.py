@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trtdiag.errors import UserError
 from trtdiag.report.drawing import layout_builtin, layout_dot
+from trtdiag.report.drawing.lone_boxes import connected_part, with_lone_boxes
 from trtdiag.report.drawing.plan import Layout, LevelGraph
 
 ENGINES = ("auto", "dot", "builtin")
@@ -37,7 +38,8 @@ def lay_out(graphs: Sequence[LevelGraph], engine: str = "auto") -> LaidOut:
             fix="choose one of them",
             reference="layout-unknown",
         )
-    distinct = list(dict.fromkeys(graphs))
+    parts = {graph: connected_part(graph) for graph in dict.fromkeys(graphs)}
+    distinct = [part for part in dict.fromkeys(parts.values()) if part.sizes]
     note = "Graph laid out by the built-in layout"
     made: list[Layout] | None = None
     if engine != "builtin":
@@ -55,5 +57,6 @@ def lay_out(graphs: Sequence[LevelGraph], engine: str = "auto") -> LaidOut:
             note = f"Graph laid out by the built-in layout: {error}"
     if made is None:
         made = [layout_builtin.lay_out(graph) for graph in distinct]
-    by_graph = dict(zip(distinct, made, strict=True))
+    by_part = {LevelGraph((), ()): Layout(0.0, 0.0, (), ()), **dict(zip(distinct, made, strict=True))}
+    by_graph = {graph: with_lone_boxes(graph, by_part[part]) for graph, part in parts.items()}
     return LaidOut(tuple(by_graph[graph] for graph in graphs), f"{note}.")

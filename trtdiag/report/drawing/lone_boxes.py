@@ -1,0 +1,49 @@
+"""Boxes without any edge: an engine would put them in one endless row, so they are set in rows of their own below."""
+
+from __future__ import annotations
+
+from trtdiag.report.drawing.plan import Layout, LevelGraph, Point
+
+_GAP = 18.0
+_MARGIN = 8.0
+_LEAST_WIDTH = 860.0
+_MOST_WIDTH = 1600.0
+
+
+def connected_part(graph: LevelGraph) -> LevelGraph:
+    """The graph without its lone boxes."""
+    kept = _connected(graph)
+    number = {box: at for at, box in enumerate(kept)}
+    return LevelGraph(
+        tuple(graph.sizes[box] for box in kept), tuple((number[tail], number[head]) for tail, head in graph.edges)
+    )
+
+
+def with_lone_boxes(graph: LevelGraph, part: Layout) -> Layout:
+    """The layout of the whole graph from that of its connected part."""
+    kept = _connected(graph)
+    if len(kept) == len(graph.sizes):
+        return part
+    centres: list[Point] = [(0.0, 0.0)] * len(graph.sizes)
+    for box, centre in zip(kept, part.centres, strict=True):
+        centres[box] = centre
+    connected = set(kept)
+    room = max(_LEAST_WIDTH, min(part.width, _MOST_WIDTH))
+    start = max(0.0, (part.width - room) / 2) + _MARGIN  # under the middle of a wide part, where one looks first
+    limit = start + room - _MARGIN
+    x, y = start, part.height + _GAP if kept else _MARGIN
+    width, row_height = part.width if kept else 0.0, 0.0
+    for box, (box_width, box_height) in enumerate(graph.sizes):
+        if box in connected:
+            continue
+        if x > start and x + box_width + _MARGIN > limit:
+            x, y, row_height = start, y + row_height + _GAP, 0.0
+        centres[box] = (round(x + box_width / 2, 2), round(y + box_height / 2, 2))
+        x += box_width + _GAP
+        row_height = max(row_height, box_height)
+        width = max(width, x - _GAP + _MARGIN)
+    return Layout(round(width, 2), round(y + row_height + _MARGIN, 2), tuple(centres), part.curves)
+
+
+def _connected(graph: LevelGraph) -> list[int]:
+    return sorted({end for edge in graph.edges for end in edge})
