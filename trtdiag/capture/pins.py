@@ -39,19 +39,20 @@ def pinned_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: Gua
 
 
 def joined_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: GuardStacks | None) -> tuple[Join, ...]:
-    """Each pair of input dims of which torch replaced one's symbol by the other's, with the guard that did it."""
+    """Each pair of input dims of which torch replaced one by the other, or by a size made of the other."""
     if env is None:
         return ()
     sources = symbol_sources(env)
     joins = []
     for symbol, expr in replacements(env).items():
-        if not getattr(expr, "is_Symbol", False):
-            continue
+        made_of = sorted(str(free) for free in getattr(expr, "free_symbols", ()))
         ends = [
             next((site for text in sources.get(end, ()) if (site := site_of(text, inputs))), None)
-            for end in (symbol, str(expr))
+            for end in (symbol, *made_of[:1])
         ]
         cause = next(((c, s) for c, s in shape_env_guards(env) if _equates_two(c, symbol)), None)
+        if len(ends) < 2:
+            continue
         if ends[0] is not None and ends[1] is not None and cause is not None:
             known = None if stacks is None else stacks.of(cause[0])
             joins.append(Join((ends[0], ends[1]), str(cause[0]), known or cause[1]))
@@ -59,8 +60,9 @@ def joined_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: Gua
 
 
 def _equates_two(condition: Any, symbol: str) -> bool:
-    """Whether the condition is an equation of this symbol with another."""
-    return type(condition).__name__ == "Equality" and symbol in {str(side) for side in condition.args}
+    """Whether the condition is an equation between this symbol and others."""
+    free = {str(s) for s in condition.free_symbols} if type(condition).__name__ == "Equality" else set()
+    return symbol in free and len(free) > 1
 
 
 def _equates(condition: Any, symbol: str) -> bool:

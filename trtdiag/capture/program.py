@@ -118,7 +118,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Join:
-    """Two input dims that began apart and became one symbol while tracing: where, and the line that did it."""
+    """Two input dims that began apart, the first of which tracing made of the second: where, and the line."""
 
     sites: tuple[str, str]
     condition: str

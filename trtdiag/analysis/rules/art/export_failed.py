@@ -7,18 +7,27 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import conflict_cause, groups
+from trtdiag.analysis.related_dims import related_dims
 from trtdiag.analysis.rule import rule
 from trtdiag.capture.program import ExportFailure, Program
 from trtdiag.dims.facts import DimSystem, Verdict
 
-# What torch.export says when dynamic_shapes and the model's guards do not agree; the last one is its solver's crash.
-_ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "Expected an equality constraint")
+# What torch.export says when dynamic_shapes and the model's guards do not agree; the last two are its solver's crashes.
+_ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "Expected an equality constraint", "The inequality, ")
 
 # Lines about torch's own logging; they are the same in every message.
 _BOILERPLATE = re.compile(
     r"(For (more|extended|C\+\+)|If you suspect|The error above occurred|Caused by: \(|.*draft_export)"
 )
 _MOST_LINES = 8
+
+_CHANGE_DIMS = "change dynamic_shapes as the findings about guards and dims say"
+_CHANGE_LINE = "change the line that torch names, then export again"
+_DEFER = Fix(
+    "torch.export could not prove guards that hold: let the program check them when it runs",
+    Applicability.SAFE,
+    "torch.export.export(..., prefer_deferred_runtime_asserts_over_guards=True)  # torch 2.9 or later",
+)
 
 
 @rule("ART802", "export-failed", Severity.ERROR)
@@ -29,8 +38,9 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
         There is no program of what you asked for.  Where the refusal is about sizes, the model is exported
         once more without the declared ranges, so that the graph and all guards can be looked at; the
         other findings are about that graph, and the finding that this one is shown under says what to
-        change.  Where it is about something else (an op without a fake kernel, data-dependent Python,
-        an unsupported construct), torch's message is the whole diagnosis.
+        change.  Sometimes torch cannot prove a guard that does hold: then the export passes with the
+        checks left to run time.  Where the refusal is about something else (an op without a fake kernel,
+        data-dependent Python, an unsupported construct), torch's message is the whole diagnosis.
 
     Example:
         export(m, (torch.randn(1, 3, 64, 64),), dynamic_shapes={"x": {2: Dim("h", max=512)}})
@@ -38,6 +48,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
 
     Fix safety:
         Manual.  The findings about guards and dims carry the corrected declaration where there is one.
+        Leaving checks to run time is safe: the same inputs give the same results.
 
     Source:
         The exception of torch.export.export, line by line in the evidence.
@@ -45,7 +56,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
     failure = program.failure
     if failure is None:
         return
-    roots = _roots(dims) if _about_dims(failure) else []
+    roots = _roots(program, dims) if _about_dims(failure) else []
     lines = _telling(failure.message)
     facts = [Evidence(line, failure.error_type) for line in lines[:_MOST_LINES]]
     if len(lines) > _MOST_LINES:
@@ -53,22 +64,26 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
     if not lines:
         facts.append(Evidence("no message", failure.error_type))
     facts.append(Evidence(failure.relaxed or "no graph could be obtained", "how the analysis went on"))
-    frame = failure.stack.best
+    frame = failure.stack.user
     if frame is not None:
         facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
+    if not roots and _about_dims(failure) and _all_hold(dims):
+        facts.append(Evidence("every guard that was read holds over the declared ranges", "the guards table"))
+        fix = _DEFER
+    else:
+        fix = Fix(_CHANGE_DIMS if roots else _CHANGE_LINE, Applicability.MANUAL)
     yield Hit(
         f"torch.export failed: {lines[0] if lines else failure.error_type}",
         tuple(facts),
         Place(frame=frame),
-        Fix(
-            "change dynamic_shapes as the findings about guards and dims say"
-            if roots
-            else "change the line that torch names, then export again",
-            Applicability.MANUAL,
-        ),
+        fix,
         cause="export",
         because_of=roots[0] if roots else "",
     )
+
+
+def _all_hold(dims: DimSystem) -> bool:
+    return bool(dims.constraints) and not dims.unparsed and all(c.verdict is Verdict.HOLDS for c in dims.constraints)
 
 
 def _telling(message: str) -> list[str]:
@@ -84,11 +99,12 @@ def _about_dims(failure: ExportFailure) -> bool:
     )
 
 
-def _roots(dims: DimSystem) -> list[str]:
+def _roots(program: Program, dims: DimSystem) -> list[str]:
     """The keys of the findings that explain a refusal about sizes, the strongest first."""
     keys = [f"GRD304:{conflict_cause(conflict)}" for conflict in dims.conflicts]
     breaking = [g for g in groups(dims, Verdict.BREAKS) if not g.by_data and not g.only_at_zero]
     keys += [f"GRD301:{group.cause}" for group in breaking]
     keys += [f"GRD302:{' == '.join(tie.sites)}" for tie in dims.tied]
+    keys += [f"GRD307:{related.dim.site}" for related in related_dims(program)]
     keys += [f"SYM202:{pin.site}" for pin in dims.pinned]
     return keys

@@ -1,0 +1,70 @@
+"""GRD307."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.related_dims import Related, related_dims
+from trtdiag.analysis.rule import rule
+from trtdiag.capture.program import Program
+from trtdiag.graph.source import NO_STACK
+
+
+@rule("GRD307", "dims-declared-apart-but-related", Severity.ERROR)
+def dims_declared_apart_but_related(program: Program) -> Iterator[Hit]:
+    """A dim has a name of its own, but the model computes it from another dim.
+
+    Why:
+        torch.export stops with "must always be related".  An optimization profile with two independent
+        ranges would hold combinations of sizes of which nearly all fail.
+
+        torch.export can say a dim that grows with another (2*d, d + 1, 4*d - 3).  It has no words for one
+        that shrinks (32 - d) or is made of two others: then one of them has to be static, or the inputs
+        have to be joined into one.
+
+    Example:
+        dynamic_shapes={"fine": {2: Dim("h1")}, "coarse": {2: Dim("h2")}}     # fine + upsample(coarse)
+
+        h2 = Dim("h2", min=2, max=128)
+        dynamic_shapes={"fine": {2: 2 * h2}, "coarse": {2: h2}}
+
+    Fix safety:
+        Safe when all ranges begin at 2 or more.  Otherwise unsafe: eager mode broadcasts a size of 1
+        against any other, and the relation takes that input away.
+
+    Source:
+        torch.export, "must always be related to the values of"; seen on torch 2.13.
+    """
+    for related in related_dims(program):
+        stack = next((join.stack for join in program.joins if join.sites[0] == related.dim.site), NO_STACK)
+        frame = stack.best
+        facts = [
+            Evidence(f"{related.dim.site} is declared as {related.dim.declared}", "dynamic_shapes"),
+            Evidence(f"{related.dim.site} is {related.text}", "the graph's input"),
+        ]
+        if frame is not None:
+            facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
+        yield Hit(
+            f"{related.dim.site} ({related.dim.declared}) is declared on its own but must always be {related.text}",
+            tuple(facts),
+            Place(frame=frame),
+            _fix(related),
+            cause=related.dim.site,
+        )
+
+
+def _fix(related: Related) -> Fix:
+    if not related.sayable:
+        return Fix(
+            f"no Dim can say {related.text}: make one of these dims static, or pass the two inputs as one",
+            Applicability.MANUAL,
+        )
+    root = related.root_range
+    ends = "".join(f", {end}={value}" for end, value in (("min", root.min), ("max", root.max)) if value is not None)
+    return Fix(
+        f"declare {related.dim.site} as {related.text}",
+        Applicability.SAFE if related.smallest >= 2 else Applicability.UNSAFE,
+        f'{related.root_name} = Dim("{related.root_name}"{ends})\n'
+        f"# {related.root_site}: {related.root_name}\n# {related.dim.site}: {related.text}",
+    )
