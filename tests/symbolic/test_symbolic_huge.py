@@ -19,9 +19,12 @@ from trtdiag.symbolic import (
     evaluate,
     evaluate_array,
     holds_array,
+    negate,
     parse_condition,
     parse_expr,
     progressions,
+    substitute,
+    to_text,
 )
 
 INT64 = (1 << 63) - 1
@@ -145,3 +148,23 @@ def test_explicit_sets_of_millions_stay_small():
     assert values.complement().count == len(points) - values.count
     assert tracemalloc.get_traced_memory()[1] < 256 << 20
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["h" + " // w" * 140, "(" * 25 + "h" + " % 97 + w) // 2" * 25, "max(w, 3 - " * 70 + "h" + ")" * 70],
+    ids=["quotients", "sums", "maxima"],
+)
+def test_the_deepest_text_that_is_read_goes_through_everything(text):
+    expr = parse_expr(text)
+    condition = parse_condition(f"{text} >= 1")
+    box = {"h": Range(1, 90), "w": Range(1, 9)}
+    assert parse_expr(to_text(expr)) == expr
+    value = evaluate(expr, {"h": 70, "w": 3})
+    assert evaluate_array(expr, {"h": np.array([70, 5]), "w": 3})[0] == value
+    found = bounds(expr, box)
+    assert value in found.range
+    result = check(condition, box)
+    assert result.verdict in ("holds", "breaks")
+    assert substitute(expr, {"w": 3}) == substitute(parse_expr(to_text(expr)), {"w": 3})
+    conflict([condition, negate(condition)], box)

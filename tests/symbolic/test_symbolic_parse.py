@@ -120,6 +120,10 @@ REFUSED = {
     "h == 1 or " * 3000 + "h == 2": "it has",
     "(" * 300 + "h" + ")" * 300 + " == 1": "nested",
     "-" * 2000 + "h == 1": "nested",
+    "h" + " // w" * 200 + " == 1": "nested",
+    "h" + " // (w" * 80 + " // 2" * 80 + ")" * 80 + " == 1": "nested",
+    "abs(" * 60 + "h - 1" + ") - 2" * 60 + " == 1": "it grows to more than",
+    "round(" * 30 + "h" + "/2)" * 30 + " == 1": "it grows to more than",
     "h == " + "9" * 1000: "more than 400 digits",
 }
 

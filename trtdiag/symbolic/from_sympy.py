@@ -21,9 +21,10 @@ from trtdiag.symbolic.functions import (
     compare_infinite,
     select,
 )
-from trtdiag.symbolic.tree import is_condition
+from trtdiag.symbolic.tree import is_condition, size
 
 MOST_DEPTH = 150
+MOST_NODES = 20_000
 _INFINITIES = {"Infinity": 1, "NegativeInfinity": -1, "IntInfinity": 1, "NegativeIntInfinity": -1}
 
 
@@ -36,11 +37,14 @@ def from_sympy(expr: Any) -> Expr | Condition:
         ExpressionError: It has no meaning as a size or guard (infinity, a function of real numbers, ...).
     """
     try:
-        return _node(expr, 0)
+        result = _node(expr, 0)
     except FunctionError as error:
         raise ExpressionError(str(expr), str(error)) from error
     except RecursionError as error:
         raise ExpressionError("a sympy expression", "it is nested too deeply") from error
+    if size(result) > MOST_NODES:
+        raise ExpressionError("a sympy expression", f"it grows to more than {MOST_NODES} operations")
+    return result
 
 
 def expr_from_sympy(expr: Any) -> Expr:

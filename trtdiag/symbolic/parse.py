@@ -23,7 +23,7 @@ from trtdiag.symbolic.functions import (
     power,
     select,
 )
-from trtdiag.symbolic.tree import is_condition
+from trtdiag.symbolic.tree import is_condition, size
 
 __all__ = ["ExpressionError", "parse_condition", "parse_expr"]
 
@@ -32,9 +32,11 @@ Resolve = Callable[[str], Expr]
 MOST_CHARACTERS = 20_000
 MOST_DEPTH = 150
 MOST_DIGITS = 400
+MOST_NODES = 20_000  # some functions repeat their argument, so that nesting them doubles the tree
 _MODULES = ("math", "torch", "sympy", "operator", "builtins", "np", "numpy")
 _INFINITIES = {"oo": 1, "int_oo": 1, "inf": 1, "IntInfinity": 1, "NegativeIntInfinity": -1}
 
+_FLAT = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr)  # operators that nest no deeper when repeated
 _OPERATORS: dict[type[ast.cmpop], Relation] = {
     ast.Eq: Relation.EQ,
     ast.NotEq: Relation.NE,
@@ -86,11 +88,14 @@ def _read(text: str, resolve: Resolve | None) -> Expr | Condition:
         raise ExpressionError(_shown(text), str(error)) from error
     reader = _Reader(_shown(text), resolve)
     try:
-        return reader.node(tree.body, 0)
+        result = reader.node(tree.body, 0)
+        if size(result) > MOST_NODES:
+            raise reader.error(f"it grows to more than {MOST_NODES} operations")
     except FunctionError as error:
         raise ExpressionError(_shown(text), str(error)) from error
     except RecursionError as error:
         raise ExpressionError(_shown(text), "it is nested too deeply") from error
+    return result
 
 
 class _Reader:
@@ -165,10 +170,12 @@ class _Reader:
         while isinstance(first, ast.BinOp):
             chain.append((first.op, first.right))
             first = first.left
-        result = self.node(first, depth + 1)
+        depth += 1 + sum(not isinstance(op, _FLAT) for op, _ in chain)
+        result = self.node(first, depth)
         pending: list[Expr] = []  # terms of a sum, added in one go
         for op, operand in reversed(chain):
-            right = self.node(operand, depth + 1)
+            right = self.node(operand, depth)
+            depth -= not isinstance(op, _FLAT)
             if isinstance(op, ast.BitAnd | ast.BitOr):
                 result = self.junction(op, self.summed(result, pending), right, node)
                 pending = []
