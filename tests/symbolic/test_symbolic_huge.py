@@ -63,6 +63,13 @@ def test_small_dtypes_do_not_wrap():
     assert evaluate_array(parse_expr("h + 1"), {"h": np.array([2**64 - 1], dtype=np.uint64)}).tolist() == [2**64]
 
 
+def test_comparing_with_a_number_beyond_int64_is_exact():
+    near = np.array([INT64 - 1, INT64, -INT64])
+    assert holds_array(parse_condition(f"h < {INT64 + 1}"), {"h": near}).tolist() == [True] * 3
+    assert holds_array(parse_condition(f"h + 1 == {INT64 + 1}"), {"h": near}).tolist() == [False, True, False]
+    assert holds_array(parse_condition(f"h*h > {INT64 * (INT64 - 1)}"), {"h": near}).tolist() == [False, True, True]
+
+
 def test_zero_divisors_are_false_not_numbers():
     h = np.array([-2, -1, 0, 1, 2])
     assert holds_array(parse_condition("8 // h >= -100"), {"h": h}).tolist() == [True, True, False, True, True]

@@ -140,6 +140,13 @@ def choose(mask: Array, then: Ints, otherwise: Ints) -> Ints:
     return Ints(picked, low, high)
 
 
+def comparable(left: Ints, right: Ints) -> tuple[Array | int, Array | int]:
+    """Both as operands that numpy compares exactly: an int64 array beside a larger number would become floats."""
+    if _fits(left.low, left.high) and _fits(right.low, right.high):
+        return left.values, right.values
+    return _object(left), _object(right)
+
+
 def nonzero_mask(divisor: Ints) -> Array | bool:
     """Where ``divisor`` is not zero; a plain bool where that is the same for all."""
     if isinstance(divisor.values, int):

@@ -215,7 +215,7 @@ class _Points:
         first, second = left.top, right.top
         if left.bottom is not right.bottom and (left.bottom.constant, right.bottom.constant) != (1, 1):
             first, second = checked.mul(first, right.bottom), checked.mul(second, left.bottom)
-        a, b = first.values, second.values
+        a, b = checked.comparable(first, second)
         truth: Array | bool
         match relation:
             case Relation.EQ:
