@@ -140,6 +140,16 @@ def test_a_factory_of_the_current_folder(trtdiag: Run, folder: Path) -> None:
     assert [f for f in json.loads(done.stdout)["findings"] if f["severity"] != "info"] == []
 
 
+def test_a_package_of_custom_ops_can_be_imported_first(trtdiag: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "registers.py").write_text("import pathlib\npathlib.Path('imported').touch()\n")
+    source = str(folder / "clean.pt2")
+    assert trtdiag("analyze", source, "--no-html", "--import", "registers", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "imported").exists()
+    wrong = trtdiag("analyze", source, "--no-html", "--import", "no_such_package", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "[import-failed]" in wrong.stderr
+
+
 def test_config_sets_defaults_and_the_command_line_wins(trtdiag: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.trtdiag]\nfail-on = "never"\ntarget = "8.6"\n')
     source = str(folder / "open.pt2")

@@ -90,8 +90,23 @@ def _silent(step: str) -> None:
 
 def _from_file(path: Path, step: Callable[[str], None]) -> Program:
     step("load")
-    read = read_archive(path)
+    read = read_archive(path, progress=_percent(step))
     return _from_exported(read.exported, path.name, SourceKind.FILE, summary=read.summary, notes=read.notes)
+
+
+def _percent(step: Callable[[str], None]) -> Callable[[str, int, int], None]:
+    """Turn bytes read into a step for each whole percent: weights of gigabytes take minutes."""
+    last = -1
+
+    def told(member: str, done: int, total: int) -> None:
+        nonlocal last
+        del member
+        percent = 100 * done // max(1, total)
+        if percent != last:
+            last = percent
+            step(f"load {percent} %")
+
+    return told
 
 
 def _from_factory(factory: Callable[[], Any], label: str, step: Callable[[str], None]) -> Program:

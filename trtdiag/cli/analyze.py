@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.option("--json", "json_path", metavar="PATH", help="Also write the report as JSON; - for standard output.")
 @click.option("--sarif", "sarif_path", metavar="PATH", help="Also write SARIF 2.1.0; - for standard output.")
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
+@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 at this severity or above  [default: error]")
@@ -41,6 +43,7 @@ def analyze(
     json_path: str | None,
     sarif_path: str | None,
     target: str | None,
+    imports: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str | None,
@@ -70,6 +73,8 @@ def analyze(
     )
     with progress_bar() as step:
         step("load torch")
+        for name in imports:
+            import_module(name)
         from trtdiag.pipeline import analyze as run_analysis  # torch takes seconds: --help should not wait for it
         from trtdiag.report.terminal import print_summary
 
@@ -84,6 +89,26 @@ def analyze(
         written = [str(path) for path in (html, json_path, sarif_path) if path is not None]
         print_summary(report.analysis, Console(), written)
     return exit_code(report, threshold)
+
+
+def import_module(name: str) -> None:
+    """Import a package that registers custom ops or input types.
+
+    Raises:
+        UserError: It cannot be imported.
+    """
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise UserError(
+            f"cannot import {name!r}",
+            because=str(error),
+            fix="install it, or run from the folder that holds it",
+            reference="import-failed",
+        ) from error
+    finally:
+        sys.path.pop(0)
 
 
 def _words(given: tuple[str, ...]) -> tuple[str, ...]:
