@@ -15,6 +15,7 @@ from trtdiag.symbolic import (
     implied,
     parse_condition,
 )
+from trtdiag.symbolic.grid import Grid
 
 BOX = {"h": Range(135, 2160), "w": Range(3, 77), "batch": Range(1, 10), "n": Range(2, None)}
 
@@ -174,3 +175,33 @@ def test_a_condition_that_is_defined_nowhere():
     assert allowed([nowhere], "h", Range(1, None)).values.is_empty
     assert allowed([parse_condition("(h // 0) // h == 0")], "h", Range(1, None)).values.is_empty
     assert conflict([nowhere, parse_condition("h > 2")], BOX).members == (0,)
+
+
+NEAR = [
+    "a*b % 64 == 0",
+    "a == b + 200",
+    "(a//8)*(b//8) % 2 == 0",
+    "a*b < 90000",
+    "a + b != 700",
+    "a >= 390 or b >= 395",
+    "a % 97 == 5 and b % 89 == 7",
+]
+
+
+@pytest.mark.parametrize("text", NEAR)
+def test_the_early_search_finds_what_trying_everything_finds(text):
+    """160,000 tuples: more than the early search looks at, few enough to try all here."""
+    condition = parse_condition(text)
+    grid = Grid.of(("a", "b"), {"a": Range(1, 400), "b": Range(1, 400)})
+    good = grid.holds([condition])
+    result = check(condition, {"a": Range(1, 400), "b": Range(1, 400)})
+    smallest = grid.smallest(~good)
+    assert result.counterexample == smallest
+    assert result.smallest
+    nearest = grid.nearest(good, smallest)
+    assert sum(abs(result.witness[name] - smallest[name]) for name in "ab") == sum(
+        abs(nearest[name] - smallest[name]) for name in "ab"
+    )
+    assert holds(condition, result.witness)
+    open_box = {"a": Range(1, None), "b": Range(1, None)}
+    assert check(condition, open_box).counterexample == smallest

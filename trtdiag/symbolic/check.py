@@ -18,6 +18,7 @@ from trtdiag.symbolic.defined import always_defined
 from trtdiag.symbolic.evaluate import holds
 from trtdiag.symbolic.expr import And, Compare, Condition, Or, Relation
 from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
+from trtdiag.symbolic.nearby import nearest_fitting, smallest_broken
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
 
@@ -37,7 +38,8 @@ class CheckResult:
         counterexample: Values at which the condition is false or not defined: the least value of a single symbol; of
             several the tuple with the least maximum, the lexicographically first (symbols by name) of these.
         witness: Values nearest to the counterexample at which it holds, below rather than above; of several symbols
-            with the least sum of distances. ``None`` where there are none or none was found.
+            with the least sum of distances (far ones in a box too large to try: any). ``None`` where there are none
+            or none was found.
         smallest: Whether the counterexample was shown to be the smallest.
     """
 
@@ -119,22 +121,33 @@ def _single(condition: Condition, name: str, range_: Range, given: Sequence[Cond
 def _tuples(
     condition: Condition, names: list[str], box: Box, given: Sequence[Condition], limit_s: float
 ) -> CheckResult:
-    count = tuple_count(names, box)
-    if count is not None and count <= MOST_TUPLES:
-        grid = Grid.of(names, box)
-        try:
-            good = grid.holds([condition])
-            counted = grid.holds(given) if given else np.broadcast_to(np.True_, grid.shape)
-        except OverflowError:
-            return _by_smt(condition, names, box, given, limit_s)
-        proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count} tuples of {', '.join(names)} tried")
-        smallest = grid.smallest(~good & counted)
-        if smallest is None:
-            return CheckResult("holds", proof)
-        return CheckResult("breaks", proof, smallest, grid.nearest(good & counted, smallest))
+    try:
+        early = smallest_broken(condition, given, names, box)
+        if early is not None:
+            found, tried = early
+            proof = Proof(ProofKind.EXHAUSTIVE, tried, f"the first {tried} tuples of {', '.join(names)} tried")
+            return CheckResult("breaks", proof, found, _near(condition, names, box, given, found, limit_s))
+        count = tuple_count(names, box)
+        if count is not None and count <= MOST_TUPLES:
+            return _all_tuples(condition, names, box, given, count)
+    except OverflowError:
+        return _by_smt(condition, names, box, given, limit_s)
     if not given and _holds_by_exact_bounds(condition, BoundsCache(box)) and always_defined(condition, box):
         return CheckResult("holds", Proof(ProofKind.MONOTONE, 0, "exact bounds of the difference of both sides"))
     return _by_smt(condition, names, box, given, limit_s)
+
+
+def _all_tuples(
+    condition: Condition, names: list[str], box: Box, given: Sequence[Condition], count: int
+) -> CheckResult:
+    grid = Grid.of(names, box)
+    good = grid.holds([condition])
+    counted = grid.holds(given) if given else np.broadcast_to(np.True_, grid.shape)
+    proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count} tuples of {', '.join(names)} tried")
+    smallest = grid.smallest(~good & counted)
+    if smallest is None:
+        return CheckResult("holds", proof)
+    return CheckResult("breaks", proof, smallest, grid.nearest(good & counted, smallest))
 
 
 def _holds_by_exact_bounds(condition: Condition, cache: BoundsCache) -> bool:
@@ -174,15 +187,19 @@ def _by_smt(
 def _near(
     condition: Condition, names: list[str], box: Box, given: Sequence[Condition], point: Assignment, limit_s: float
 ) -> Assignment | None:
-    """A satisfying assignment near ``point``: one symbol moved a little, else whatever z3 finds first."""
-    wanted = all_of([condition, *given])
-    for distance in range(1, 65):
-        for name in names:
-            for value in (point[name] - distance, point[name] + distance):
-                moved = {**point, name: value}
-                if value in box[name] and holds(wanted, moved):
-                    return moved
-    answer = smt.find([wanted], box, limit_s, least=True)
+    """The satisfying assignment nearest to ``point``, else the smallest that z3 finds."""
+    wanted = [condition, *given]
+    try:
+        near = nearest_fitting(wanted, box, point)
+    except OverflowError:
+        near = None
+    if near is not None:
+        return near
+    count = tuple_count(names, box)
+    if count is not None and count <= MOST_TUPLES:
+        grid = Grid.of(names, box)
+        return grid.nearest(grid.holds(wanted), point)
+    answer = smt.find(wanted, box, limit_s, least=True)
     return None if answer.model is None else {name: answer.model[name] for name in names}
 
 
