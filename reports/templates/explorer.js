@@ -274,22 +274,26 @@ class Explorer {
     const x = left + placed.x - placed.width / 2;
     const y = top + placed.y - placed.height / 2;
     const kind = box.group !== null ? `group${isOpen ? " open" : ""}` : graph.role(box.node);
-    const name = box.group !== null ? box.label : `${graph.name(box.node)}: ${box.label}`;
-    const words = [name, box.sub, found.length > 0 ? `${found.length} findings, worst ${worst}` : ""].filter(Boolean).join(", ");
-    const element = draw("g", { class: `box ${kind}${worst ? ` marked-${worst}` : ""}`, tabindex: "-1", role: "button", "aria-label": words },
+    const label = `${box.group === null ? "" : isOpen ? "− " : "+ "}${box.label}`;
+    const shown = isOpen ? label : `${label} ${box.sub}`;
+    // The title is what a screen reader says and what a pointer shows; the texts repeat it for the eye.
+    const more = [box.node !== null && graph.name(box.node) !== box.label ? graph.name(box.node) : "",
+      found.length > 0 ? `${found.length} ${found.length === 1 ? "finding" : "findings"}, worst ${worst}` : ""].filter(Boolean);
+    const words = [shown.trim(), ...more].join(", ");
+    const element = draw("g", { class: `box ${kind}${worst ? ` marked-${worst}` : ""}`, tabindex: "-1", role: "button" },
       draw("title", {}, words),
       draw("rect", { x, y, width: placed.width, height: placed.height, rx: 5 }),
-      draw("text", { x: x + 10, y: y + 16, class: box.group !== null ? "title" : "" }, `${box.group === null ? "" : isOpen ? "− " : "+ "}${box.label}`));
+      draw("text", { x: x + 10, y: y + 16, class: box.group !== null ? "title" : "", "aria-hidden": "true" }, label));
     if (box.group !== null) { element.dataset.group = box.group; element.setAttribute("aria-expanded", String(isOpen)); } else element.dataset.node = box.node;
-    if (!isOpen) element.append(draw("text", { x: x + 10, y: y + 30, class: "sub" }, box.sub));
+    if (!isOpen) element.append(draw("text", { x: x + 10, y: y + 30, class: "sub", "aria-hidden": "true" }, box.sub));
     if (box.chips.length > 0) {
-      const chip = draw("text", { x: x + 10, y: y - 2, class: "chip" }, `⇠${box.chips.length}`);
+      const chip = draw("text", { x: x + 10, y: y - 2, class: "chip", "aria-hidden": "true" }, `⇠${box.chips.length}`);
       chip.append(draw("title", {}, `also reads ${box.chips.map((node) => graph.name(node)).join(", ")}`));
       element.append(chip);
     }
     if (found.length > 0) {
       element.append(draw("circle", { class: `badge ${worst}`, cx: x + placed.width - 2, cy: y + 2, r: 8 }),
-        draw("text", { class: "badge-text", x: x + placed.width - 2, y: y + 5.5 }, String(found.length)));
+        draw("text", { class: "badge-text", "aria-hidden": "true", x: x + placed.width - 2, y: y + 5.5 }, String(found.length)));
     }
     return element;
   }
