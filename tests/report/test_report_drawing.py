@@ -70,6 +70,13 @@ def test_long_level_is_cut_into_stretches() -> None:
     assert any(group.label == "part 2 of 50" for group in groups)
 
 
+def test_module_path_of_thousands_of_dots_is_no_hierarchy() -> None:
+    nodes = chain(*[".".join("ab"[at % 2] + str(depth % 3) for depth in range(4000)) for at in range(12)])
+    groups = all_groups(hierarchy(nodes))
+    assert sum(isinstance(item, int) for group in groups for item in group.items) == 12
+    assert len(groups) < 60
+
+
 def test_shape_computations_checks_and_weights_are_listed_not_drawn() -> None:
     nodes = [node("w", "", (), Role.WEIGHT), node("x", "", (), Role.INPUT), *chain(*["a"] * 3, *["b"] * 3)]
     nodes += [node("size", "b", (1,), Role.SHAPE), node("check", "b", (1,), Role.CHECK)]

@@ -13,6 +13,7 @@ MOST_BOXES = 150
 _CHUNK_BOXES = 100
 _MOST_ROOT_BOXES = 40
 _DOMINANT_SHARE = 0.6
+_DEEPEST_MODULE = 48
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def _insert(root: _Tree, position: int, node: DrawnNode) -> None:
     is_op = node.role is Role.OP
     here = root
     here.ops += is_op
-    for part in path.split(".") if path else ():
+    # A path of thousands of dots is no module hierarchy: its end stays one name.
+    for part in path.split(".", _DEEPEST_MODULE) if path else ():
         child = here.children.get(part)
         if child is None:
             child = _Tree(f"{here.path}.{part}" if here.path else part)
