@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trtdiag import __version__
+from trtdiag.analysis.explain import catalogue
 from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.analysis.run import RuleRun, run
 from trtdiag.capture.load import Source, capture
@@ -158,23 +159,22 @@ def _without_graph(program: Program, target: Target, options: AnalyzeOptions, cl
 def _report(facts: _Facts, options: AnalyzeOptions, clock: _Clock) -> Report:
     with clock.stage("rules"):
         ran = run(facts.by_type(), select=options.select, ignore=options.ignore)
-    return Report(
-        Analysis(
-            program=facts.program,
-            dims=facts.dims,
-            checked=facts.checked,
-            symbols=facts.symbols,
-            shapes=facts.shapes,
-            memory=facts.memory,
-            dtypes=facts.dtypes,
-            findings=ran.findings,
-            stages=tuple(clock.stages),
-            not_checked=tuple(_not_checked(facts, ran)),
-            trtdiag_version=__version__,
-            target=facts.target.version,
-            op_nodes=_op_nodes(facts),
-        )
+    analysis = Analysis(
+        program=facts.program,
+        dims=facts.dims,
+        checked=facts.checked,
+        symbols=facts.symbols,
+        shapes=facts.shapes,
+        memory=facts.memory,
+        dtypes=facts.dtypes,
+        findings=ran.findings,
+        stages=tuple(clock.stages),
+        not_checked=tuple(_not_checked(facts, ran)),
+        trtdiag_version=__version__,
+        target=facts.target.version,
+        op_nodes=_op_nodes(facts),
     )
+    return Report(analysis, rules=catalogue())
 
 
 def _not_checked(facts: _Facts, ran: RuleRun) -> Iterator[str]:

@@ -84,7 +84,9 @@ def test_an_error_exits_with_1_and_the_three_formats_agree(trtdiag: Run, folder:
     ids = [finding["id"] for finding in data["findings"]]
     assert "SYM201-1" in ids
     assert all(f'id="{one}"' in (tmp_path / "r.html").read_text(encoding="utf-8") for one in ids)
-    rules = [result["ruleId"] for result in json.loads((tmp_path / "r.sarif").read_text())["runs"][0]["results"]]
+    sarif = json.loads((tmp_path / "r.sarif").read_text())["runs"][0]
+    assert {"SYM201", "GRD301", "ART801"} <= {rule["id"] for rule in sarif["tool"]["driver"]["rules"]}
+    rules = [result["ruleId"] for result in sarif["results"]]
     assert rules == [finding["rule"] for finding in data["findings"]]
 
 
