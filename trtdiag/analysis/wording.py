@@ -20,6 +20,12 @@ def listed(items: Sequence[str], most: int = 5) -> str:
     return f"{shown} and {len(items) - most:,} more" if len(items) > most else shown
 
 
+def shortened(text: str, most: int = 120) -> str:
+    """The text for a headline: cut in the middle where it is long; the evidence holds the whole."""
+    half = (most - 5) // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+
+
 def sized(byte_count: int) -> str:
     """Bytes in the unit in which they read best: ``512 bytes``, ``3.2 MiB``, ``17.0 GiB``."""
     if byte_count < 1024:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import conflict_cause, proof_text
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import listed
+from trtdiag.analysis.wording import listed, shortened
 from trtdiag.dims.facts import DimSystem
 
 
@@ -50,4 +50,5 @@ def contradicting_guards(dims: DimSystem) -> Iterator[Hit]:
 
 
 def _spoken(texts: list[str]) -> str:
-    return f"guard {texts[0]}" if len(texts) == 1 else f"these {len(texts)} guards together: {' and '.join(texts)}"
+    short = [shortened(text) for text in texts]
+    return f"guard {short[0]}" if len(short) == 1 else f"these {len(short)} guards together: {' and '.join(short)}"

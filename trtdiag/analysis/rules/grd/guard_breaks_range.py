@@ -14,7 +14,7 @@ from trtdiag.analysis.guard_groups import (
     guard_evidence,
 )
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted
+from trtdiag.analysis.wording import counted, shortened
 from trtdiag.analysis.working_sizes import derived_dims, working_sizes
 from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Verdict
@@ -85,9 +85,9 @@ def _root(group: GuardGroup, dims: DimSystem) -> str:
 def _message(group: GuardGroup, working: Mapping[str, int]) -> str:
     lead = group.lead
     if group.by_data:
-        return f"guard {lead.text} depends on data; the program checks it when it runs, an engine does not"
+        return f"guard {shortened(lead.text)} depends on data; the program checks it when it runs, an engine does not"
     names = " and ".join(lead.counterexample) or " and ".join(lead.symbols)
-    message = f"guard {lead.text} breaks the declared range of {names}"
+    message = f"guard {shortened(lead.text)} breaks the declared range of {names}"
     tried = [f"{assignment(working)} works"] * bool(working)
     tried += [f"{assignment(lead.counterexample)} fails"] * bool(lead.counterexample)
     if tried:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import GuardGroup, groups, guard_evidence
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import at_line
+from trtdiag.analysis.wording import at_line, shortened
 from trtdiag.analysis.working_sizes import working_sizes
 from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Verdict
@@ -45,7 +45,8 @@ def _hit(group: GuardGroup, program: Program, dims: DimSystem) -> Hit:
     lead = group.lead
     where = at_line(group.frame)
     names = " and ".join(lead.counterexample) or " and ".join(program.names.get(s, s) for s in lead.symbols)
-    message = f"the Python condition on {names}{where} was decided once: only the side of {lead.text} is in the program"
+    side = shortened(lead.text)
+    message = f"the Python condition on {names}{where} was decided once: only the side of {side} is in the program"
     facts = list(guard_evidence(group, working_sizes(program, dims, lead)))
     if lead.kept is not None:
         kept, declared = lead.kept

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import groups, guard_evidence, proof_text
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.wording import shortened
 from trtdiag.analysis.working_sizes import working_sizes
 from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Verdict
@@ -39,7 +40,7 @@ def undecided_guard(program: Program, dims: DimSystem) -> Iterator[Hit]:
             continue
         lead = group.lead
         yield Hit(
-            f"guard {lead.text} is neither proved nor refuted over the declared ranges",
+            f"guard {shortened(lead.text)} is neither proved nor refuted over the declared ranges",
             (
                 *guard_evidence(group, working_sizes(program, dims, lead)),
                 Evidence("not decided", proof_text(lead.proof)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted
+from trtdiag.analysis.wording import counted, shortened
 from trtdiag.dims.facts import DimSystem
 
 
@@ -37,7 +37,7 @@ def unread_guard(dims: DimSystem) -> Iterator[Hit]:
     more = f" (and {counted(len(texts) - 1, 'more text')})" if len(texts) > 1 else ""
     facts = [Evidence(guard.text, f"{guard.found_in}: {guard.why}") for guard in texts]
     yield Hit(
-        f"guard could not be read: {texts[0].text}{more}",
+        f"guard could not be read: {shortened(texts[0].text)}{more}",
         tuple(facts),
         fix=Fix("check by hand that it holds for every declared size", Applicability.MANUAL),
         cause="unread",
