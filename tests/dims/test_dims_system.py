@@ -112,6 +112,8 @@ def test_a_derived_dim_is_shown_by_its_size_and_not_by_its_root() -> None:
     assert guard.witness == {"x.shape[0]": 8}
     (suggestion,) = dims.suggestions
     assert suggestion.kept == (19, 76)
+    assert suggestion.spelled.startswith("8*")
+    assert len(suggestion.code) == 2, "one Dim and the place it goes; no size of the root itself is declared"
     (row,) = dims.rows
     assert row.range == Range(4, 154)
 

@@ -8,7 +8,9 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +148,8 @@ def export(recipe: Recipe, progress: Progress) -> Exported:
             ):
                 progress("export again, relaxed")
                 try:
-                    program = _export(recipe, spec, deferred=deferred)
+                    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # torch prints whole graphs
+                        program = _export(recipe, spec, deferred=deferred)
                 except Exception:  # the first error is the one to report
                     continue
                 return Exported(program, export_failure(first, how), first, stacks, time.perf_counter() - started)

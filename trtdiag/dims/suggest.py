@@ -59,14 +59,12 @@ def _suggestion(
     name = identifier(sites.name_of(symbol))
     code, root = _code(name, best)
     users = sites.sized_by(symbol)
-    spelled = name
-    for dim in users[:1]:
-        spelled = to_text(substitute(dim.expr, {symbol: root}), {"_root": f"_{name}"})
-    if best.single is not None:
-        spelled = str(best.single) if not users else to_text(substitute(users[0].expr, {symbol: best.single}))
-    elif best.step == 1:
-        spelled = name if not users else to_text(users[0].expr, {symbol: name})
-    uses = tuple(f"# {dim.site}: {spelled}" for dim in users)
+    if users and not any(isinstance(dim.expr, Sym) for dim in users):
+        code = code[:1]  # no input has this size itself: only sizes made of it are declared
+    value: Expr | int = root if best.single is None else best.single
+    spellings = [to_text(substitute(dim.expr, {symbol: value}), {"_root": f"_{name}"}) for dim in users]
+    spelled = spellings[0] if spellings else name
+    uses = tuple(f"# {dim.site}: {text}" for dim, text in zip(users, spellings, strict=True))
     kept = None if best.kept is None or asked is None else (best.kept, asked)
     others = tuple(_summary(sites.name_of(symbol), p, asked) for p in ranked[1 : 1 + _MOST_ALTERNATIVES])
     words = describe(sites.name_of(symbol)) if callable(describe) else ""

@@ -55,7 +55,7 @@ def _single(condition: Condition, origin: GuardOrigin, solved: Solved, hints: Hi
     (symbol,) = free_symbols(condition)
     solution = solved.one(symbol, condition)
     if not solution.proof.proven:
-        return _checked(condition, origin, solved.box, hints, sites)
+        return _checked(condition, origin, solved, hints, sites)
     values, range_ = solution.values, solved.box[symbol]
     text = to_text(condition, sites.names)
     if values.is_full:
@@ -81,12 +81,10 @@ def _single(condition: Condition, origin: GuardOrigin, solved: Solved, hints: Hi
     )
 
 
-def _checked(
-    condition: Condition, origin: GuardOrigin, box: Mapping[str, Range], hints: Hints, sites: Sites
-) -> Constraint:
+def _checked(condition: Condition, origin: GuardOrigin, solved: Solved, hints: Hints, sites: Sites) -> Constraint:
     symbols = tuple(sorted(free_symbols(condition)))
-    here = {symbol: box[symbol] for symbol in symbols}
-    result = check(condition, here, {s: hints[s] for s in symbols if s in hints})
+    here = {symbol: solved.box[symbol] for symbol in symbols}
+    result = check(condition, here, {s: hints[s] for s in symbols if s in hints}, limit_s=solved.limit_s)
     verdict = Verdict(result.verdict)
     return Constraint(
         condition=condition,
@@ -100,15 +98,17 @@ def _checked(
         allowed="",
         kept=None,
         refused=result.counterexample or {},
-        only_at_zero=verdict is Verdict.BREAKS and _only_at_zero(condition, here),
+        only_at_zero=verdict is Verdict.BREAKS and _only_at_zero(condition, here, solved),
     )
 
 
-def _only_at_zero(condition: Condition, box: Mapping[str, Range]) -> bool:
+def _only_at_zero(condition: Condition, box: Mapping[str, Range], solved: Solved) -> bool:
     if not any(r.min == 0 for r in box.values()):
         return False
     above = {s: Range(1, r.max) if r.min == 0 else r for s, r in box.items()}
-    return not any(r.empty for r in above.values()) and check(condition, above).verdict == "holds"
+    return (
+        not any(r.empty for r in above.values()) and check(condition, above, limit_s=solved.limit_s).verdict == "holds"
+    )
 
 
 def _named(values: Mapping[str, int], sites: Sites) -> dict[str, int]:
@@ -193,10 +193,10 @@ def _joint(
         )
     tried = try_all(condition, values)
     if tried is None:
-        constraint = _checked(condition, origin, solved.box, hints, sites)
+        constraint = _checked(condition, origin, solved, hints, sites)
         if constraint.verdict is Verdict.HOLDS or not mine:
             return constraint
-        rest = check(condition, {s: solved.box[s] for s in symbols}, given=mine)
+        rest = check(condition, {s: solved.box[s] for s in symbols}, given=mine, limit_s=solved.limit_s)
         return replace(constraint, follows=rest.verdict == "holds")
     where = "with the conditions on each alone" if mine else "over the declared ranges"
     proof = Proof(ProofKind.EXHAUSTIVE, tried.points, f"all {tried.points} combinations tried, {where}")
