@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +36,10 @@ QUICK = (
 )
 
 
-def marked(names: Iterator[str]) -> list[Any]:
-    """Parameters for pytest: all but QUICK are slow, those of a library are of the zoo."""
+def parameters() -> list[Any]:
+    """Every case: all but QUICK are slow, those of a library are of the zoo."""
     found = []
-    for name in names:
+    for name in cases.CASES:
         marks = [] if name in QUICK else [pytest.mark.slow]
         if cases.CASES[name].family in LIBRARIES:
             marks.append(pytest.mark.zoo)
@@ -49,7 +47,6 @@ def marked(names: Iterator[str]) -> list[Any]:
     return found
 
 
-@lru_cache(maxsize=2)
 def report_of(name: str) -> Report:
     try:
         return analyze(cases.build(name))
@@ -78,9 +75,7 @@ def symbol_of(report: Report, names: list[str]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-@pytest.mark.parametrize("name", marked(iter(cases.CASES)))
-def test_every_guard_is_read_or_named(name: str) -> None:
-    report = report_of(name)
+def check_every_guard_is_read_or_named(name: str, report: Report) -> None:
     dims = report.analysis.dims
     assert dims.rows
     assert sorted(guard.text for guard in dims.unparsed) == sorted(UNREAD.get(name, ([], ""))[0])
@@ -95,9 +90,7 @@ def test_every_guard_is_read_or_named(name: str) -> None:
             assert set(parts) - {Truth(True)} <= judged
 
 
-@pytest.mark.parametrize("name", marked(name for name in cases.CASES if MEASURED.get(name, {}).get("allowed")))
-def test_allowed_sizes_are_those_measured(name: str) -> None:
-    report = report_of(name)
+def check_allowed_sizes_are_those_measured(name: str, report: Report) -> None:
     asked = spans(cases.CASES[name].make().spec)
     differing = {}
     for measured in MEASURED[name]["allowed"]:
@@ -115,3 +108,11 @@ def test_allowed_sizes_are_those_measured(name: str) -> None:
         if int(allowed.sum()) != measured["count"]:
             differing["/".join(measured["dims"])] = f"{int(allowed.sum())} for {measured['count']}"
     assert differing == OTHER_THAN_MEASURED.get(name, ({}, ""))[0]
+
+
+@pytest.mark.parametrize("name", parameters())
+def test_live_case(name: str) -> None:
+    report = report_of(name)
+    check_every_guard_is_read_or_named(name, report)
+    if MEASURED.get(name, {}).get("allowed"):
+        check_allowed_sizes_are_those_measured(name, report)
