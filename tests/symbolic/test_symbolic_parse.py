@@ -132,7 +132,8 @@ REFUSED = {
 def test_what_cannot_be_read_is_refused_by_name(text):
     with pytest.raises(ExpressionError) as caught:
         parse_condition(text)
-    assert REFUSED[text] in caught.value.why
+    # Python 3.10 spells a lambda without arguments with a space before its colon.
+    assert REFUSED[text] in caught.value.why.replace("lambda :", "lambda:")
     assert len(str(caught.value)) < 500
     again = pickle.loads(pickle.dumps(caught.value))
     assert (again.text, again.why) == (caught.value.text, caught.value.why)
