@@ -13,12 +13,14 @@ from tests.guards import cases
 from tests.guards.asks import Span
 from tests.guards.live_exceptions import OTHER_THAN_MEASURED, UNREAD
 from tests.models.registry import LIBRARIES
+from trtdiag.capture.program import InputDim
 from trtdiag.capture.reading import read_guard
 from trtdiag.capture.sites import Sites
 from trtdiag.pipeline import analyze
 from trtdiag.report.report import Report
-from trtdiag.symbolic.evaluate_array import holds_array
+from trtdiag.symbolic.evaluate_array import Array, evaluate_array, holds_array
 from trtdiag.symbolic.expr import And, Sym, Truth
+from trtdiag.symbolic.tree import free_symbols
 
 MEASURED: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "measured.json").read_text())
 
@@ -64,15 +66,9 @@ def spans(spec: Any) -> dict[str, Span]:
     return {name: span for part in inner for name, span in spans(part).items()}
 
 
-def symbol_of(report: Report, names: list[str]) -> str | None:
-    """The graph symbol of the dims with these declared names."""
-    found = {
-        dim.expr.name
-        for tensor in report.analysis.program.inputs
-        for dim in tensor.dims
-        if dim.declared_name in names and isinstance(dim.expr, Sym)
-    }
-    return found.pop() if len(found) == 1 else None
+def dims_of(report: Report, names: list[str]) -> list[InputDim]:
+    """The input dims with these declared names."""
+    return [dim for tensor in report.analysis.program.inputs for dim in tensor.dims if dim.declared_name in names]
 
 
 def check_every_guard_is_read_or_named(name: str, report: Report) -> None:
@@ -90,23 +86,39 @@ def check_every_guard_is_read_or_named(name: str, report: Report) -> None:
             assert set(parts) - {Truth(True)} <= judged
 
 
+def allowed_count(report: Report, symbol: str, values: Array, dims: list[InputDim], asked: dict[str, Span]) -> int:
+    """How many values of a symbol satisfy every constraint on it and keep each of its dims in the asked range.
+
+    Other sizes are as in the example, as they were when this was measured; a size born from data has none.
+    """
+    allowed = np.ones(len(values), dtype=bool)
+    for dim in dims:
+        assert dim.declared_name is not None
+        sizes = evaluate_array(dim.expr, {symbol: values})
+        allowed &= (sizes >= asked[dim.declared_name].low) & (sizes <= asked[dim.declared_name].high)
+    hints = report.analysis.program.hints
+    for constraint in report.analysis.dims.constraints:
+        others = set(constraint.symbols) - {symbol}
+        if symbol in constraint.symbols and others <= set(hints):
+            fixed = {name: np.int64(hints[name]) for name in others}
+            allowed &= holds_array(constraint.condition, {symbol: values, **fixed})
+    return int(allowed.sum())
+
+
 def check_allowed_sizes_are_those_measured(name: str, report: Report) -> None:
     asked = spans(cases.CASES[name].make().spec)
     differing = {}
     for measured in MEASURED[name]["allowed"]:
-        symbol, span = symbol_of(report, measured["dims"]), asked[measured["dims"][0]]
-        if symbol is None:
+        dims = dims_of(report, measured["dims"])
+        symbols = {dim.expr.name: asked[dim.declared_name or ""] for dim in dims if isinstance(dim.expr, Sym)}
+        if len(symbols) != 1:
             differing["/".join(measured["dims"])] = "no symbol of its own"
             continue
-        values = np.arange(span.low, span.high + 1)
-        allowed = np.ones(len(values), dtype=bool)
-        elsewhere = report.analysis.program.hints  # measured with the other sizes as in the example
-        for constraint in report.analysis.dims.constraints:
-            if symbol in constraint.symbols:
-                others = {name: np.int64(elsewhere[name]) for name in constraint.symbols if name != symbol}
-                allowed &= holds_array(constraint.condition, {symbol: values, **others})
-        if int(allowed.sum()) != measured["count"]:
-            differing["/".join(measured["dims"])] = f"{int(allowed.sum())} for {measured['count']}"
+        ((symbol, span),) = symbols.items()
+        alone = [dim for dim in dims if free_symbols(dim.expr) == {symbol}]
+        count = allowed_count(report, symbol, np.arange(span.low, span.high + 1), alone, asked)
+        if count != measured["count"]:
+            differing["/".join(measured["dims"])] = f"{count} for {measured['count']}"
     assert differing == OTHER_THAN_MEASURED.get(name, ({}, ""))[0]
 
 
