@@ -23,6 +23,8 @@ GOOD = sorted(HERE.glob("*/good.py"))
 # TRTDIAG_WRITE_EXPECTED=1 rewrites the expected files; read the difference before committing it.
 WRITE = bool(os.environ.get("TRTDIAG_WRITE_EXPECTED"))
 
+TORCH = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+
 
 def case(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
@@ -52,6 +54,8 @@ def test_every_rule_has_its_folder_with_both_sides() -> None:
 
 @pytest.mark.parametrize("path", BAD, ids=named)
 def test_bad_fires_exactly_as_expected(path: Path) -> None:
+    if path.stem == "bad_unproved" and TORCH < (2, 12):
+        pytest.skip("torch 2.11 proves this guard itself and exports the program")
     found = [finding for finding in report_of(path).findings if finding.rule == path.parent.name]
     assert found, "the rule is silent on its bad program"
     text = rendered(found)
