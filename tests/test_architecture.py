@@ -24,6 +24,7 @@ ORDER = (
     "lower",
     "shapes",
     "dims",
+    "fixdims",
     "dtypes",
     "analysis",
     "report",

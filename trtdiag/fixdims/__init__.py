@@ -1,0 +1,1 @@
+"""Corrected ``dynamic_shapes``: solved from the guards, exported again, proven."""

@@ -1,0 +1,76 @@
+"""A declaration of input dims as plain values: what can be solved, compared, sent to another process and spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from trtdiag.symbolic.ranges import Range
+
+
+class LeafKind(Enum):
+    """How one input dim is declared in the words of ``torch.export``."""
+
+    DIM = "dim"  # scale*root + offset; a plain Dim where scale is 1 and offset 0
+    STATIC = "static"  # one size, written as an int
+    AUTO = "auto"  # Dim.AUTO: torch works the size out from others
+    DYNAMIC = "dynamic"  # Dim.DYNAMIC: dynamic, its guards not compared with the range by torch
+
+
+@dataclass(frozen=True)
+class DimDef:
+    """One ``Dim`` to define: a Python identifier that is also its name, and its range (open ends are not written)."""
+
+    name: str
+    range: Range
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What is declared at one input dim.
+
+    Attributes:
+        kind: Which of the fields below count.
+        root: DIM: the name of the ``DimDef`` that it is made of.
+        scale: DIM: 1 or more.
+        offset: DIM: added to ``scale * root``.
+        value: STATIC: the size.
+        range: AUTO and DYNAMIC: bounds to write into the hint; an open end is not written.
+        name: DIM: the name of the variable that holds ``scale*root + offset`` in the code; empty writes it inline.
+    """
+
+    kind: LeafKind
+    root: str = ""
+    scale: int = 1
+    offset: int = 0
+    value: int | None = None
+    range: Range = field(default=Range())
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole declaration.
+
+    Attributes:
+        defs: The Dims to define, in the order of first use.
+        leaves: By site (``x.shape[2]``, ``batch['image'][0].shape[3]``); dims that are not in it are left as they
+            are in the user's structure (``None``, static).
+        sizes: Other sizes for the example inputs, by site, where the export needs them; else empty.
+    """
+
+    defs: tuple[DimDef, ...]
+    leaves: Mapping[str, Leaf]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def range_of(self, name: str) -> Range:
+        """The range of the defined ``Dim`` of this name.
+
+        Raises:
+            KeyError: None has it.
+        """
+        for definition in self.defs:
+            if definition.name == name:
+                return definition.range
+        raise KeyError(name)
