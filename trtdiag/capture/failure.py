@@ -48,11 +48,36 @@ def failed_env(error: BaseException) -> ShapeEnv | None:
     return None
 
 
+# Where torch turns the recorded guards into its answer: a failure inside comes after the whole model was traced.
+_AFTER_TRACING = frozenset(
+    {
+        "produce_guards_and_solve_constraints",
+        "produce_guards_verbose",
+        "produce_guards",
+        "_suggest_or_raise_constraint_violation",
+    }
+)
+
+
+def tracing_finished(error: BaseException) -> bool:
+    """Whether the model had been traced to its end when the export failed, so that every guard is known."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        if any(tb.tb_frame.f_code.co_name in _AFTER_TRACING for tb in _tracebacks(current)):
+            return True
+        current = current.__context__
+    return False
+
+
 def failed_guards(env: ShapeEnv, stacks: GuardStacks) -> list[RawGuard]:
     """The guards of a failed export, each with the stack that the recorder noted."""
     known = {name: expr for name, expr in replacements(env).items() if not getattr(expr, "is_number", False)}
     return [
-        RawGuard(in_roots(condition, known), "export error", stacks.of(condition) or stack)
+        RawGuard(
+            in_roots(condition, known), "export error", stacks.of(condition) or stack, op=stacks.op_of(condition)
+        )
         for condition, stack in shape_env_guards(env)
     ]
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.graph.source import Frame, Stack
@@ -29,16 +30,41 @@ class GuardStacks:
 
     def __init__(self) -> None:
         self._stacks: dict[str, Stack] = {}
+        self._ops: dict[str, str] = {}
 
     def of(self, condition: object) -> Stack | None:
         """The stack of the first guard with this condition."""
         return self._stacks.get(str(condition))
+
+    def op_of(self, condition: object) -> str | None:
+        """The op that was running when the first guard with this condition came up."""
+        return self._ops.get(str(condition))
 
     def note(self, condition: object) -> None:
         """Keep the present stack for ``condition``, if it is its first guard."""
         key = str(condition)
         if key not in self._stacks:
             self._stacks[key] = python_stack(sys._getframe(1))
+            op = running_op(sys._getframe(1))
+            if op is not None:
+                self._ops[key] = op
+
+
+def running_op(frame: FrameType | None) -> str | None:
+    """The op that the innermost dispatch on fake tensors around ``frame`` works on.
+
+    Only frames between the guard and the user's code count: an op further out belongs to another call.
+    """
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.endswith("fake_tensor.py") and frame.f_code.co_name in ("dispatch", "_dispatch_impl"):
+            func = frame.f_locals.get("func")
+            return str(func) if isinstance(func, torch._ops.OpOverload) else None
+        package = str(frame.f_globals.get("__name__", "")).split(".")[0]
+        if package not in ("torch", "trtdiag") and Frame(file, 0).package != "python":
+            return None
+        frame = frame.f_back
+    return None
 
 
 def python_stack(frame: FrameType | None) -> Stack:

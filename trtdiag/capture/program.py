@@ -98,12 +98,14 @@ class RawGuard:
         found_in: ``_guards_code``, ``ShapeEnv``, ``_assert_scalar``, ``export error``.
         stack: The Python lines that caused it, where known.
         node: The graph node that carries it, where there is one.
+        op: The op that asked for it (``aten.view.default``), where it was seen while tracing.
     """
 
     condition: object
     found_in: str
     stack: Stack = NO_STACK
     node: str | None = None
+    op: str | None = None
 
 
 @dataclass(frozen=True)

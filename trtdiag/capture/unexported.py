@@ -11,7 +11,9 @@ from torch.utils import _pytree as pytree
 
 from trtdiag.capture.declared import Declared
 from trtdiag.capture.program import InputDim, InputTensor
-from trtdiag.capture.torch_private import symbol_sources
+from trtdiag.capture.recorded import in_roots
+from trtdiag.capture.torch_private import replacements, symbol_sources
+from trtdiag.symbolic import ExpressionError, expr_from_sympy
 from trtdiag.symbolic.expr import Expr, Num, Sym
 
 
@@ -24,13 +26,9 @@ def input_sketch(
 ) -> tuple[InputTensor, ...]:
     """Each tensor leaf of the example inputs with its declared dims.
 
-    A dim's expression is the symbol that the failed export gave to it (by its source text), else its example size.
+    A dim's expression is what the failed export made of its symbol (found by its source text), else its example size.
     """
-    symbols: dict[str, str] = {}
-    if env is not None:
-        for symbol, sources in symbol_sources(env).items():
-            for source in sources:
-                symbols.setdefault(source, symbol)
+    symbols = {} if env is None else _sizes(env)
     tensors: list[InputTensor] = []
     position = 0
     rest = 0
@@ -41,21 +39,39 @@ def input_sketch(
             below = pytree.keystr(path)
             said = declared[position] if position < len(declared) else {}
             position += 1
-            if isinstance(leaf, torch.Tensor):
+            if not isinstance(leaf, torch.Tensor):
+                tensors.append(InputTensor(top + below, top + below, None, ()))
+            else:
                 tensors.append(_tensor(top + below, source + below, leaf, said, symbols))
     return tuple(tensors)
 
 
+def _sizes(env: ShapeEnv) -> dict[str, Expr]:
+    """Source text -> the size there, over the symbols that were left when the export failed."""
+    known = replacements(env)
+    symbolic = {str(symbol): symbol for symbol in env.var_to_sources}
+    sizes: dict[str, Expr] = {}
+    for symbol, sources in symbol_sources(env).items():
+        try:
+            size = expr_from_sympy(in_roots(symbolic[symbol], known))
+        except ExpressionError:  # a replacement by something that is no size: the symbol itself says as much
+            size = Sym(symbol)
+        for source in sources:
+            sizes.setdefault(source, size)
+    return sizes
+
+
 def _tensor(
-    name: str, source: str, tensor: torch.Tensor, declared: dict[int, Declared], symbols: Mapping[str, str]
+    name: str, source: str, tensor: torch.Tensor, declared: dict[int, Declared], symbols: Mapping[str, Expr]
 ) -> InputTensor:
     dims = []
     for index, size in enumerate(tensor.shape):
         said = declared.get(index)
-        symbol = symbols.get(f"{source}.size()[{index}]")
+        found = symbols.get(f"{source}.size()[{index}]")
         # Without a ShapeEnv the export failed before any size was looked at: what was declared is all that is known.
-        symbol = f"{source}.size()[{index}]" if not symbols and said is not None and said.dynamic else symbol
-        expr: Expr = Sym(symbol) if symbol is not None else Num(int(size))
+        if not symbols and said is not None and said.dynamic:
+            found = Sym(f"{source}.size()[{index}]")
+        expr: Expr = Num(int(size)) if found is None else found
         dims.append(
             InputDim(
                 name,

@@ -52,7 +52,7 @@ def origin_of_guard(guard: RawGuard) -> GuardOrigin:
     branch = None
     if frames and guard.found_in != "_assert_scalar":
         branch = frames[-1].package not in ("torch", "python")
-    return GuardOrigin((guard.found_in,), guard.stack, branch, None, guard.node)
+    return GuardOrigin((guard.found_in,), guard.stack, branch, guard.op, guard.node)
 
 
 def merged(one: GuardOrigin, other: GuardOrigin) -> GuardOrigin:
