@@ -1,0 +1,131 @@
+"""From a try to what the solver takes: the asked range of each symbol, and the conditions on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trtdiag.capture.program import InputDim, InputTensor
+from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
+from trtdiag.symbolic import compare, free_symbols, mod, sub
+from trtdiag.symbolic.build import linear_terms
+from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
+from trtdiag.symbolic.ranges import Range
+
+_UNBACKED = re.compile(r"z?u\d+|zf?\d+")
+LOWEST_HINTED = 2
+"""Where a hint has no minimum: torch traces dims under hints as if they were never 0 or 1 (torch 2.13,
+``ShapeEnv.create_symbol``), so no guard speaks about smaller sizes."""
+LOWEST_NAMED = 1
+"""Where a ``Dim`` has no minimum: torch then writes 0, which nobody asked for."""
+
+
+@dataclass(frozen=True)
+class System:
+    """What was asked of the symbols of one try.
+
+    Attributes:
+        box: Symbol -> asked range.
+        asked: Conditions that the asked ranges put on sizes made of several symbols, with the dim's site.
+    """
+
+    box: Mapping[str, Range]
+    asked: Mapping[Condition, str]
+
+
+def asked_range(leaf: Leaf, plan: Plan) -> Range:
+    """The sizes between which a leaf asks, its lowest size filled in where none is written."""
+    if leaf.kind is LeafKind.STATIC:
+        return Range(leaf.value, leaf.value)
+    if leaf.kind is LeafKind.DIM:
+        root = plan.range_of(leaf.root)
+        low = None if root.min is None else leaf.scale * root.min + leaf.offset
+        high = None if root.max is None else leaf.scale * root.max + leaf.offset
+        if low is None:
+            low = LOWEST_NAMED + (leaf.offset - LOWEST_NAMED) % leaf.scale
+        return Range(low, high)
+    return Range(LOWEST_HINTED if leaf.range.min is None else leaf.range.min, leaf.range.max)
+
+
+def dims_in(inputs: Iterable[InputTensor], plan: Plan) -> list[tuple[InputDim, Leaf]]:
+    """Every input dim that the plan declares, with its leaf."""
+    return [(dim, plan.leaves[dim.site]) for tensor in inputs for dim in tensor.dims if dim.site in plan.leaves]
+
+
+def system_of(inputs: Iterable[InputTensor], plan: Plan) -> System:
+    """The asked ranges over the symbols that a try has left."""
+    box: dict[str, Range] = {}
+    asked: dict[Condition, str] = {}
+    for dim, leaf in dims_in(inputs, plan):
+        range_ = asked_range(leaf, plan)
+        if isinstance(dim.expr, Num):
+            continue
+        line = affine(dim.expr)
+        if line is not None:
+            symbol, scale, offset = line
+            inner = _solved(range_, scale, offset)
+            box[symbol] = box[symbol].intersect(inner) if symbol in box else inner
+            if leaf.kind is LeafKind.DIM and leaf.scale > 1 and scale == 1:
+                asked[compare(Relation.EQ, mod(sub(dim.expr, leaf.offset), leaf.scale), 0)] = dim.site
+            continue
+        if leaf.kind in (LeafKind.AUTO, LeafKind.DYNAMIC) and leaf.range == Range():
+            continue
+        if range_.min is not None:
+            asked[compare(Relation.GE, dim.expr, range_.min)] = dim.site
+        if range_.max is not None:
+            asked[compare(Relation.LE, dim.expr, range_.max)] = dim.site
+    for dim, _leaf in dims_in(inputs, plan):
+        for symbol in free_symbols(dim.expr):
+            box.setdefault(symbol, Range(LOWEST_HINTED, None))
+    return System(box, asked)
+
+
+def affine(expr: Expr) -> tuple[str, int, int] | None:
+    """``(symbol, scale, offset)`` of ``scale*symbol + offset`` with whole numbers; ``None`` for anything else."""
+    terms, constant = linear_terms(expr)
+    if len(terms) != 1 or not isinstance(terms[0][1], Sym):
+        return None
+    scale = terms[0][0]
+    if not isinstance(scale, int) or not isinstance(constant, int) or scale == 0:
+        return None
+    return terms[0][1].name, scale, constant
+
+
+def _solved(sizes: Range, scale: int, offset: int) -> Range:
+    """The values of a symbol for which ``scale*symbol + offset`` lies in ``sizes``."""
+    low, high = (sizes.min, sizes.max) if scale > 0 else (sizes.max, sizes.min)
+    first = None if low is None else -((offset - low) // scale) if scale > 0 else -((low - offset) // -scale)
+    last = None if high is None else (high - offset) // scale if scale > 0 else (offset - high) // -scale
+    return Range(first, last)
+
+
+def from_data(condition: Condition, box: Mapping[str, Range]) -> bool:
+    """Whether a condition speaks of a size that only data decides: the program checks it when it runs."""
+    return any(_UNBACKED.fullmatch(symbol) for symbol in free_symbols(condition) if symbol not in box)
+
+
+def corner_points(box: Mapping[str, Range], hints: Mapping[str, int]) -> list[dict[str, int]]:
+    """The smallest and the largest sizes, and each symbol at its end with the others at the other end.
+
+    An open end is taken to be four times the example: a number is needed to run anything.
+    """
+    ends = {symbol: _ends(range_, hints.get(symbol)) for symbol, range_ in box.items() if not range_.empty}
+    if not ends:
+        return [{}]
+    points = [{s: low for s, (low, _) in ends.items()}, {s: high for s, (_, high) in ends.items()}]
+    if 1 < len(ends) <= 6:
+        for symbol, (low, high) in ends.items():
+            points.append({**points[1], symbol: low})
+            points.append({**points[0], symbol: high})
+    return _distinct(points)
+
+
+def _ends(range_: Range, hint: int | None) -> tuple[int, int]:
+    low = range_.min if range_.min is not None else hint if hint is not None else 1
+    high = range_.max if range_.max is not None else max(low, 4 * (hint or 1))
+    return low, high
+
+
+def _distinct(points: Sequence[dict[str, int]]) -> list[dict[str, int]]:
+    return [point for index, point in enumerate(points) if point not in points[:index]]
