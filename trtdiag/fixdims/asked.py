@@ -1,0 +1,186 @@
+"""What the user asked: his ``dynamic_shapes`` beside his inputs, read into plain values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from trtdiag.capture.factory import Recipe
+from trtdiag.capture.nesting import KEYWORDS, REST, Node, nested_inputs
+from trtdiag.errors import DimsError
+from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.symbolic.ranges import Range
+
+_INT64_MAX = 2**63 - 1
+_NUMBERED = re.compile(r"args(\[\d+\].*)")
+
+
+@dataclass(frozen=True)
+class DimSite:
+    """One dim of an input, or an integer input, and what the user wrote for it.
+
+    Attributes:
+        site: ``batch['image'][0].shape[3]``; of an integer input its name.
+        input: The name of the input.
+        index: Which dim; ``None`` of an integer input.
+        size: In the example.
+        written: The entry of ``dynamic_shapes``: ``None``, an int, a ``Dim``, a hint.
+    """
+
+    site: str
+    input: str
+    index: int | None
+    size: int
+    written: Any
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The inputs with their names, and the plain ``dynamic_shapes`` that was written for them."""
+
+    inputs: Node
+    written: Any
+
+    @cached_property
+    def dims(self) -> Mapping[str, DimSite]:
+        """Every dim of every tensor and every integer input, by site, in the order of the inputs."""
+        found: dict[str, DimSite] = {}
+        for node, spec in written_below(self.inputs, self.written):
+            if node.sizes is not None:
+                entries = written_dims(spec, len(node.sizes))
+                for index, size in enumerate(node.sizes):
+                    site = f"{node.name}.shape[{index}]"
+                    found[site] = DimSite(site, node.name, index, size, entries.get(index))
+            elif node.value is not None:
+                entry = None if isinstance(spec, (Mapping, list, tuple)) else spec
+                found[node.name] = DimSite(node.name, node.name, None, node.value, entry)
+        return found
+
+    def site(self, text: str) -> str:
+        """The site in this structure's words: inputs of ``*rest`` may also be called ``args[0]``.
+
+        Raises:
+            KeyError: No input dim has this name.
+        """
+        if text in self.dims:
+            return text
+        match = _NUMBERED.fullmatch(text)
+        rest = next((child.name for child in self.inputs.children if child.gathers == REST), None)
+        if match is None or rest is None or f"{rest}{match[1]}" not in self.dims:
+            raise KeyError(text)
+        return f"{rest}{match[1]}"
+
+
+def structure_of(recipe: Recipe) -> Structure:
+    """The inputs of ``recipe`` beside its ``dynamic_shapes``.
+
+    ``ShapesCollection`` and ``AdditionalInputs`` are turned into the plain form by themselves.
+
+    Raises:
+        CaptureError: ``forward`` does not take these inputs.
+        DimsError: A ``ShapesCollection`` or ``AdditionalInputs`` does not fit the inputs.
+    """
+    written = recipe.dynamic_shapes
+    plain = getattr(written, "dynamic_shapes", None)
+    if callable(plain):
+        try:
+            written = plain(recipe.module, recipe.args, recipe.kwargs)
+        except (ValueError, AssertionError) as error:
+            raise DimsError(
+                f"the {type(recipe.dynamic_shapes).__name__} does not fit the inputs",
+                because=str(error).splitlines()[0],
+                fix="assign shapes to the very tensors that are in args and kwargs",
+                reference="shapes-collection-does-not-fit",
+            ) from error
+    return Structure(nested_inputs(recipe), written)
+
+
+def asked_plan(structure: Structure) -> Plan:
+    """The user's ``dynamic_shapes`` as plain values; dims he left alone are not in it."""
+    reader = DimReader()
+    leaves: dict[str, Leaf] = {}
+    for site, dim in structure.dims.items():
+        if dim.written is not None:
+            leaves[site] = reader.leaf(dim.written, dim.size)
+    return Plan(tuple(reader.defs), leaves)
+
+
+class DimReader:
+    """Reads entries of ``dynamic_shapes``; Dims of one name and one range are one, as they are to torch."""
+
+    def __init__(self) -> None:
+        self.defs: list[DimDef] = []
+        self._names: dict[tuple[str, Range], str] = {}
+
+    def leaf(self, entry: Any, size: int | None) -> Leaf:
+        """One entry as a leaf; ``size`` is what ``Dim.STATIC`` stands for."""
+        if isinstance(entry, int):
+            return Leaf(LeafKind.STATIC, value=entry)
+        kind = hint_kind(entry)
+        if kind == "STATIC":
+            return Leaf(LeafKind.STATIC, value=size)
+        if kind is not None:
+            return Leaf(LeafKind[kind], range=Range(entry.min, entry.max))
+        root = getattr(entry, "root", None)
+        if root is None:
+            return Leaf(LeafKind.DIM, root=self._defined(entry))
+        offset = int(entry.fn(0))  # increasing and linear: two points tell all
+        return Leaf(LeafKind.DIM, root=self._defined(root), scale=int(entry.fn(1)) - offset, offset=offset)
+
+    def _defined(self, dim: Any) -> str:
+        low, high = int(dim.min), dim.max
+        top = int(high) if isinstance(high, int) and high < _INT64_MAX - 1 else None  # else torch's infinity
+        values = Range(low or None, top)
+        name = str(dim.__name__)
+        known = self._names.get((name, values))
+        if known is not None:
+            return known
+        # torch refuses two ranges under one name; they are two Dims then.
+        taken = {definition.name for definition in self.defs}
+        chosen, number = name, 2
+        while chosen in taken:
+            chosen, number = f"{name}_{number}", number + 1
+        self._names[name, values] = chosen
+        self.defs.append(DimDef(chosen, values))
+        return chosen
+
+
+def hint_kind(entry: Any) -> str | None:
+    """``AUTO``, ``DYNAMIC`` or ``STATIC`` where the entry is such a hint."""
+    kind = getattr(getattr(entry, "type", None), "name", None)
+    return kind if kind in ("AUTO", "DYNAMIC", "STATIC") else None
+
+
+def written_dims(spec: Any, rank: int) -> dict[int, Any]:
+    """What is written for each dim of one tensor, negative indices counted from the end."""
+    if isinstance(spec, Mapping):
+        return {(index + rank if index < 0 else index): entry for index, entry in spec.items()}
+    return dict(enumerate(spec)) if isinstance(spec, (list, tuple)) else {}
+
+
+def written_below(node: Node, spec: Any) -> Iterator[tuple[Node, Any]]:
+    """Each input below ``node`` with what is written for it."""
+    if node.form is None:
+        yield node, spec
+        return
+    for child, entry in zip(node.children, written_children(node, spec), strict=True):
+        yield from written_below(child, entry)
+
+
+def written_children(node: Node, spec: Any) -> list[Any]:
+    """What is written for each child of a container, ``None`` where nothing is."""
+    if isinstance(spec, Mapping):
+        if node.form is not dict:  # the dims of the only tensor in a list, not wrapped
+            return [spec] if len(node.children) == 1 else [None] * len(node.children)
+        entries = []
+        for key, child in zip(node.keys, node.children, strict=True):
+            loose = child.gathers == KEYWORDS and key not in spec
+            entries.append({k: spec[k] for k in child.keys if k in spec} if loose else spec.get(key))
+        return entries
+    if not isinstance(spec, Sequence) and not hasattr(spec, "popleft"):
+        return [None] * len(node.children)
+    listed = list(spec)[: len(node.children)]
+    return listed + [None] * (len(node.children) - len(listed))

@@ -1,0 +1,40 @@
+"""Names for Dims and variables that both Python and torch take."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable
+
+import sympy
+
+RESERVED = frozenset({"Dim", "torch", "dynamic_shapes", "deque"})
+
+
+class Names:
+    """Gives out identifiers, each once: a name that is taken or cannot be used gets ``_2``, ``_3``, ..."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(RESERVED) | set(taken)
+
+    def take(self, wanted: str, *, derived: bool) -> str:
+        """A name like ``wanted``; with ``derived``, one that torch can compute with."""
+        base = wanted if wanted.isidentifier() else _identifier(wanted)
+        name, number = base, 2
+        while name in self._taken or keyword.iskeyword(name) or (derived and not _computable(name)):
+            name, number = f"{base}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+
+def _identifier(text: str) -> str:
+    """``text`` with everything that no identifier can have replaced by ``_``."""
+    kept = "".join(part if f"_{part}".isidentifier() else "_" for part in text)
+    return kept if kept.isidentifier() else f"_{kept}"
+
+
+def _computable(name: str) -> bool:
+    """Whether sympy reads the name as a symbol: torch names ``2*Dim("N")`` through it, where ``N`` is a function."""
+    try:
+        return isinstance(sympy.sympify(name), sympy.Symbol)
+    except (sympy.SympifyError, TypeError, AttributeError):
+        return False

@@ -1,0 +1,193 @@
+"""A plan laid into the nested form of ``dynamic_shapes``: containers as torch wants them, leaves as plain values."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from trtdiag.capture.nesting import Node
+from trtdiag.fixdims.asked import DimReader, Structure, hint_kind, written_children
+from trtdiag.fixdims.plan import Leaf, LeafKind
+from trtdiag.symbolic.ranges import Range
+
+STATIC_HINT = Leaf(LeafKind.STATIC)  # without a value: written ``Dim.STATIC``
+
+
+def laid(structure: Structure, leaves: Mapping[str, Leaf], asked: Mapping[str, Leaf]) -> Any:
+    """The user's structure with ``leaves`` in it; dims that are not in it keep what was asked.
+
+    Containers become what torch compares them with: an entry that is missing is added, one too many is left out,
+    ``None`` for a container becomes the container.
+    """
+    written = structure.written
+    if not leaves and not written and not isinstance(written, (Mapping, list, tuple)):
+        return written
+    if not leaves and not written:
+        return type(written)() if type(written) in (dict, list, tuple) else {}
+    return _Laying(leaves, asked).container(structure.inputs, written)
+
+
+class _Laying:
+    def __init__(self, leaves: Mapping[str, Leaf], asked: Mapping[str, Leaf]) -> None:
+        self._leaves = leaves
+        self._asked = asked
+
+    def container(self, node: Node, spec: Any) -> Any:
+        if node.form is None:
+            return self._integer(node, spec) if node.sizes is None else self._tensor(node.name, len(node.sizes), spec)
+        parts = [
+            self.container(child, entry)
+            for child, entry in zip(node.children, written_children(node, spec), strict=True)
+        ]
+        form = node.form
+        if not node.name and isinstance(spec, (list, tuple)):
+            form = list if isinstance(spec, list) else tuple
+        if form is dict:
+            made = dict(zip(node.keys, parts, strict=True))
+            order = [key for key in spec if key in made] if isinstance(spec, Mapping) else []
+            return {key: made[key] for key in (*order, *made)}
+        if hasattr(form, "_fields"):
+            return form(*parts)
+        return form(parts)
+
+    def _integer(self, node: Node, spec: Any) -> Leaf | None:
+        leaf = self._leaves.get(node.name, self._asked.get(node.name))
+        if leaf is None or leaf.kind is LeafKind.STATIC:  # torch takes no int for an integer input
+            return STATIC_HINT if hint_kind(spec) == "STATIC" and leaf is not None else None
+        return leaf
+
+    def _tensor(self, name: str, rank: int, spec: Any) -> Any:
+        if isinstance(spec, (list, tuple)):
+            entries = [*spec, *[None] * rank][:rank]
+            kept = [self._dim(f"{name}.shape[{index}]", entry) for index, entry in enumerate(entries)]
+            return kept if isinstance(spec, list) else tuple(kept)
+        made: dict[int, Leaf | None] = {}
+        keys = list(spec) if isinstance(spec, Mapping) else []
+        for key in keys:
+            made[key] = self._dim(f"{name}.shape[{key + rank if key < 0 else key}]", spec[key])
+        there = {key + rank if key < 0 else key for key in keys}
+        for index in range(rank):
+            leaf = self._leaves.get(f"{name}.shape[{index}]")
+            if index not in there and leaf is not None:
+                made[index] = leaf
+        return made if made or isinstance(spec, Mapping) else None
+
+    def _dim(self, site: str, entry: Any) -> Leaf | None:
+        asked = self._asked.get(site)
+        leaf = self._leaves.get(site, asked)
+        if leaf == asked and hint_kind(entry) == "STATIC":
+            return STATIC_HINT
+        return leaf
+
+
+def laid_by_path(inputs: Iterable[tuple[str, int | None]], leaves: Mapping[str, Leaf]) -> Any:
+    """``leaves`` in dicts, lists and tuples made from the names of the inputs (``batch['image'][0]``).
+
+    An index is taken for one into a list; the entries that no input is known for are ``None``.  ``args[0]`` at the
+    top is an entry of the tuple of ``*args``.
+    """
+    grown: dict[Any, Any] = {}
+    for name, rank in inputs:
+        keys = path_of(name)
+        dims = {
+            int(site[len(name) + 7 : -1]): leaf
+            for site, leaf in leaves.items()
+            if site.startswith(f"{name}.shape[") and site.endswith("]")
+        }
+        entry: Any = dict(sorted(dims.items())) or None
+        if rank is None:
+            entry = leaves.get(name) or entry
+        below = grown
+        for key in keys[:-1]:
+            below = below.setdefault(key, {})
+        below[keys[-1]] = _Entry(entry)
+    return {key: _grown(part, top=key) for key, part in grown.items()}
+
+
+class _Entry:
+    """What stands for one input, told apart from a container that is still growing."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class _Attribute(str):
+    """A field's name in a path, told apart from a key."""
+
+    __slots__ = ()
+
+
+def path_of(name: str) -> list[Any]:
+    """``batch['image'][0].mask`` as ``["batch", "image", 0, "mask"]``; a text that is no path is one key."""
+    try:
+        tree = ast.parse(name, mode="eval").body
+    except SyntaxError:
+        return [name]
+    keys: list[Any] = []
+    while isinstance(tree, (ast.Subscript, ast.Attribute)):
+        if isinstance(tree, ast.Attribute):
+            keys.append(_Attribute(tree.attr))
+            tree = tree.value
+            continue
+        try:
+            keys.append(ast.literal_eval(tree.slice))
+        except ValueError:
+            return [name]
+        tree = tree.value
+    return [tree.id, *reversed(keys)] if isinstance(tree, ast.Name) else [name]
+
+
+def _grown(part: Any, top: Any = None) -> Any:
+    if isinstance(part, _Entry):
+        return part.value
+    keys = list(part)
+    if all(isinstance(key, int) and key >= 0 for key in keys):
+        listed = [_grown(part[index]) if index in part else None for index in range(max(keys) + 1)]
+        return tuple(listed) if top == "args" else listed
+    if all(isinstance(key, _Attribute) for key in keys):  # a registered class stands as the list of its fields
+        return [_grown(part[key]) for key in keys]
+    return {str(key) if isinstance(key, _Attribute) else key: _grown(part[key]) for key in keys}
+
+
+def as_written(spec: Any, reader: DimReader) -> Any:
+    """A ``dynamic_shapes`` just as it was written, right or wrong, with plain values for its entries."""
+    if spec is None or isinstance(spec, Leaf):
+        return spec
+    if isinstance(spec, Mapping):
+        return {key: as_written(entry, reader) for key, entry in spec.items()}
+    if isinstance(spec, tuple) and hasattr(spec, "_fields"):
+        return type(spec)(*[as_written(entry, reader) for entry in spec])
+    if isinstance(spec, (list, tuple, deque)):
+        entries = [as_written(entry, reader) for entry in spec]
+        return tuple(entries) if isinstance(spec, tuple) else deque(entries) if isinstance(spec, deque) else entries
+    return STATIC_HINT if hint_kind(spec) == "STATIC" else reader.leaf(spec, None)
+
+
+def leaves_in(value: Any) -> list[Leaf]:
+    """Every leaf of a nested form, in order."""
+    if isinstance(value, Leaf):
+        return [value]
+    if isinstance(value, (dict, list, tuple, deque)):
+        return [leaf for part in (value.values() if isinstance(value, dict) else value) for leaf in leaves_in(part)]
+    return []
+
+
+def range_of(leaf: Leaf, root: Range) -> Range:
+    """The sizes that a DIM leaf takes when its root has the range ``root``."""
+    low = leaf.scale * (root.min or 0) + leaf.offset
+    return Range(low, None if root.max is None else leaf.scale * root.max + leaf.offset)
+
+
+def mapped(value: Any, change: Callable[[Leaf], Any]) -> Any:
+    """The same nested form with ``change(leaf)`` in place of each leaf."""
+    if isinstance(value, Leaf):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: mapped(part, change) for key, part in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[mapped(part, change) for part in value])
+    if isinstance(value, (list, tuple, deque)):
+        return type(value)([mapped(part, change) for part in value])
+    return value
