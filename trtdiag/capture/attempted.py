@@ -81,7 +81,7 @@ def _refused(recipe: Recipe, label: str, error: Exception, stacks: GuardStacks, 
     names = recipe.parameter_names()
     declared = declared_dims(recipe.args, recipe.kwargs, names, recipe.dynamic_shapes)
     env = failed_env(error)
-    sketch = input_sketch(recipe.args, recipe.kwargs, names, declared, env)
+    sketch = input_sketch(recipe.args, recipe.kwargs, names, declared, env, recipe.rest_name())
     hints: Mapping[str, int] = {} if env is None else backed_hints(env)
     program = Program(
         label=label,

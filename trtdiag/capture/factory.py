@@ -41,6 +41,11 @@ class Recipe:
         names = plain[: len(self.args)] + ["*"] * max(0, len(self.args) - len(plain))
         return [*names, *self.kwargs]
 
+    def rest_name(self) -> str:
+        """The name of the ``*args`` parameter, ``args`` where there is none."""
+        parameters = inspect.signature(self.module.forward).parameters.values()
+        return next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+
 
 @dataclass(frozen=True)
 class Exported:

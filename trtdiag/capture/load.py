@@ -135,7 +135,7 @@ def _from_recipe(recipe: factories.Recipe, label: str, step: Callable[[str], Non
             pins=pinned_dims(env or own, program.inputs, outcome.stacks) or program.pins,
             joins=joined_dims(env or own, program.inputs, outcome.stacks),
         )
-    sketch = input_sketch(recipe.args, recipe.kwargs, recipe.parameter_names(), declared, env)
+    sketch = input_sketch(recipe.args, recipe.kwargs, recipe.parameter_names(), declared, env, recipe.rest_name())
     return Program(
         label=label,
         kind=SourceKind.FACTORY,

@@ -23,6 +23,7 @@ def input_sketch(
     names: Sequence[str],
     declared: Sequence[dict[int, Declared]],
     env: ShapeEnv | None,
+    rest: str = "args",
 ) -> tuple[InputTensor, ...]:
     """Each tensor leaf of the example inputs with its declared dims.
 
@@ -31,10 +32,10 @@ def input_sketch(
     symbols = {} if env is None else _sizes(env)
     tensors: list[InputTensor] = []
     position = 0
-    rest = 0
+    taken = 0
     for name, value in zip(names, [*args, *kwargs.values()], strict=True):
-        top, source = (name, f"L['{name}']") if name != "*" else (f"args[{rest}]", f"L['args'][{rest}]")
-        rest += name == "*"
+        top, source = (name, f"L['{name}']") if name != "*" else (f"{rest}[{taken}]", f"L['{rest}'][{taken}]")
+        taken += name == "*"
         for path, leaf in pytree.tree_flatten_with_path(value)[0]:
             below = pytree.keystr(path)
             said = declared[position] if position < len(declared) else {}
