@@ -12,9 +12,10 @@ from trtdiag.capture.program import InputTensor, Join, Pin, Program
 from trtdiag.capture.sites import Sites
 from trtdiag.dims.collect import gather
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
+from trtdiag.fixdims.asked import Structure
 from trtdiag.fixdims.examples import resized
 from trtdiag.fixdims.plan import Plan
-from trtdiag.fixdims.spell import Structure, spell
+from trtdiag.fixdims.spell import spell
 from trtdiag.fixdims.system import corner_points, system_of
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.expr import Condition
@@ -22,8 +23,9 @@ from trtdiag.symbolic.expr import Condition
 
 @dataclass(frozen=True)
 class Corner:
-    """A run on shapes: the sizes by site, and the refusal's text, empty where it passed."""
+    """A run on shapes: the symbols' values, the sizes by site, and the refusal's text, empty where it passed."""
 
+    point: Mapping[str, int]
     sizes: tuple[tuple[str, int], ...]
     refusal: str
 
@@ -94,7 +96,7 @@ def trial(recipe: Recipe, plan: Plan, given: object, spelled: Callable[[], Recip
     corners: list[Corner] = []
     try:
         for point in corner_points(system_of(tried.inputs, plan).box, tried.hints):
-            corners.append(Corner(_sizes(tried.inputs, plan, runner, point), runner.refusal(point)))
+            corners.append(Corner(point, _sizes(tried.inputs, plan, runner, point), runner.refusal(point)))
     except NotRunnableError as error:
         return replace(tried, corners=tuple(corners), unrun=str(error))
     return replace(tried, corners=tuple(corners))

@@ -1,0 +1,196 @@
+"""What a plan changes against what was asked, with reasons and losses, for a person to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trtdiag.dims.facts import GuardOrigin
+from trtdiag.fixdims.declare import dim_names
+from trtdiag.fixdims.fix import Alternative, Change, Reason
+from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
+from trtdiag.fixdims.system import asked_range
+from trtdiag.symbolic import Proof, Range, ValueSet
+from trtdiag.symbolic.proof import ProofKind
+
+
+@dataclass
+class Noted:
+    """What was learnt about one site on the way: filled round by round, read once at the end."""
+
+    reasons: list[Reason] = field(default_factory=list)
+    alternatives: list[Alternative] = field(default_factory=list)
+    allowed: str = ""
+    kind: str = ""
+    proof: Proof | None = None
+
+    def because(self, reasons: Sequence[Reason]) -> None:
+        """Add reasons, each once."""
+        for reason in reasons:
+            if all((reason.text, reason.by) != (known.text, known.by) for known in self.reasons):
+                self.reasons.append(reason)
+
+
+def changes_between(asked: Plan, final: Plan, noted: Mapping[str, Noted], proof: Proof) -> tuple[Change, ...]:
+    """One change for each group of dims that change alike, in the order of the inputs."""
+    names = dim_names(asked)
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for site, before in asked.leaves.items():
+        after = final.leaves.get(site, before)
+        if not same(before, asked, after, final) or site in final.sizes:
+            key = (before.root or site, before.scale, before.offset, spelled(after, final), final.sizes.get(site))
+            groups.setdefault(key, []).append(site)
+    return tuple(_change(sites, asked, final, names, noted, proof) for sites in groups.values())
+
+
+def same(before: Leaf, asked: Plan, after: Leaf, final: Plan) -> bool:
+    """Whether two declarations of one dim say the same, whatever their Dims are called."""
+    if before.kind is not after.kind:
+        return False
+    if before.kind is not LeafKind.DIM:
+        return before == after
+    return (before.scale, before.offset, asked_range(before, asked)) == (
+        after.scale,
+        after.offset,
+        asked_range(after, final),
+    )
+
+
+def same_plan(one: Plan, other: Plan) -> bool:
+    """Whether two plans declare the same sizes in the same words, names aside."""
+    if one.leaves.keys() != other.leaves.keys() or dict(one.sizes) != dict(other.sizes):
+        return False
+    if not all(same(leaf, one, other.leaves[site], other) for site, leaf in one.leaves.items()):
+        return False
+    return _sharing(one) == _sharing(other)
+
+
+def _sharing(plan: Plan) -> set[frozenset[str]]:
+    roots: dict[str, set[str]] = {}
+    for site, leaf in plan.leaves.items():
+        if leaf.kind is LeafKind.DIM:
+            roots.setdefault(leaf.root, set()).add(site)
+    return {frozenset(sites) for sites in roots.values()}
+
+
+def values_of(leaf: Leaf, plan: Plan) -> ValueSet | None:
+    """The sizes that a leaf admits; ``None`` where others determine them."""
+    range_ = asked_range(leaf, plan)
+    if leaf.kind is LeafKind.AUTO and leaf.range == Range():
+        return None
+    if leaf.kind is LeafKind.DIM and leaf.scale > 1:
+        return ValueSet.residues(leaf.scale, [leaf.offset], range_)
+    return ValueSet.full(range_)
+
+
+def spelled(leaf: Leaf, plan: Plan) -> str:
+    """A leaf in one line: ``8*_h, _h: 17..270``, ``h: 2..64``, ``16``, ``Dim.DYNAMIC(min=9, max=64)``."""
+    match leaf.kind:
+        case LeafKind.STATIC:
+            return str(leaf.value)
+        case LeafKind.DIM:
+            ends = _ends(plan.range_of(leaf.root))
+            line = _line(leaf)
+            if line == leaf.root:
+                return f"{leaf.root}{ends}"
+            return f"{line}{', ' + leaf.root + ends if ends else ''}"
+        case _:
+            bounds = [f"{k}={v}" for k, v in (("min", leaf.range.min), ("max", leaf.range.max)) if v is not None]
+            return f"Dim.{leaf.kind.name}" + (f"({', '.join(bounds)})" if bounds else "")
+
+
+def _line(leaf: Leaf) -> str:
+    text = leaf.root if leaf.scale == 1 else f"{leaf.scale}*{leaf.root}"
+    return text if leaf.offset == 0 else f"{text} {'+' if leaf.offset > 0 else '-'} {abs(leaf.offset)}"
+
+
+def _ends(range_: Range) -> str:
+    if range_ == Range():
+        return ""
+    if range_.max is None:
+        return f" >= {range_.min}"
+    return f" <= {range_.max}" if range_.min is None else f": {range_.min}..{range_.max}"
+
+
+def _change(
+    sites: Sequence[str],
+    asked: Plan,
+    final: Plan,
+    names: Mapping[str, str],
+    noted: Mapping[str, Noted],
+    proof: Proof,
+) -> Change:
+    first = sites[0]
+    before, after = asked.leaves[first], final.leaves.get(first, asked.leaves[first])
+    known = [noted[site] for site in sites if site in noted]
+    gathered = Noted()
+    for note in known:
+        gathered.because(note.reasons)
+        gathered.alternatives.extend(a for a in note.alternatives if a not in gathered.alternatives)
+    requested, admitted = values_of(before, asked), values_of(after, final)
+    kept = _kept(requested, admitted)
+    allowed = next((note.allowed for note in known if note.allowed), "")
+    name = names[first]
+    if admitted is not None and allowed == admitted.describe(name):
+        allowed = ""
+    kind = next((note.kind for note in known if note.kind), "") or _kind(before, after, final)
+    return Change(
+        sites=tuple(sites),
+        name=name,
+        before=spelled(before, asked),
+        after=_after(after, final, first),
+        kind=kind,
+        why=tuple(gathered.reasons),
+        kept=kept,
+        lost=_lost(requested, admitted, name),
+        allowed=allowed,
+        alternatives=tuple(gathered.alternatives),
+        model_change=None,
+        proof=next((note.proof for note in known if note.proof is not None), proof),
+    )
+
+
+def _after(leaf: Leaf, plan: Plan, site: str) -> str:
+    size = plan.sizes.get(site)
+    return spelled(leaf, plan) + (f", with an example of size {size}" if size is not None else "")
+
+
+def _kept(requested: ValueSet | None, admitted: ValueSet | None) -> tuple[int, int] | None:
+    if requested is None or admitted is None or requested.count is None:
+        return None
+    return (requested.intersect(admitted).count or 0, requested.count)
+
+
+def _lost(requested: ValueSet | None, admitted: ValueSet | None, name: str) -> str:
+    if requested is None or admitted is None:
+        return ""
+    gone = requested.intersect(ValueSet(requested.range, admitted.stretches).complement())
+    if gone.is_empty:
+        return ""
+    return gone.describe(name) if gone.count is None else f"{gone.describe(name)}: {gone.count} values"
+
+
+def _kind(before: Leaf, after: Leaf, final: Plan) -> str:
+    if after.kind is LeafKind.STATIC:
+        return "static"
+    if after.kind is LeafKind.AUTO:
+        return "related"
+    if after.kind is LeafKind.DYNAMIC:
+        return "hint"
+    if after.scale != before.scale or after.offset != before.offset:
+        users = {leaf.root: 0 for leaf in final.leaves.values()}
+        for leaf in final.leaves.values():
+            users[leaf.root] += (leaf.scale, leaf.offset) == (1, 0)
+        return "related" if users[after.root] else "multiple"
+    return "shared" if before.root != after.root and before.kind is LeafKind.DIM else "range"
+
+
+def reason(text: str, origin: GuardOrigin | None, counterexample: str = "") -> Reason:
+    """A condition with its origin as a reason."""
+    if origin is None:
+        return Reason(text, by="the asked range", counterexample=counterexample)
+    by = origin.op or ("a Python condition" if origin.branch else "an op" if origin.branch is False else "")
+    return Reason(text, origin.stack, by, counterexample)
+
+
+NO_PROOF = Proof(ProofKind.NONE, 0, "nothing was shown")

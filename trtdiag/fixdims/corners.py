@@ -1,0 +1,61 @@
+"""Sizes at which an exported program refuses to run although every recorded condition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trtdiag.fixdims.fix import Reason
+from trtdiag.fixdims.notes import Notebook
+from trtdiag.fixdims.plan import DimDef, LeafKind, Plan
+from trtdiag.fixdims.system import affine, dims_in
+from trtdiag.fixdims.tried import Tried
+from trtdiag.symbolic.ranges import Range
+
+
+def raised_minimum(plan: Plan, tried: Tried, notebook: Notebook) -> Plan | None:
+    """The plan without the smallest value of the symbols that are 0 or 1 where the program was refused.
+
+    torch traces as if no symbol were 0 or 1 (torch 2.13, ``StrictMinMaxConstraint``), so nothing guards what happens
+    there: running it on shapes is the only way to see it.
+    """
+    refused = [corner for corner in tried.corners if corner.refusal]
+    if not refused:
+        return None
+    low = {symbol for corner in refused for symbol, value in corner.point.items() if value in (0, 1)}
+    alone = {
+        symbol
+        for symbol in low
+        for corner in refused
+        if corner.point[symbol] in (0, 1) and all(v > 1 for s, v in corner.point.items() if s != symbol)
+    }
+    blamed = alone or low
+    if not blamed:
+        return None
+    leaves, definitions = dict(plan.leaves), {definition.name: definition for definition in plan.defs}
+    changed = False
+    for dim, leaf in dims_in(tried.inputs, plan):
+        line = affine(dim.expr)
+        if line is None or line[0] not in blamed:
+            continue
+        value = next(corner.point[line[0]] for corner in refused if corner.point.get(line[0]) in (0, 1))
+        notebook.of(dim.site).because([_why(refused[0].refusal, dict(refused[0].sizes))])
+        if leaf.kind is LeafKind.DIM:
+            old = definitions[leaf.root].range
+            root = (line[1] * value + line[2] - leaf.offset) // leaf.scale
+            definitions[leaf.root] = DimDef(leaf.root, _above(old, root))
+        else:
+            leaves[dim.site] = replace(leaf, range=_above(leaf.range, value))
+        changed = True
+    return Plan(tuple(definitions.values()), leaves, plan.sizes) if changed else None
+
+
+def _above(range_: Range, value: int) -> Range:
+    return Range(max(value + 1, range_.min or 0), range_.max)
+
+
+def _why(refusal: str, sizes: Mapping[str, int]) -> Reason:
+    at = ", ".join(f"{site} = {size}" for site, size in sizes.items())
+    return Reason(
+        f"the exported program refuses its smallest sizes: {refusal}", by="a run on shapes", counterexample=at
+    )

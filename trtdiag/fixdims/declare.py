@@ -1,0 +1,187 @@
+"""From chosen sizes to a plan: every input dim in the words of ``torch.export``, named after the user's dims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trtdiag.capture.program import InputDim, InputTensor
+from trtdiag.dims.suggest import identifier
+from trtdiag.fixdims.chosen import Chosen
+from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.fixdims.system import LOWEST_HINTED, affine, dims_in
+from trtdiag.symbolic import add, mul, substitute
+from trtdiag.symbolic.expr import Expr, Num, Sym
+from trtdiag.symbolic.ranges import Range
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A site's size as ``scale*root + offset`` over the root's steps."""
+
+    root: str
+    scale: int
+    offset: int
+
+
+def dim_names(asked: Plan) -> dict[str, str]:
+    """Site -> what the user calls this dim: his Dim's name, else its place."""
+    return {
+        site: (leaf.name or leaf.root) if leaf.kind is LeafKind.DIM else site for site, leaf in asked.leaves.items()
+    }
+
+
+def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: Plan) -> Plan:
+    """The plan that declares ``chosen``.
+
+    Args:
+        chosen: Sizes for the symbols.
+        inputs: The inputs of the try, sizes over the symbols.
+        tried: The plan of that try: which dims are declared, and hints that may stay.
+        asked: What the user asked first: its names are kept.
+    """
+    asked_names = dim_names(asked)
+    steps = {symbol: _steps(symbol, chosen) for symbol in chosen.sets}
+    sizes: dict[str, Expr | _Line | int] = {}
+    for dim, _leaf in dims_in(inputs, tried):
+        sizes[dim.site] = _over_steps(dim, chosen, steps)
+    names = _root_names(sizes, chosen, asked, asked_names)
+    definitions = {root: DimDef(name, _step_range(chosen, root)) for root, name in names.items()}
+    leaves: dict[str, Leaf] = {}
+    used: dict[str, DimDef] = {}
+    variables = _variables(sizes, asked_names, {d.name for d in definitions.values()})
+    for dim, leaf in dims_in(inputs, tried):
+        size = sizes[dim.site]
+        if isinstance(size, int):
+            leaves[dim.site] = Leaf(LeafKind.STATIC, value=size)
+        elif isinstance(size, _Line):
+            whole = (size.scale, size.offset) == (1, 0)
+            if whole and _hint_stays(leaf, definitions[size.root].range, size.root, sizes):
+                leaves[dim.site] = leaf
+                continue
+            definition = used.setdefault(size.root, definitions[size.root])
+            name = "" if whole else variables.get(dim.site, "")
+            leaves[dim.site] = Leaf(LeafKind.DIM, definition.name, size.scale, size.offset, name=name)
+        else:
+            leaves[dim.site] = Leaf(LeafKind.AUTO)
+    return Plan(tuple(used.values()), leaves, tried.sizes)
+
+
+def _steps(symbol: str, chosen: Chosen) -> Expr | int:
+    """A root symbol over its steps: ``8*symbol + 3``, or its only value."""
+    values = chosen.sets[symbol]
+    if values.single is not None:
+        return values.single
+    return add(mul(values.step, Sym(symbol)), values.offset)
+
+
+def _step_range(chosen: Chosen, root: str) -> Range:
+    return chosen.sets[root].range
+
+
+def _over_steps(dim: InputDim, chosen: Chosen, steps: Mapping[str, Expr | int]) -> Expr | _Line | int:
+    size: Expr = substitute(dim.expr, dict(chosen.determined))
+    size = substitute(size, dict(steps))
+    if isinstance(size, Num):
+        return int(size.value)
+    line = affine(size)
+    if line is None or line[1] < 1:
+        return size
+    return _Line(*line)
+
+
+def _hint_stays(leaf: Leaf, range_: Range, root: str, sizes: Mapping[str, object]) -> bool:
+    """Whether a hint that the user gave says the same as the chosen range: then it stays as it is."""
+    if leaf.kind not in (LeafKind.AUTO, LeafKind.DYNAMIC):
+        return False
+    shared = sum(isinstance(size, _Line) and size.root == root for size in sizes.values())
+    lowest = (
+        range_.min is None or range_.min == leaf.range.min or (leaf.range.min is None and range_.min <= LOWEST_HINTED)
+    )
+    return shared == 1 and lowest and range_.max == leaf.range.max
+
+
+def _root_names(
+    sizes: Mapping[str, Expr | _Line | int], chosen: Chosen, asked: Plan, asked_names: Mapping[str, str]
+) -> dict[str, str]:
+    """Root symbol -> the name of its Dim: the user's where a dim is just the root, else that with ``_`` before it."""
+    names: dict[str, str] = {}
+    for root in chosen.sets:
+        users = [(site, size) for site, size in sizes.items() if isinstance(size, _Line) and size.root == root]
+        whole = [site for site, size in users if (size.scale, size.offset) == (1, 0)]
+        if not users:
+            continue
+        site, size = next((user for user in users if user[0] in whole), users[0])
+        was = asked.leaves.get(site)
+        if was is not None and was.kind is LeafKind.DIM and (was.scale, was.offset) == (size.scale, size.offset):
+            names[root] = _free(was.root, set(names.values()))
+            continue
+        plain = identifier(asked_names.get(site, site)).lstrip("_") or "dim"
+        names[root] = _free(plain if whole else f"_{plain}", set(names.values()))
+    return names
+
+
+def _variables(
+    sizes: Mapping[str, Expr | _Line | int], asked_names: Mapping[str, str], taken: set[str]
+) -> dict[str, str]:
+    """Site -> the variable that holds its derived size: the user's name, the same for the same size."""
+    variables: dict[str, str] = {}
+    by_size: dict[_Line, str] = {}
+    for site, size in sizes.items():
+        if not isinstance(size, _Line) or (size.scale, size.offset) == (1, 0):
+            continue
+        if size not in by_size:
+            plain = identifier(asked_names.get(site, site)).lstrip("_") or "dim"
+            by_size[size] = _free(plain, taken | set(by_size.values()))
+        variables[site] = by_size[size]
+    return variables
+
+
+def _free(name: str, taken: set[str]) -> str:
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def respelled(plan: Plan, refused: Sequence[str]) -> Plan | None:
+    """The same sizes in words that torch does not compare with the guards; ``None`` where nothing is left to change.
+
+    torch refuses a plain ``Dim`` when it cannot see that a guard always holds (torch 2.13: ``//`` and ``%`` are
+    reduced to the example's residue). A dim of its own becomes ``Dim.DYNAMIC`` with the same bounds; a shared one keeps
+    its name as ``_h + 1``: guards on derived dims are not compared with the range.
+
+    Args:
+        plan: Already proven against every guard.
+        refused: Names of the Dims that torch refused; all plain ones where it named none.
+    """
+    plain = {d.name for d in plan.defs if _plainly(d.name, plan)}
+    chosen = plain & set(refused) or plain
+    if not chosen:
+        return None
+    leaves = dict(plan.leaves)
+    definitions: list[DimDef] = []
+    for definition in plan.defs:
+        users = [site for site, leaf in plan.leaves.items() if leaf.root == definition.name]
+        if definition.name not in chosen:
+            definitions.append(definition)
+        elif len(users) == 1:
+            leaves[users[0]] = Leaf(LeafKind.DYNAMIC, range=definition.range)
+        else:
+            low = definition.range.min or 1
+            high = definition.range.max
+            name = _free(f"_{definition.name.lstrip('_')}", {d.name for d in plan.defs})
+            definitions.append(DimDef(name, Range(low - 1, None if high is None else high - 1)))
+            for site in users:
+                leaf = plan.leaves[site]
+                leaves[site] = Leaf(
+                    LeafKind.DIM, name, leaf.scale, leaf.offset + leaf.scale, name=leaf.name or definition.name
+                )
+    return Plan(tuple(definitions), leaves, plan.sizes)
+
+
+def _plainly(name: str, plan: Plan) -> bool:
+    """Whether some dim is just this Dim: torch compares guards with plain symbols only."""
+    return any(leaf.root == name and (leaf.scale, leaf.offset) == (1, 0) for leaf in plan.leaves.values())

@@ -1,0 +1,150 @@
+"""Reasons, alternatives and allowed sets of each dim, noted while the search goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trtdiag.capture.program import InputDim
+from trtdiag.dims.facts import GuardOrigin
+from trtdiag.fixdims.changes import Noted, reason
+from trtdiag.fixdims.chosen import Chosen
+from trtdiag.fixdims.fix import Alternative, Reason
+from trtdiag.fixdims.pins import PinnedGroup
+from trtdiag.fixdims.plan import Plan
+from trtdiag.fixdims.system import System, dims_in
+from trtdiag.fixdims.tried import Tried
+from trtdiag.symbolic import ValueSet, allowed, check, evaluate, free_symbols, to_text
+from trtdiag.symbolic.expr import Condition, Sym
+
+_MOST_REASONS = 6
+_WITNESS_LIMIT_S = 0.3
+
+
+class Notebook:
+    """What is known of each site, by site; later rounds add to earlier ones."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+        self.sites: dict[str, Noted] = {}
+
+    def of(self, site: str) -> Noted:
+        """The notes of one site."""
+        return self.sites.setdefault(site, Noted())
+
+    def round(self, tried: Tried, plan: Plan, system: System, chosen: Chosen) -> None:
+        """Note why ``chosen`` narrows what ``plan`` asked."""
+        dims = [dim for dim, _leaf in dims_in(tried.inputs, plan)]
+        names = self.symbol_names(tried, dims)
+        for symbol, conditions in chosen.narrowed_by.items():
+            sites = [dim for dim in dims if symbol in free_symbols(dim.expr)]
+            reasons = [self._reason(c, tried, system, names, dims) for c in conditions[:_MOST_REASONS]]
+            for dim in sites:
+                self.of(dim.site).because(reasons)
+        for dim in dims:
+            if isinstance(dim.expr, Sym):
+                self._sets(dim, chosen, system)
+        self._joins(tried, dims, names)
+
+    def symbol_names(self, tried: Tried, dims: Sequence[InputDim]) -> dict[str, str]:
+        """Symbol -> the user's name, that of a dim which is just this symbol before any other."""
+        names = dict(tried.names)
+        for dim in dims:
+            if isinstance(dim.expr, Sym):
+                names[dim.expr.name] = self.names.get(dim.site, dim.site)
+        return names
+
+    def plain_reason(self, text: str, origin: GuardOrigin | None) -> Reason:
+        """A condition with its origin as a reason, without looking for sizes that break it."""
+        return reason(text, origin)
+
+    def _reason(
+        self,
+        condition: Condition,
+        tried: Tried,
+        system: System,
+        names: Mapping[str, str],
+        dims: Sequence[InputDim],
+    ) -> Reason:
+        origin = None if condition in system.asked else tried.conditions.get(condition)
+        broken = _smallest_broken(condition, system)
+        sizes = ", ".join(f"{name} = {value}" for name, value in self._sizes(broken, dims).items())
+        return reason(to_text(condition, names), origin, sizes)
+
+    def _sizes(self, point: Mapping[str, int], dims: Sequence[InputDim]) -> dict[str, int]:
+        """A point over symbols as sizes of dims: a root's value means little to the reader."""
+        sizes: dict[str, int] = {}
+        for symbol in point:
+            users = [dim for dim in dims if free_symbols(dim.expr) == {symbol}]
+            for dim in sorted(users, key=lambda dim: not isinstance(dim.expr, Sym))[:1]:
+                sizes[self.names.get(dim.site, dim.site)] = int(evaluate(dim.expr, point))
+        return sizes
+
+    def _sets(self, dim: InputDim, chosen: Chosen, system: System) -> None:
+        symbol = dim.expr.name if isinstance(dim.expr, Sym) else ""
+        name, note = self.names.get(dim.site, dim.site), self.of(dim.site)
+        solution = chosen.allowed.get(symbol)
+        if solution is not None and solution.proof.proven and not solution.values.is_full and not note.allowed:
+            note.allowed = _counted(solution.values, name)
+        asked = system.box[symbol].count if symbol in system.box else None
+        for other in chosen.alternatives.get(symbol, ()):
+            kept = None if other.kept is None or asked is None else (other.kept, asked)
+            note.alternatives.append(Alternative(other.describe(name), kept))
+
+    def _joins(self, tried: Tried, dims: Sequence[InputDim], names: Mapping[str, str]) -> None:
+        by_site = {dim.site: dim for dim in dims}
+        for join in tried.joins:
+            first, second = (by_site.get(site) for site in join.sites)
+            if first is None or second is None:
+                continue
+            left, right = self.names.get(first.site, first.site), to_text(first.expr, names)
+            if left == right:
+                left, right = self.names.get(second.site, second.site), to_text(second.expr, names)
+            if left == right:
+                continue
+            frames = join.stack.frames
+            branch = None if not frames else frames[-1].package not in ("torch", "python")
+            why = reason(f"{left} == {right}", GuardOrigin(("ShapeEnv",), join.stack, branch))
+            for site in join.sites:
+                self.of(site).because([why])
+
+    def pinned(self, group: PinnedGroup, tried: Tried, *, moved: int | None) -> None:
+        """Note why dims took one value; ``moved`` is the example size with which they do not."""
+        pin = next((pin for pin in tried.pins if pin.site in group.sites), None)
+        name = self.names.get(group.sites[0], group.sites[0])
+        if group.by_example:
+            text = f"the example has {name} = {group.value}, and torch.export takes 0 and 1 for constants"
+            why = Reason(text, by="torch.export")
+        elif pin is not None:
+            frames = pin.stack.frames
+            branch = None if not frames else frames[-1].package not in ("torch", "python")
+            why = reason(f"{name} == {group.value}", GuardOrigin(("ShapeEnv",), pin.stack, branch))
+        else:
+            why = Reason(f"{name} == {group.value}: tracing took the example's size for a constant")
+        for site in group.sites:
+            note = self.of(site)
+            note.because([why])
+            if moved is not None:
+                note.kind = "example"
+                if not group.by_example:
+                    note.alternatives.append(
+                        Alternative(f"{name} = {group.value}, static", None, "keeps the example and its path")
+                    )
+
+
+def _counted(values: ValueSet, name: str) -> str:
+    count, asked = values.count, values.range.count
+    words = values.describe(name)
+    return words if count is None or asked is None else f"{words}: {count} of {asked} values"
+
+
+def _smallest_broken(condition: Condition, system: System) -> Mapping[str, int]:
+    symbols = free_symbols(condition)
+    if not symbols <= system.box.keys():
+        return {}
+    if len(symbols) == 1:
+        (symbol,) = symbols
+        solution = allowed((condition,), symbol, system.box[symbol])
+        least = solution.values.complement().min if solution.proof.proven else None
+        return {} if least is None else {symbol: least}
+    result = check(condition, {s: system.box[s] for s in symbols}, limit_s=_WITNESS_LIMIT_S)
+    return result.counterexample or {}

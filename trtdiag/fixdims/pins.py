@@ -1,0 +1,104 @@
+"""Dims that tracing took for a constant: which, why, and what other example sizes to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trtdiag.fixdims.plan import LeafKind, Plan
+from trtdiag.fixdims.system import asked_range, dims_in
+from trtdiag.fixdims.tried import Tried
+from trtdiag.symbolic.expr import Num
+
+MOST_TRIES = 4
+
+
+@dataclass(frozen=True)
+class PinnedGroup:
+    """Dims declared as one that took one value.
+
+    Attributes:
+        key: The Dim that they are made of, else their site.
+        sites: Where.
+        value: The size of the first of them.
+        by_example: It is 0 or 1 in the example, which torch takes for a constant; else a condition did it.
+        others: Sizes of the first site to try instead, likeliest first.
+    """
+
+    key: str
+    sites: tuple[str, ...]
+    value: int
+    by_example: bool
+    others: tuple[int, ...]
+
+
+def pinned_groups(tried: Tried, plan: Plan, examples: Mapping[str, int]) -> tuple[PinnedGroup, ...]:
+    """The dims that were asked to take several sizes and have one in what was traced.
+
+    Args:
+        tried: The try.
+        plan: Its plan.
+        examples: Site -> the example's size in that try.
+    """
+    found: dict[str, list[tuple[str, int]]] = {}
+    for dim, leaf in dims_in(tried.inputs, plan):
+        if leaf.kind is not LeafKind.STATIC and isinstance(dim.expr, Num):
+            found.setdefault(leaf.root or dim.site, []).append((dim.site, int(dim.expr.value)))
+    return tuple(_group(key, members, tried, plan, examples) for key, members in found.items())
+
+
+def _group(
+    key: str, members: Sequence[tuple[str, int]], tried: Tried, plan: Plan, examples: Mapping[str, int]
+) -> PinnedGroup:
+    site, value = members[0]
+    leaf = plan.leaves[site]
+    compared = any(pin.site in dict(members) for pin in tried.pins)
+    by_example = value in (0, 1) and examples.get(site, value) == value and not compared
+    range_ = asked_range(leaf, plan)
+    step, offset = (leaf.scale, leaf.offset) if leaf.kind is LeafKind.DIM else (1, 0)
+    wanted = (size for size in _sizes(value, by_example=by_example) if size in range_ and size % step == offset % step)
+    others = list(dict.fromkeys(size for size in wanted if size not in (0, 1, value)))
+    if not others and range_.min is not None:
+        first = max(range_.min, 2)
+        others = [
+            s for s in range(first + (offset - first) % step, first + 2 * step, step) if s in range_ and s != value
+        ]
+    return PinnedGroup(key, tuple(site for site, _ in members), value, by_example, tuple(others[:MOST_TRIES]))
+
+
+def _sizes(value: int, *, by_example: bool) -> Iterator[int]:
+    """Sizes near the given one: multiples keep whatever divides it."""
+    if by_example:
+        yield from (2, 3, 4, 8)
+    else:
+        yield from (2 * value, value + 1, value // 2, value - 1, 3 * value)
+
+
+def other_sizes(groups: Sequence[PinnedGroup], plan: Plan) -> Iterator[dict[str, int]]:
+    """Example sizes by site to try: all groups at once, then each alone."""
+    movable = [group for group in groups if group.others]
+    longest = max((len(group.others) for group in movable), default=0)
+    combinations = [
+        {group.key: group.others[min(index, len(group.others) - 1)] for group in movable} for index in range(longest)
+    ]
+    if len(movable) > 1:
+        combinations += [{group.key: group.others[0]} for group in movable]
+    for choice in combinations[: MOST_TRIES + len(movable)]:
+        sizes: dict[str, int] = dict(plan.sizes)
+        for group in movable:
+            if group.key in choice:
+                sizes.update(_moved(group, choice[group.key], plan))
+        yield sizes
+
+
+def _moved(group: PinnedGroup, size: int, plan: Plan) -> dict[str, int]:
+    """The size at every site that is declared from the same Dim."""
+    first = plan.leaves[group.sites[0]]
+    if first.kind is not LeafKind.DIM:
+        return dict.fromkeys(group.sites, size)
+    root = (size - first.offset) // first.scale
+    return {
+        site: leaf.scale * root + leaf.offset
+        for site, leaf in plan.leaves.items()
+        if leaf.kind is LeafKind.DIM and leaf.root == first.root
+    }

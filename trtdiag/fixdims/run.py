@@ -1,0 +1,281 @@
+"""``fix_dims``: from any source to corrected dims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from trtdiag.capture.data_checks import NeededCheck, needed_checks
+from trtdiag.capture.factory import Recipe
+from trtdiag.fixdims.advice import with_model_changes
+from trtdiag.fixdims.asked import Structure, asked_plan, structure_of
+from trtdiag.fixdims.changes import changes_between, same_plan
+from trtdiag.fixdims.child import can_fork, run_in_child
+from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCondition
+from trtdiag.fixdims.from_text import fix_text
+from trtdiag.fixdims.plan import LeafKind, Plan
+from trtdiag.fixdims.saved import program_plan, program_recipe
+from trtdiag.fixdims.search import Found, Search
+from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
+from trtdiag.fixdims.spell import spell, spell_sites
+from trtdiag.fixdims.system import asked_range
+from trtdiag.fixdims.tried import Tried, planned, read_program, trial
+from trtdiag.symbolic import Proof, ProofKind
+
+DEFAULT_LIMIT_S = 600.0
+DEFAULT_ROUNDS = 8
+MOST_REFUSAL_CHARACTERS = 300
+
+Progress = Callable[[str], None]
+
+
+def fix_dims(
+    source: Any,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    time_limit_s: float = DEFAULT_LIMIT_S,
+    rounds: int = DEFAULT_ROUNDS,
+    progress: Progress | None = None,
+) -> Fix:
+    """Find ``dynamic_shapes`` with which a model exports and takes every size that they admit.
+
+    Args:
+        source: A module (with ``args``), a tuple ``(module, args, kwargs, dynamic_shapes)``, a callable or
+            ``"package.module:factory"`` that gives one, an ``ExportedProgram``, the path of a ``.pt2``/``.ep`` file,
+            the path of a log, or an error text itself.
+        args: Example inputs, where ``source`` is a module.
+        kwargs: The same by keyword.
+        dynamic_shapes: What was asked, where ``source`` is a module: in any form that ``torch.export.export`` takes.
+        time_limit_s: For one export, in seconds; each runs in a process of its own.
+        rounds: How many corrected declarations are tried.
+        progress: Called with a clause about each long step as it begins.
+
+    Raises:
+        CaptureError: The source cannot be read.
+        DimsError: ``dynamic_shapes`` does not fit the inputs, or a text states no condition.
+    """
+    step = progress or _silent
+    read = read_source(source, args, kwargs, dynamic_shapes, step)
+    if isinstance(read, TextSource):
+        return fix_text(read.text, read.label)
+    if isinstance(read, ProgramSource):
+        return _fix_program(read, time_limit_s, rounds, step)
+    return _fix_model(read, time_limit_s, rounds, step)
+
+
+def _silent(step: str) -> None:
+    del step
+
+
+def _fix_model(source: ModelSource, limit_s: float, rounds: int, step: Progress) -> Fix:
+    recipe = source.recipe
+    structure = structure_of(recipe)
+    asked = asked_plan(structure)
+    exporter = _Exporter(recipe, structure, asked, limit_s, step)
+    found = Search(asked, _examples(structure), exporter.attempt, rounds).run()
+    checks = exporter.data_checks() if found.from_data else ()
+    return _assembled(source.label, source.kind, recipe, structure, asked, found, checks, exporter.notes())
+
+
+def _fix_program(source: ProgramSource, limit_s: float, rounds: int, step: Progress) -> Fix:
+    program = source.program
+    asked = program_plan(program)
+    recipe = program_recipe(program)
+    known = read_program(program)
+    if recipe is None:
+        why = "the file keeps no example inputs, and not all of them are tensors"
+        found = Search(asked, {}, lambda _plan, _why: why, rounds, known).run()
+        return _without_module(source, asked, found)
+    structure = structure_of(recipe)
+    exporter = _Exporter(recipe, structure, asked, limit_s, step, original=False)
+    found = Search(asked, _examples(structure), exporter.attempt, rounds, known).run()
+    return _assembled(source.label, source.kind, recipe, structure, asked, found, (), exporter.notes())
+
+
+class _Exporter:
+    """Exports one model with plans, each in a child process."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        structure: Structure,
+        asked: Plan,
+        limit_s: float,
+        step: Progress,
+        *,
+        original: bool = True,
+    ) -> None:
+        self.recipe, self.structure, self.asked = recipe, structure, asked
+        self.limit_s, self.step, self.original = limit_s, step, original
+        self.count = 0
+        self.here = False
+
+    def attempt(self, plan: Plan, why: str) -> Tried | str:
+        """One export; a text where there is no answer at all."""
+        self.count += 1
+        self.step(f"export {self.count}: {why}")
+        # The user's own object goes to torch as it is: what it says may be more than a plan can hold.
+        given = self.recipe.dynamic_shapes if self.original and plan is self.asked else None
+        given = given if self.recipe.dynamic_shapes is not None else None
+        ended = run_in_child(
+            lambda: trial(self.recipe, plan, given, lambda: planned(self.recipe, self.structure, plan)), self.limit_s
+        )
+        self.here = self.here or ended.here
+        return ended.failure if ended.value is None else ended.value
+
+    def data_checks(self) -> tuple[DataCheck, ...]:
+        """The checks that a model whose sizes come from data needs."""
+        self.step("export with data-dependent conditions assumed")
+        recipe = self.recipe
+        ended = run_in_child(
+            lambda: needed_checks(recipe.module, recipe.args, recipe.kwargs, recipe.dynamic_shapes), self.limit_s
+        )
+        if ended.value is None:
+            return ()
+        return tuple(_data_check(check, passed=ended.value.passed) for check in ended.value.checks)
+
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know about how the exports ran."""
+        if not self.here:
+            return ()
+        why = "CUDA is in use in this process" if torch.cuda.is_initialized() else "this system cannot fork"
+        return (f"the exports ran in this process, without a time limit: {why}",) if not can_fork() else ()
+
+
+def _data_check(check: NeededCheck, *, passed: bool) -> DataCheck:
+    return DataCheck(check.code, check.where, check.condition, confirmed=passed, note=check.note)
+
+
+def _examples(structure: Structure) -> dict[str, int]:
+    return {site: dim.size for site, dim in structure.dims.items()}
+
+
+def _assembled(
+    label: str,
+    kind: str,
+    recipe: Recipe,
+    structure: Structure,
+    asked: Plan,
+    found: Found,
+    checks: tuple[DataCheck, ...],
+    notes: tuple[str, ...],
+) -> Fix:
+    plan = found.plan if found.plan is not None else asked
+    unread = _unread(found)
+    proof = found.proof if not unread else Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
+    ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}
+    changes = () if found.plan is None else changes_between(asked, plan, found.notebook.sites, proof)
+    changes = with_model_changes(changes, asked, plan, ranks)
+    refused = _refusals(found)
+    confirmed = found.confirmed and not refused
+    changed = bool(changes) or not same_plan(asked, plan)
+    outcome = Outcome.IMPOSSIBLE if found.plan is None else Outcome.CHANGED if changed else Outcome.UNCHANGED
+    used = planned(recipe, structure, plan)
+    spelled = spell(plan, structure)
+    # The export without changes is the user's own, words included.
+    own = outcome is Outcome.UNCHANGED and recipe.dynamic_shapes is not None
+    final = replace(used, dynamic_shapes=recipe.dynamic_shapes) if own else used
+    return Fix(
+        label=label,
+        source=kind,
+        outcome=outcome,
+        plan=plan,
+        dynamic_shapes=final.dynamic_shapes,
+        code=spelled.code,
+        asked_code=spell(asked, structure).code,
+        changes=changes,
+        proof=proof,
+        confirmation=Confirmation(confirmed, found.rounds, _ran(found), _unrun(found, refused)),
+        unread=unread,
+        conflicts=tuple(found.conflicts),
+        checks=checks,
+        notes=(*found.notes, *_open_ends(plan, found), *notes),
+        failure=found.failure,
+        args=final.args,
+        kwargs=final.kwargs,
+        make_program=lambda: _exported(final),
+    )
+
+
+def _exported(recipe: Recipe) -> ExportedProgram:
+    return torch.export.export(
+        recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=recipe.dynamic_shapes, strict=False
+    )
+
+
+def _without_module(source: ProgramSource, asked: Plan, found: Found) -> Fix:
+    """A program that cannot be exported again: the solved plan, unconfirmed."""
+    plan = found.plan if found.plan is not None else asked
+    inputs = [(tensor.name, len(tensor.dims)) for tensor in source.program.inputs]
+    spelled = spell_sites(plan, inputs)
+    unread = _unread(found)
+    changes = () if found.plan is None else changes_between(asked, plan, found.notebook.sites, found.proof)
+    changes = with_model_changes(changes, asked, plan, dict(inputs))
+    outcome = Outcome.IMPOSSIBLE if found.plan is None else Outcome.CHANGED if changes else Outcome.UNCHANGED
+    return Fix(
+        label=source.label,
+        source=source.kind,
+        outcome=outcome,
+        plan=plan,
+        dynamic_shapes=spelled.dynamic_shapes,
+        code=spelled.code,
+        asked_code=spell_sites(asked, inputs).code,
+        changes=changes,
+        proof=found.proof,
+        confirmation=Confirmation(None, 0, (), "the file has no example inputs to export again with"),
+        unread=unread,
+        conflicts=tuple(found.conflicts),
+        notes=(*found.notes, *_open_ends(plan, found)),
+        failure=found.failure,
+    )
+
+
+def _unread(found: Found) -> tuple[UnreadCondition, ...]:
+    if found.last is None:
+        return ()
+    return tuple(UnreadCondition(guard.text, guard.why) for guard in found.last.unread)
+
+
+def _refusals(found: Found) -> list[str]:
+    corners = () if found.last is None else found.last.corners
+    return [
+        f"{', '.join(f'{site} = {size}' for site, size in corner.sizes)}: {corner.refusal[:MOST_REFUSAL_CHARACTERS]}"
+        for corner in corners
+        if corner.refusal
+    ]
+
+
+def _ran(found: Found) -> tuple[str, ...]:
+    if found.last is None or not found.confirmed:
+        return ()
+    return tuple(
+        ", ".join(f"{site} = {size}" for site, size in corner.sizes)
+        for corner in found.last.corners
+        if not corner.refusal and corner.sizes
+    )
+
+
+def _unrun(found: Found, refused: Sequence[str]) -> str:
+    if refused:
+        return f"the exported program refuses sizes that it admits: {refused[0]}"
+    if found.last is not None and found.last.unrun:
+        return f"not run at its smallest and largest sizes: {found.last.unrun}"
+    return ""
+
+
+def _open_ends(plan: Plan, found: Found) -> tuple[str, ...]:
+    """TensorRT builds engines for sizes up to a maximum: a range without one is the user's to close."""
+    open_sites = [
+        site
+        for site, leaf in plan.leaves.items()
+        if leaf.kind is not LeafKind.STATIC and leaf.kind is not LeafKind.AUTO and asked_range(leaf, plan).max is None
+    ]
+    if not open_sites or found.plan is None:
+        return ()
+    return (f"{', '.join(open_sites)}: no largest size was asked for, and TensorRT needs one: write max= into the Dim",)

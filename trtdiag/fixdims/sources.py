@@ -1,0 +1,141 @@
+"""What ``fix_dims`` was given: a model with inputs, a program, or a text."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from trtdiag.capture import factory as factories
+from trtdiag.capture.factory import Recipe
+from trtdiag.capture.load import capture, names_factory
+from trtdiag.capture.program import Program
+from trtdiag.errors import CaptureError
+
+MOST_TEXT_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A module with example inputs and ``dynamic_shapes``."""
+
+    label: str
+    kind: str
+    recipe: Recipe
+
+
+@dataclass(frozen=True)
+class ProgramSource:
+    """An exported program: saved in a file, or live."""
+
+    label: str
+    kind: str
+    program: Program
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """An error text or log."""
+
+    label: str
+    text: str
+
+
+Source = ModelSource | ProgramSource | TextSource
+
+
+def read_source(
+    source: Any,
+    args: Sequence[Any] | None,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    progress: Callable[[str], None],
+) -> Source:
+    """Tell the kinds of source apart.
+
+    Raises:
+        CaptureError: It is none of them, or cannot be read.
+    """
+    if isinstance(source, torch.nn.Module):
+        if args is None and not kwargs:
+            raise CaptureError(
+                "a module alone cannot be exported",
+                because="example inputs are not known",
+                fix="give fix_dims(module, args, kwargs, dynamic_shapes=...)",
+                reference="module-without-inputs",
+            )
+        recipe = Recipe(source, tuple(args or ()), dict(kwargs or {}), dynamic_shapes)
+        return ModelSource(type(source).__name__, "live", recipe)
+    if isinstance(source, ExportedProgram):
+        return ProgramSource("live program", "live", capture(source))
+    if isinstance(source, tuple):
+        return ModelSource("the given module", "live", factories.recipe_of(source, "the given tuple"))
+    if isinstance(source, (str, PathLike)):
+        return _named(str(source), progress)
+    if callable(source):
+        return _made(source, getattr(source, "__qualname__", "factory"), progress)
+    raise CaptureError(
+        f"a {type(source).__name__} has no dims to fix",
+        because="it is no module, program, factory, path or text",
+        fix="give (module, args, kwargs, dynamic_shapes), 'package.module:factory', a .pt2 file or an error text",
+        reference="source-unknown",
+    )
+
+
+def _named(text: str, progress: Callable[[str], None]) -> Source:
+    if "\n" in text:
+        return TextSource("the given text", text)
+    if names_factory(text):
+        return _made(factories.load_factory(text), text, progress)
+    path = Path(text)
+    if path.is_file() and not zipfile.is_zipfile(path):
+        return TextSource(path.name, read_text(path))
+    if not path.exists() and (" " in text.strip() or "=" in text):
+        return TextSource("the given text", text)
+    return ProgramSource(path.name, "file", capture(path, progress=progress))
+
+
+def read_text(path: Path) -> str:
+    """The text of a log, whatever its encoding.
+
+    Raises:
+        CaptureError: It is larger than ``MOST_TEXT_BYTES``, no text, or cannot be read.
+    """
+    try:
+        if path.stat().st_size > MOST_TEXT_BYTES:
+            raise CaptureError(
+                f"{path.name} is too large for a log",
+                because=f"it has {path.stat().st_size >> 20} MiB, the limit is {MOST_TEXT_BYTES >> 20}",
+                fix="give the part of the log with the error",
+                reference="log-too-large",
+            )
+        raw = path.read_bytes()
+    except OSError as error:
+        raise CaptureError(
+            f"cannot read {path}", because=str(error), fix="check its name and rights", reference="source-unreadable"
+        ) from error
+    for mark, encoding in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if raw.startswith(mark):
+            return raw.decode(encoding, errors="replace")
+    if b"\0" in raw[:4096]:
+        raise CaptureError(
+            f"{path.name} is neither a program nor a text",
+            because="it is no zip archive, and it has null bytes",
+            fix="give a .pt2 file made by torch.export.save, or a log",
+            reference="source-not-readable",
+        )
+    return raw.decode("utf-8-sig", errors="replace")
+
+
+def _made(factory: Callable[[], Any], label: str, progress: Callable[[str], None]) -> Source:
+    progress("build the model")
+    made = factories.call_factory(factory, label)
+    if isinstance(made, ExportedProgram):
+        return ProgramSource(label, "factory", capture(made))
+    return ModelSource(label, "factory", made)
