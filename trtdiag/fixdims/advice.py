@@ -1,0 +1,229 @@
+"""What to change in the model, or before it, where that keeps more sizes than any declaration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trtdiag.fixdims.changes import values_of
+from trtdiag.fixdims.fix import Alternative, Change, Reason
+from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
+from trtdiag.fixdims.system import asked_range
+from trtdiag.graph.source import Frame
+from trtdiag.symbolic import Range, ValueSet
+
+PYTHON = "a Python condition"
+_SITE = re.compile(r"(?P<input>.+)\.shape\[(?P<index>\d+)\]")
+_AT_MOST = re.compile(r"(?P<name>\S+) (?:<= (?P<most>\d+)|< (?P<below>\d+))")
+_EQUAL = re.compile(r"(?P<name>\S+) == (?P<value>\d+)(?:: .*)?", re.DOTALL)
+_REFUSAL = re.compile(r"\s*(assert\b|raise\b|torch\._check)")
+_BRANCH = re.compile(r"\s*(if|elif|while)\b|.* if .* else ")
+_LOOP = re.compile(r"\brange\(")
+_RESHAPE = re.compile(r"\b(view|reshape|expand|unflatten|view_as|repeat)\(|\baten\.(_unsafe_)?(view|reshape|expand)\b")
+_TABLE = re.compile(r"\[[^\]]*:|\bembedding\b|\bnarrow\(|\bindex_select\b|\baten\.(slice|embedding|narrow|index)")
+
+
+def with_model_changes(
+    changes: Sequence[Change], asked: Plan, final: Plan, ranks: Mapping[str, int] | None = None
+) -> tuple[Change, ...]:
+    """The changes, each with the change of the model that keeps more of the requested sizes, where there is one.
+
+    Args:
+        changes: From ``asked`` to ``final``.
+        asked: What the user declared.
+        final: What is suggested.
+        ranks: Input -> number of dims; without it padding is advised in words and not as a line of code.
+    """
+    padded = [change for change in changes if _paddable(change, asked, final)]
+    return tuple(
+        replace(
+            change,
+            model_change=_padding(change, padded, asked, final, ranks or {})
+            if change in padded
+            else _change_of_line(change, asked, final),
+        )
+        for change in changes
+    )
+
+
+# Padding: any size becomes the next one of a residue class.
+
+
+@dataclass(frozen=True)
+class _Pad:
+    """One dim to be padded to the next size ``residue`` modulo ``step``."""
+
+    input: str
+    index: int
+    step: int
+    residue: int
+
+    @property
+    def amount(self) -> str:
+        """How much to add, as Python."""
+        size = f"{self.input}.shape[{self.index}]"
+        return f"-{size} % {self.step}" if self.residue == 0 else f"({self.residue} - {size}) % {self.step}"
+
+
+def _paddable(change: Change, asked: Plan, final: Plan) -> bool:
+    """Whether every dim takes one class of sizes, nothing but these dims is tied to it, and padding keeps more."""
+    first = final.leaves.get(change.sites[0])
+    if change.kind != "multiple" or first is None or first.kind is not LeafKind.DIM or first.scale < 2:  # noqa: PLR2004
+        return False
+    tied = [leaf for leaf in final.leaves.values() if leaf.root == first.root and leaf.kind is LeafKind.DIM]
+    if any((leaf.scale, leaf.offset) != (first.scale, first.offset) for leaf in tied):
+        return False
+    if any(_SITE.fullmatch(site) is None for site in change.sites):
+        return False  # an integer input has nothing to pad
+    kept = _kept_by_padding(change.sites[0], asked, final)
+    return kept is None or change.kept is None or kept[0] > change.kept[0]
+
+
+def _kept_by_padding(site: str, asked: Plan, final: Plan) -> tuple[int, int] | None:
+    """Requested sizes whose next size of the class is admitted, and how many were requested."""
+    leaf, before = final.leaves[site], asked.leaves.get(site)
+    requested = None if before is None else values_of(before, asked)
+    if requested is None or requested.count is None:
+        return None
+    extent = asked_range(leaf, final)
+    low = None if extent.min is None else extent.min - leaf.scale + 1
+    return requested.intersect(ValueSet.full(Range(low, extent.max))).count or 0, requested.count
+
+
+def _padding(
+    change: Change, padded: Sequence[Change], asked: Plan, final: Plan, ranks: Mapping[str, int]
+) -> Alternative:
+    inputs = dict.fromkeys(pad.input for pad in _pads(change, final))
+    together = [other for other in padded if any(pad.input in inputs for pad in _pads(other, final))]
+    pads = [pad for other in together for pad in _pads(other, final)]
+    leaf = final.leaves[change.sites[0]]
+    residue = leaf.offset % leaf.scale
+    to = f"a multiple of {leaf.scale}" if residue == 0 else f"a size that leaves {residue} modulo {leaf.scale}"
+    kept = _kept_by_padding(change.sites[0], asked, final)
+    words = f"pad {change.name} to {to}, first in forward"
+    code = [_line(name, [pad for pad in pads if pad.input == name], ranks[name]) for name in inputs if name in ranks]
+    request = asked_range(asked.leaves[change.sites[0]], asked)
+    bounds = ", ".join(
+        f"{end}={value}" for end, value in (("min", request.min), ("max", request.max)) if value is not None
+    )
+    note = (
+        f"declare Dim.DYNAMIC({bounds}) there: torch cannot see that the padded size always fits; "
+        "crop the output where its size follows the input's, and mind that zeros enter what is averaged"
+    )
+    return Alternative("\n".join((words, *code)), kept, note)
+
+
+def _pads(change: Change, final: Plan) -> list[_Pad]:
+    pads = []
+    for site in change.sites:
+        match, leaf = _SITE.fullmatch(site), final.leaves[site]
+        if match is not None:
+            pads.append(_Pad(match["input"], int(match["index"]), leaf.scale, leaf.offset % leaf.scale))
+    return pads
+
+
+def _line(name: str, pads: Sequence[_Pad], rank: int) -> str:
+    """One call of ``F.pad``, which counts dims from the last."""
+    by_index = {pad.index: pad for pad in pads}
+    amounts: list[str] = []
+    for index in range(rank - 1, min(by_index) - 1, -1):
+        amounts += ["0", by_index[index].amount if index in by_index else "0"]
+    return f"{name} = F.pad({name}, ({', '.join(amounts)}))"
+
+
+# Lines of the model that narrow a dim by themselves.
+
+
+def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | None:
+    before, after = asked.leaves.get(change.sites[0]), final.leaves.get(change.sites[0])
+    if before is None or after is None or change.kind in ("example", "hint", "bound"):
+        return None
+    if change.kind == "related":
+        return _made_inside(change, final)
+    if change.kind == "shared" or not (change.lost or after.kind is LeafKind.STATIC):
+        return None  # nothing is lost that a change of the model would bring back
+    for reason in change.why:
+        frame = reason.stack.best
+        if frame is None or not frame.code:
+            continue
+        text = (
+            _pinned(reason, frame)
+            if after.kind is LeafKind.STATIC
+            else _larger_table(reason, frame, before, asked) or _branch(reason, frame)
+        )
+        if text is not None:
+            return Alternative(text, _all_of(change, frame, before, asked), _left(change, frame))
+    return None
+
+
+def _pinned(reason: Reason, frame: Frame) -> str | None:
+    match = _EQUAL.fullmatch(reason.text)
+    if match is None:
+        return None
+    name, value, code = match["name"], match["value"], frame.code.strip()
+    literal = re.search(rf"(?<![\w.]){value}(?![\w.])", code) is not None
+    if literal and (_RESHAPE.search(code) or _RESHAPE.search(reason.by)):
+        return f"write -1 or a size of the tensor in place of {value} at {frame}: {code}"
+    if _LOOP.search(code):
+        return f"write the Python loop over {name} at {frame} as one tensor operation: {code}"
+    if literal and reason.by == PYTHON and not _REFUSAL.match(code):
+        return f"remove the comparison with {value} at {frame}, or export with another example: {code}"
+    return None
+
+
+def _larger_table(reason: Reason, frame: Frame, before: Leaf, asked: Plan) -> str | None:
+    match, wanted = _AT_MOST.fullmatch(reason.text), asked_range(before, asked).max
+    if match is None or wanted is None or reason.by == PYTHON:
+        return None
+    most = int(match["most"]) if match["most"] else int(match["below"]) - 1
+    if most >= wanted or not (_TABLE.search(frame.code) or _TABLE.search(reason.by)):
+        return None
+    return f"give the table at {frame} {wanted} rows in place of {most}: {frame.code.strip()}"
+
+
+def _branch(reason: Reason, frame: Frame) -> str | None:
+    code = frame.code.strip()
+    if reason.by != PYTHON or _REFUSAL.match(code) or not _BRANCH.match(code):
+        return None
+    return f"take the branch at {frame} out of Python (torch.where, torch.cond, or one path for all sizes): {code}"
+
+
+def _causes(change: Change) -> list[Reason]:
+    return [reason for reason in change.why if reason.by != "the asked range"]
+
+
+def _all_of(change: Change, frame: Frame, before: Leaf, asked: Plan) -> tuple[int, int] | None:
+    """All requested values, where this line is the only cause."""
+    requested = values_of(before, asked)
+    if requested is None or requested.count is None:
+        return None
+    alone = all(reason.stack.best == frame for reason in _causes(change))
+    return (requested.count, requested.count) if alone else None
+
+
+def _left(change: Change, frame: Frame) -> str:
+    others = [reason.text for reason in _causes(change) if reason.stack.best != frame]
+    return f"the other conditions remain: {'; '.join(others[:2])}" if others else ""
+
+
+def _made_inside(change: Change, final: Plan) -> Alternative | None:
+    """A tensor whose size follows from another input's can be made in the model, and is then no input."""
+    match, leaf = _SITE.fullmatch(change.sites[0]), final.leaves[change.sites[0]]
+    if match is None or leaf.kind is not LeafKind.DIM or (leaf.scale, leaf.offset) == (1, 0):
+        return None
+    other = next(
+        (
+            site
+            for site, one in final.leaves.items()
+            if one.root == leaf.root and not site.startswith(f"{match['input']}.shape[")
+        ),
+        None,
+    )
+    if other is None:
+        return None
+    return Alternative(
+        f"make {match['input']} inside the model from {other}, so that it is no input",
+        None,
+        f"only where the values of {match['input']} follow from sizes",
+    )
