@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_EXAMPLE_OUTSIDE = "an example lies outside the declared range: no condition over a source"
 _QUOTED_SHORT = "a document quotes the message without the condition itself"
 
 # Text -> (what is named but not parsed, why).
@@ -18,7 +17,7 @@ UNPARSED: dict[str, tuple[list[str], str]] = {
         ["Expected input.size to be equal to 2*dimx, where dimx = 5, but got 6"],
         "the message of a runtime check names the input and not its dim",
     ),
-} | {name: (["64 not in range [135, 2160]"], _EXAMPLE_OUTSIDE) for name in ("g055", "g056", "g101", "g102")}
+}
 
 _NOT_ONE = "the text also states t // 8 != 1, torch's assumption that no size is 1, which the program does not need"
 

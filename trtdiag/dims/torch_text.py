@@ -1,208 +1,291 @@
-"""The one file that reads torch's own text: export errors and logs, of every version since 2.1.
+"""Reads torch's own text: export errors and logs, of every version since 2.1, with whatever noise stands around.
 
 Nothing is dropped in silence: a sentence that states a condition is either a ``TextGuard`` with its condition, or a
-``TextGuard`` without one that says why, or a line of ``unread``.
+``TextGuard`` without one that says why, or a line of ``unread``.  ``torch_text_lines`` frees the lines from what other
+tools put around them, ``torch_text_sentences`` reads one sentence, ``torch_text_stacks`` where it comes from.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from trtdiag.symbolic import ExpressionError, compare, parse_condition
-from trtdiag.symbolic.expr import Condition, Num, Relation, Sym
+from trtdiag.dims.torch_text_lines import MOST_CHARACTERS, clean_lines
+from trtdiag.dims.torch_text_sentences import (
+    MOST_GUARD_CHARACTERS,
+    MOST_STATEMENT_CHARACTERS,
+    Created,
+    Outside,
+    Parser,
+    Solved,
+    TextGuard,
+    read_sentence,
+    read_specialised,
+)
+from trtdiag.dims.torch_text_stacks import MOST_LINES, advice_in, named_at, stack_around, stack_in
 
-MAX_GUARD_CHARACTERS = 20_000
-"""A longer guard is named as unread; the longest in the wild had 3,900 characters (own count over 137 texts)."""
+__all__ = ["MOST_GUARD_CHARACTERS", "Created", "ExportErrorText", "Outside", "Solved", "TextGuard", "read_export_error"]
 
+MOST_GUARDS = 20_000
+"""So many different conditions are read (under 3 s); of the others the number is named as unread."""
 
-@dataclass(frozen=True)
-class TextGuard:
-    """One condition that an error text states.
-
-    Attributes:
-        text: The condition as written.
-        condition: Over the sources in the text (``Sym("L['x'].size()[2]")``); ``None`` where it could not be read.
-        why: Why it could not be read.
-        names: Source -> the user's Dim name, as far as the text says it.
-        declared: The declared range as written, empty where the text gives none.
-        kind: ``guard``, ``constant``, ``equal``, ``related``, ``data-dependent``.
-    """
-
-    text: str
-    condition: Condition | None
-    why: str
-    names: tuple[tuple[str, str], ...] = ()
-    declared: str = ""
-    kind: str = "guard"
+_SHOWN = 400
+_SHORTEST = 12  # a shorter line tells nothing
+_MOST_STACKS = 200  # so many data-dependent conditions get their stack
 
 
 @dataclass(frozen=True)
 class ExportErrorText:
-    """What an error text says: its conditions, the lines about conditions that were not understood, suggestions."""
+    """What an error text says.
+
+    Attributes:
+        guards: Its conditions, in order, each once.
+        unread: Statements about conditions that were not understood.
+        suggestions: The lines of torch's own suggested fixes.
+        violated: The dims named in ``Constraints violated (h, w)!``.
+        outside: Examples that lie outside their declared range.
+        created: What a log says of the symbols: their sources, examples and ranges.
+        solved: Sizes that torch's solver ended at; no conditions, but the example is among them.
+    """
 
     guards: tuple[TextGuard, ...]
     unread: tuple[str, ...]
     suggestions: tuple[str, ...]
+    violated: tuple[str, ...] = ()
+    outside: tuple[Outside, ...] = ()
+    created: tuple[Created, ...] = ()
+    solved: tuple[Solved, ...] = ()
 
 
-_SOURCE = r"L\[[^\n]*?\](?:\.size\(\)\[\d+\]|\.stride\(\)\[\d+\]|\.storage_offset\(\))?"
-_NAMED = re.compile(rf"(?P<name>[A-Za-z_]\w*) = (?P<source>{_SOURCE})(?=[ ,.\n]|$)")
-_GUARD = re.compile(r"Not all values of (?P<subject>.+?) satisfy the generated guard (?P<guard>.+)", re.DOTALL)
-_CONSTANT = re.compile(
-    r"(?:Not all values of (?P<subject>.+?) are valid because|You marked (?P<marked>\S+) as dynamic but your code"
-    r"|inferred a static shape of (?P<static>\d+) for dimension (?P<dimension>\S+?)\.?(?:\s|$))"
-    r"(?:.*?(?:inferred|specialized)[^(]*?(?:to be )?a constant \((?P<value>-?\d+)\))?",
-    re.DOTALL,
+@dataclass(frozen=True)
+class _Statement:
+    """A sentence of torch's with its continuation lines; ``start`` and ``end`` are line numbers."""
+
+    text: str
+    start: int
+    end: int
+
+
+# Fixed words of every sentence that is read; where none stands in a line, the line is noise.
+_BEGINS = ("Not all values of ", "You marked ", "The values of ")
+_TELLING = (
+    *_BEGINS,
+    "data-dependent expression",
+    "[guard added]",
+    "guard was added: ",
+    "Guard failed: ",
+    "Runtime assertion failed for expression ",
+    "evaluate_expr(",
+    "EXTENDED_DEBUG_GUARD_ADDED=",
+    "inferred a static shape of ",
+    " not in range [",
+    "set_replacement ",
+    "create_symbol ",
+    "Expected input",
+    "Constraints violated (",
 )
-_EQUAL = re.compile(r"The values of (?P<left>.+?) and (?P<right>.+?) must always be equal", re.DOTALL)
-_RELATED = re.compile(
-    r"The values of (?P<left>.+?) must always be related to the values of (?P<right>.+?) by (?P<relation>.+)", re.DOTALL
+_CONTINUING = _TELLING[:-1]  # the last is a heading
+# These stand in the middle of a sentence, which may be all that is left of it.
+_MIDDLE = ("inferred to be a constant", "specialized it to be a constant", "a specialized value of ")
+_CUT = re.compile(
+    r"(?=(?:- )?(?:Not all values of |You marked |The values of |Suggested fixes:|Specializations unexpectedly req))"
 )
-_DATA = re.compile(
-    r"Could not (?:guard on|extract specialized integer from) data-dependent expression (?P<guard>.+?)(?: \(|$)"
+# The first line after a sentence that is none of its own.
+_ENDS = re.compile(
+    r"\s*(?:- |File \"|Traceback |Suggested fixes:|For more |Set TORCH|The error above|User [Ss]tack|Caused by"
+    r"|Specializations unexpectedly|consider using|```|The following |[\w.]*(?:Error|Exception|Warning): )"
 )
-_ADDED = re.compile(r"(?:eval|runtime_assert) (?P<guard>.+?) \[guard added\]")
-_SPECIFIC = re.compile(r"this guard was added: (?P<guard>.+?)(?:, where (?P<where>\{.*?\})|$)", re.DOTALL)
-_FAILED = re.compile(r"Guard failed: (?P<guard>.+)")
-_ASSERTED = re.compile(r"Runtime assertion failed for expression (?P<guard>.+?)(?: on node|$)", re.DOTALL)
-_EVALUATED = re.compile(r"evaluate_expr\((?P<guard>.+?), hint=")
-_REPRODUCE = re.compile(r"TORCHDYNAMO_EXTENDED_DEBUG_GUARD_ADDED=\"(?P<guard>[^\"]+)\"")
-_SPECIALISED = re.compile(r"^\s*(?:return \()?(?P<guard>\w+\.size\(\)\[\d+\] [=!<>]=? -?\d+)(?: and|\)|$)")
-_NOTED = re.compile(r"(?:\[INFO\]\s+|^\s*)assert (?P<guard>[^\n]*\.size\(\)[^\n]*)$")
-_WHERE = re.compile(r"'(?P<symbol>[su]\d+)': \"?(?P<source>L\[[^\"]+?\](?:\.size\(\)\[\d+\])?)\"?")
-_BEGINS = re.compile(
-    r"^\s*(?:- |The values of |Not all values of |You marked |\S*Constraint\w*Error: |Suggested fixes:"
-    r"|Specializations unexpectedly )"
+_VIOLATED = re.compile(r"Constraints violated \((?P<names>[^)]{1,2000})\)")
+_SUGGESTION = re.compile(
+    r"^\s*-?\s*(?P<line>[A-Za-z_]\w{0,200} = (?:Dim\(.{0,300}|None\b.{0,60}|-?[\w+*/ ().-]{1,200}))$"
 )
-# torch joins this header to the condition before it without a line break (seen on 2.13).
-_RUN_ON = re.compile(r"(?<=[^\n])(?=Specializations unexpectedly required \()")
-_RANGE = re.compile(r"\s*in the specified range(?P<range>.*)$", re.DOTALL)
-_SUGGESTION = re.compile(r"^\s*[A-Za-z_]\w* = (?:Dim\(|None|-?\d|[-+*/ \w]*\b[A-Za-z_]\w*\b)[^:]*$")
-_TELLING = re.compile(
-    r"generated guard|data-dependent expression|\[guard added\]|guard was added|Guard failed:|evaluate_expr\("
-    r"|inferred to be a constant|specialized it to be|not in range \[|must always be|Expected input\.size"
-)
+_BLOCK = re.compile(r"def (?P<kind>specializations|specify_constraints)\(")
+_BLOCK_LINE = re.compile(r"\s*(?:#.*|```\w*|return\b.*|assert .*|[\[\]()]|.*\.size\(\)\[.*|.*dynamic_dim\(.*)?$")
 
 
 def read_export_error(text: str) -> ExportErrorText:
-    """Read every condition out of an error text or log, with whatever noise stands around it."""
-    body, _, tail = _RUN_ON.sub("\n", text).partition("Suggested fixes:")
-    suggestions = tuple(line.strip() for line in _until_blank(tail) if "=" in line)
-    guards: list[TextGuard] = []
-    unread: list[str] = []
-    for statement in _statements(body + ("\n" + "\n".join(tail.splitlines()[len(suggestions) + 1 :]) if tail else "")):
-        found = _read(statement)
-        if found is not None:
-            guards.append(found)
-        elif _TELLING.search(statement):
-            unread.append(statement.strip()[:400])
-    if not guards and not suggestions:  # a pasted suggestion without its heading
-        suggestions = tuple(line.strip() for line in body.splitlines() if _SUGGESTION.match(line))
-    return ExportErrorText(tuple(dict.fromkeys(guards)), tuple(dict.fromkeys(unread)), suggestions)
+    """Every condition in an error text or log.
+
+    Any text is taken.  Limits: ``MOST_CHARACTERS`` of the text, ``MOST_GUARDS`` different conditions, each of at most
+    ``MOST_GUARD_CHARACTERS``; what lies beyond is named in ``unread``.
+
+    Cost: linear in the length of the text.
+    """
+    with warnings.catch_warnings():  # Python warns of doubtful literals in what it parses
+        warnings.simplefilter("ignore")
+        reader = _Reader(clean_lines(text))
+        reader.read()
+    if len(text) > MOST_CHARACTERS:
+        reader.unread[f"... {len(text) - MOST_CHARACTERS} more characters, not looked at"] = None
+    return reader.result()
 
 
-def _until_blank(text: str) -> list[str]:
-    lines: list[str] = []
-    for line in text.splitlines()[1:] if text.startswith("\n") else text.splitlines():
+class _Reader:
+    """Walks the lines once and collects what they say."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.parser = Parser()
+        self.guards: dict[TextGuard, None] = {}
+        self.unread: dict[str, None] = {}
+        self.suggestions: dict[str, None] = {}
+        self.violated: dict[str, None] = {}
+        self.outside: dict[Outside, None] = {}
+        self.created: dict[Created, None] = {}
+        self.solved: dict[Solved, None] = {}
+        self.beyond = 0
+        self.stacks = 0
+
+    def result(self) -> ExportErrorText:
+        if self.beyond:
+            self.unread[f"... {self.beyond} more statements, beyond the first {MOST_GUARDS} conditions"] = None
+        suggestions = tuple(self.suggestions)
+        if not (self.guards or suggestions or self.unread):
+            suggestions = _bare_suggestions(self.lines)
+        return ExportErrorText(
+            tuple(self.guards),
+            tuple(self.unread),
+            suggestions,
+            tuple(self.violated),
+            tuple(self.outside),
+            tuple(self.created),
+            tuple(self.solved),
+        )
+
+    def read(self) -> None:
+        index = 0
+        while index < len(self.lines):
+            line = self.lines[index]
+            if len(line) < _SHORTEST:
+                index += 1
+                continue
+            block = _BLOCK.search(line[:2000])
+            if block is not None:
+                index = self.block(index + 1, block["kind"])
+            elif "Suggested fixes:" in line and not any(phrase in line for phrase in _BEGINS):
+                index = self.suggested(index + 1)
+            elif any(phrase in line for phrase in _TELLING) or any(phrase in line for phrase in _MIDDLE):
+                index = self.telling(index)
+            else:
+                index += 1
+
+    def telling(self, index: int) -> int:
+        """Read the line, and what continues it; the number of the line after that."""
+        line, following = self.lines[index], index + 1
+        head = line[:4000]
+        if "Constraints violated (" in head:
+            for match in _VIOLATED.finditer(head):
+                self.violated.update(dict.fromkeys(name.strip() for name in match["names"].split(", ")))
+        pieces = [line]
+        if len(line) > 20 and sum(map(line.count, (*_BEGINS, "Suggested fixes:", "Specializations unexp"))) > 1:
+            pieces = _CUT.split(line)
+        for number, piece in enumerate(pieces):
+            if "Suggested fixes:" in piece:
+                rest = piece.partition("Suggested fixes:")[2].strip()
+                self.suggestions.update({rest: None} if rest else {})
+                return self.suggested(following)
+            if len(pieces) > 1 and not any(phrase in piece for phrase in (*_TELLING, *_MIDDLE)):
+                continue
+            statement = _Statement(piece[: MOST_STATEMENT_CHARACTERS + 1], index, following)
+            if number == len(pieces) - 1 and any(phrase in piece for phrase in _CONTINUING):
+                statement = self.continued(statement)
+                following = statement.end
+            self.state(statement)
+        return following
+
+    def continued(self, statement: _Statement) -> _Statement:
+        """The statement with the lines that go on with it: up to an empty line, or one that begins something else."""
+        parts, length, end = [statement.text], len(statement.text), statement.end
+        while end < len(self.lines) and end < statement.start + MOST_LINES and length < MOST_STATEMENT_CHARACTERS:
+            line = self.lines[end]
+            if not line.strip() or _ENDS.match(line) or any(phrase in line for phrase in _TELLING):
+                break
+            parts.append(line.strip())
+            length += len(line)
+            end += 1
+        return _Statement("\n".join(parts), statement.start, end)
+
+    def state(self, statement: _Statement) -> None:
+        if len(self.guards) >= MOST_GUARDS:
+            self.beyond += 1
+            return
+        found = read_sentence(statement.text, self.parser)
+        match found:
+            case TextGuard():
+                self.guards[self.placed(found, statement)] = None
+            case Outside():
+                self.outside[found] = None
+            case Created():
+                self.created[found] = None
+            case Solved():
+                self.solved[found] = None
+            case str():
+                self.unread[found[:_SHOWN]] = None
+            case None:
+                pass
+
+    def placed(self, guard: TextGuard, statement: _Statement) -> TextGuard:
+        """The guard with the stack and the advice that the text gives for it."""
+        if guard.kind == "data-dependent" and self.stacks < _MOST_STACKS:
+            self.stacks += 1
+            end = min(len(self.lines), statement.start + MOST_LINES)
+            later = range(statement.start + 1, end)
+            end = next((i for i in later if "Could not guard on" in self.lines[i]), end)
+            stack = stack_around(self.lines, statement.start, end)
+            return replace(guard, stack=stack, advice=advice_in(self.lines[statement.start : end]))
+        if guard.kind == "constant":
+            after = self.lines[statement.end : statement.end + 2]
+            heading = next((i for i, line in enumerate(after) if line.strip().lower() == "user stack:"), None)
+            if heading is not None:
+                return replace(guard, stack=stack_in(list(_frames(self.lines, statement.end + heading + 1))))
+        elif "[guard added]" in statement.text:
+            return replace(guard, stack=named_at(statement.text.partition("\n")[0]))
+        return guard
+
+    def suggested(self, index: int) -> int:
+        """Read suggested fixes from line ``index`` on; the number of the line after them."""
+        blank = False
+        while index < len(self.lines) and len(self.suggestions) < MOST_GUARDS:
+            line = self.lines[index]
+            match = _SUGGESTION.match(line[:600])
+            if match is not None:
+                self.suggestions[match["line"].strip()] = None
+            elif line.strip() or blank:
+                break
+            else:
+                blank = True
+            index += 1
+        return index
+
+    def block(self, index: int, kind: str) -> int:
+        """Read the lines of torch 2.1's ``specializations`` or ``specify_constraints`` function."""
+        while index < len(self.lines):
+            line = self.lines[index][:4000]
+            if not _BLOCK_LINE.match(line) or _BLOCK.search(line):
+                break
+            for found in read_specialised(line, kind, self.parser):
+                if len(self.guards) < MOST_GUARDS:
+                    self.guards[found] = None
+                else:
+                    self.beyond += 1
+            index += 1
+        return index
+
+
+def _frames(lines: Sequence[str], start: int) -> Iterator[str]:
+    """Lines of a stack: up to the first empty one."""
+    for line in lines[start : start + MOST_LINES]:
         if not line.strip():
-            break
-        lines.append(line)
-    return lines
+            return
+        yield line
 
 
-def _statements(text: str) -> list[str]:
-    """Lines joined into statements: one that begins a sentence of torch's collects its continuation lines."""
-    statements: list[str] = []
-    open_ = False
-    for line in text.splitlines():
-        begins = _BEGINS.match(line) is not None
-        if begins or not open_ or not line.strip():
-            statements.append(line)
-            open_ = begins
-        elif sum(map(len, (statements[-1], line))) < MAX_GUARD_CHARACTERS:
-            statements[-1] += " " + line.strip()
-        else:
-            statements.append(line)
-            open_ = False
-    return statements
-
-
-def _read(statement: str) -> TextGuard | None:
-    guard = _GUARD.search(statement)
-    if guard:
-        return _guard(guard["guard"], guard["subject"])
-    related = _RELATED.search(statement)
-    if related:
-        sides = (*_names(related["left"]), *_names(related["right"]))
-        return _condition(_trimmed(related["relation"]).replace(" = ", " == ", 1), sides, "", "related")
-    equal = _EQUAL.search(statement)
-    if equal:
-        return _equal(_names(equal["left"] + " ,"), _names(equal["right"] + " ,"), statement)
-    constant = _CONSTANT.search(statement)
-    if constant and (constant["value"] or constant["static"]):
-        return _constant(constant)
-    for pattern, kind in (
-        (_DATA, "data-dependent"),
-        (_ADDED, "guard"),
-        (_SPECIFIC, "guard"),
-        (_FAILED, "guard"),
-        (_EVALUATED, "guard"),
-        (_REPRODUCE, "guard"),
-        (_SPECIALISED, "guard"),
-        (_ASSERTED, "guard"),
-        (_NOTED, "guard"),
-        (_EVALUATED, "guard"),
-        (_REPRODUCE, "guard"),
-        (_SPECIALISED, "guard"),
-    ):
-        match = pattern.search(statement)
-        if match:
-            where = tuple((m["symbol"], m["source"]) for m in _WHERE.finditer(statement))
-            return _condition(_trimmed(match["guard"]), where, "", kind)
-    return None
-
-
-def _guard(text: str, subject: str) -> TextGuard:
-    range_ = _RANGE.search(subject)
-    return _condition(_trimmed(text), _names(subject), "" if range_ is None else range_["range"].strip(), "guard")
-
-
-def _constant(match: re.Match[str]) -> TextGuard:
-    subject = match["subject"] or match["marked"] or match["dimension"]
-    value = int(match["value"] or match["static"])
-    range_ = _RANGE.search(subject)
-    named = _names(subject)
-    bare = re.sub(r"^RelaxedUnspecConstraint\((.*)\)$", r"\1", subject.strip())
-    source = named[0][0] if named else bare
-    declared = "" if range_ is None else range_["range"].strip()
-    condition = compare(Relation.EQ, Sym(source), Num(value))
-    return TextGuard(f"{named[0][1] if named else source} == {value}", condition, "", named, declared, "constant")
-
-
-def _equal(left: tuple[tuple[str, str], ...], right: tuple[tuple[str, str], ...], statement: str) -> TextGuard | None:
-    if not left or not right:
-        return TextGuard(statement.strip(), None, "its two dims could not be told apart", (), "", "equal")
-    (source, name), (other, other_name) = left[-1], right[0]
-    condition = compare(Relation.EQ, Sym(source), Sym(other))
-    return TextGuard(f"{name} == {other_name}", condition, "", (*left, *right), "", "equal")
-
-
-def _names(subject: str) -> tuple[tuple[str, str], ...]:
-    return tuple((m["source"], m["name"]) for m in _NAMED.finditer(subject))
-
-
-def _trimmed(text: str) -> str:
-    text = " ".join(text.split())
-    text = text.removesuffix(".") if not text.endswith("...") else text
-    return text.rstrip("'").strip().strip("`")
-
-
-def _condition(text: str, names: tuple[tuple[str, str], ...], declared: str, kind: str) -> TextGuard:
-    if len(text) > MAX_GUARD_CHARACTERS:
-        return TextGuard(text[:200] + " ...", None, f"it has {len(text)} characters", names, declared, kind)
-    try:
-        condition = parse_condition(text)
-    except ExpressionError as error:
-        return TextGuard(text, None, str(error), names, declared, kind)
-    return TextGuard(text, condition, "", names, declared, kind)
+def _bare_suggestions(lines: Sequence[str]) -> tuple[str, ...]:
+    """A text that is nothing but pasted suggestions, without their heading."""
+    present = [line for line in lines if line.strip()]
+    if not 0 < len(present) <= MOST_LINES:
+        return ()
+    found = [_SUGGESTION.match(line[:600]) for line in present]
+    return tuple(match["line"].strip() for match in found if match is not None) if all(found) else ()
