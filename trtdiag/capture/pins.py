@@ -34,7 +34,8 @@ def pinned_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: Gua
             stack = stacks.of(cause[0]) or stack
         site = next((found for text in sources.get(symbol, ()) if (found := site_of(text, inputs))), None)
         if site is not None:
-            pins.append(Pin(site, value, "" if cause is None else str(cause[0]), stack))
+            op = None if cause is None or stacks is None else stacks.op_of(cause[0])
+            pins.append(Pin(site, value, "" if cause is None else str(cause[0]), stack, op))
     return tuple(pins)
 
 
@@ -55,7 +56,8 @@ def joined_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: Gua
             continue
         if ends[0] is not None and ends[1] is not None and cause is not None:
             known = None if stacks is None else stacks.of(cause[0])
-            joins.append(Join((ends[0], ends[1]), str(cause[0]), known or cause[1]))
+            op = None if stacks is None else stacks.op_of(cause[0])
+            joins.append(Join((ends[0], ends[1]), str(cause[0]), known or cause[1], op))
     return tuple(joins)
 
 

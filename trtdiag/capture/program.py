@@ -116,6 +116,7 @@ class Pin:
     value: int
     condition: str
     stack: Stack = NO_STACK
+    op: str | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ class Join:
     sites: tuple[str, str]
     condition: str
     stack: Stack = NO_STACK
+    op: str | None = None
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,11 @@ def changes_between(asked: Plan, final: Plan, noted: Mapping[str, Noted], proof:
     """One change for each group of dims that change alike, in the order of the inputs."""
     names = dim_names(asked)
     groups: dict[tuple[object, ...], list[str]] = {}
+    together, apart = _sharing(final), _sharing(asked)
     for site, before in asked.leaves.items():
         after = final.leaves.get(site, before)
-        if not same(before, asked, after, final) or site in final.sizes:
+        rejoined = next((s for s in together if site in s), None) != next((s for s in apart if site in s), None)
+        if not same(before, asked, after, final) or site in final.sizes or rejoined:
             key = (before.root or site, before.scale, before.offset, spelled(after, final), final.sizes.get(site))
             groups.setdefault(key, []).append(site)
     return tuple(_change(sites, asked, final, names, noted, proof) for sites in groups.values())
@@ -164,10 +166,13 @@ def _kept(requested: ValueSet | None, admitted: ValueSet | None) -> tuple[int, i
 def _lost(requested: ValueSet | None, admitted: ValueSet | None, name: str) -> str:
     if requested is None or admitted is None:
         return ""
-    gone = requested.intersect(ValueSet(requested.range, admitted.stretches).complement())
+    stays = ValueSet(requested.range, admitted.stretches)
+    gone = requested.intersect(stays.complement())
     if gone.is_empty:
         return ""
-    return gone.describe(name) if gone.count is None else f"{gone.describe(name)}: {gone.count} values"
+    said, rest = gone.describe(name), f"all but {stays.describe(name)}"
+    words = said if len(gone.stretches) == 1 or len(said) <= len(rest) else rest
+    return words if gone.count is None else f"{words}: {gone.count} values"
 
 
 def _kind(before: Leaf, after: Leaf, final: Plan) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trtdiag.capture.program import InputDim
+from trtdiag.capture.program import InputDim, Join, Pin
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.fixdims.changes import Noted, reason
 from trtdiag.fixdims.chosen import Chosen
@@ -17,6 +17,8 @@ from trtdiag.symbolic import ValueSet, allowed, check, evaluate, free_symbols, t
 from trtdiag.symbolic.expr import Condition, Sym
 
 _MOST_REASONS = 6
+_MOST_ALTERNATIVES = 4
+_WORTH_NAMING = 4  # an alternative that keeps less than a quarter of the suggestion is no choice
 _WITNESS_LIMIT_S = 0.3
 
 
@@ -42,7 +44,7 @@ class Notebook:
                 self.of(dim.site).because(reasons)
         for dim in dims:
             if isinstance(dim.expr, Sym):
-                self._sets(dim, chosen, system)
+                self._sets(dim, tried, chosen, system)
         self._joins(tried, dims, names)
 
     def symbol_names(self, tried: Tried, dims: Sequence[InputDim]) -> dict[str, str]:
@@ -79,16 +81,22 @@ class Notebook:
                 sizes[self.names.get(dim.site, dim.site)] = int(evaluate(dim.expr, point))
         return sizes
 
-    def _sets(self, dim: InputDim, chosen: Chosen, system: System) -> None:
+    def _sets(self, dim: InputDim, tried: Tried, chosen: Chosen, system: System) -> None:
         symbol = dim.expr.name if isinstance(dim.expr, Sym) else ""
         name, note = self.names.get(dim.site, dim.site), self.of(dim.site)
         solution = chosen.allowed.get(symbol)
         if solution is not None and solution.proof.proven and not solution.values.is_full and not note.allowed:
             note.allowed = _counted(solution.values, name)
         asked = system.box[symbol].count if symbol in system.box else None
+        example, best = tried.hints.get(symbol), chosen.sets.get(symbol)
         for other in chosen.alternatives.get(symbol, ()):
+            if best is not None and best.kept is not None and (other.kept or 0) * _WORTH_NAMING < best.kept:
+                continue
             kept = None if other.kept is None or asked is None else (other.kept, asked)
-            note.alternatives.append(Alternative(other.describe(name), kept))
+            moved = example is not None and example not in other
+            note.alternatives.append(Alternative(other.describe(name), kept, "needs another example" if moved else ""))
+        note.alternatives.sort(key=lambda a: -(a.kept[0] if a.kept else 0))
+        del note.alternatives[_MOST_ALTERNATIVES:]
 
     def _joins(self, tried: Tried, dims: Sequence[InputDim], names: Mapping[str, str]) -> None:
         by_site = {dim.site: dim for dim in dims}
@@ -101,9 +109,7 @@ class Notebook:
                 left, right = self.names.get(second.site, second.site), to_text(second.expr, names)
             if left == right:
                 continue
-            frames = join.stack.frames
-            branch = None if not frames else frames[-1].package not in ("torch", "python")
-            why = reason(f"{left} == {right}", GuardOrigin(("ShapeEnv",), join.stack, branch))
+            why = reason(f"{left} == {right}", _origin(join))
             for site in join.sites:
                 self.of(site).because([why])
 
@@ -115,9 +121,7 @@ class Notebook:
             text = f"the example has {name} = {group.value}, and torch.export takes 0 and 1 for constants"
             why = Reason(text, by="torch.export")
         elif pin is not None:
-            frames = pin.stack.frames
-            branch = None if not frames else frames[-1].package not in ("torch", "python")
-            why = reason(f"{name} == {group.value}", GuardOrigin(("ShapeEnv",), pin.stack, branch))
+            why = reason(f"{name} == {group.value}", _origin(pin))
         else:
             why = Reason(f"{name} == {group.value}: tracing took the example's size for a constant")
         for site in group.sites:
@@ -129,6 +133,13 @@ class Notebook:
                     note.alternatives.append(
                         Alternative(f"{name} = {group.value}, static", None, "keeps the example and its path")
                     )
+
+
+def _origin(found: Join | Pin) -> GuardOrigin:
+    """Where a dim was narrowed to one value, or made equal to another."""
+    frames = found.stack.frames
+    branch = None if not frames else frames[-1].package not in ("torch", "python")
+    return GuardOrigin(("ShapeEnv",), found.stack, branch, found.op)
 
 
 def _counted(values: ValueSet, name: str) -> str:

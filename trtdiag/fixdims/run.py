@@ -17,9 +17,9 @@ from trtdiag.fixdims.changes import changes_between, same_plan
 from trtdiag.fixdims.child import can_fork, run_in_child
 from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.from_text import fix_text
+from trtdiag.fixdims.loop import Found, Search
 from trtdiag.fixdims.plan import LeafKind, Plan
 from trtdiag.fixdims.saved import program_plan, program_recipe
-from trtdiag.fixdims.search import Found, Search
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.spell import spell, spell_sites
 from trtdiag.fixdims.system import asked_range

@@ -13,7 +13,7 @@ from trtdiag.fixdims.system import asked_range
 from trtdiag.fixdims.tried import Tried
 
 if TYPE_CHECKING:
-    from trtdiag.fixdims.search import Search
+    from trtdiag.fixdims.loop import Search
 
 MOST_TRIES = 6
 
