@@ -132,7 +132,8 @@ class Search:
         found.last = tried
         chosen = self._chosen(plan, tried, system)
         if chosen.conflict is not None:
-            return self._conflicting(chosen, tried, system)
+            self._note_conflict(chosen, tried, system)
+            return None
         self.notebook.round(tried, plan, system, chosen)
         found.proof, found.plan = joined_proof(found.proof, chosen.proof), plan
         new = declared(chosen, tried.inputs, plan, self.asked)
@@ -221,7 +222,7 @@ class Search:
         leaf = plan.leaves.get(site)
         return leaf is None or (leaf.root or site) not in left or self.examples.get(site) == size
 
-    def _conflicting(self, chosen: Chosen, tried: Tried, system: System) -> None:
+    def _note_conflict(self, chosen: Chosen, tried: Tried, system: System) -> None:
         conflict = chosen.conflict
         assert conflict is not None
         names = self.notebook.symbol_names(tried, [dim for dim, _ in dims_in(tried.inputs, self.asked)])
