@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 
 from trtdiag.fixdims.chosen import Chosen
 from trtdiag.fixdims.clock import Clock
-from trtdiag.fixdims.eliminate import layouts
-from trtdiag.fixdims.fitting import Fitted, fitted, groups
-from trtdiag.fixdims.layout import Claim, first_layout, within
-from trtdiag.fixdims.naming import Named, named
+from trtdiag.fixdims.layout import first_layout, within
+from trtdiag.fixdims.naming import named
+from trtdiag.fixdims.parts import Answer, Part, parts_of, usable_point
 from trtdiag.fixdims.proving import proved, weakest
-from trtdiag.fixdims.runs import best_runs
+from trtdiag.fixdims.reasons import alternatives_to, narrowing
+from trtdiag.fixdims.search import searched
+from trtdiag.fixdims.solving import Sets
 from trtdiag.symbolic import (
     ConflictResult,
     Progression,
@@ -22,33 +22,12 @@ from trtdiag.symbolic import (
     Range,
     Solution,
     Sym,
-    allowed,
-    conflict,
     evaluate,
     free_symbols,
 )
 from trtdiag.symbolic.expr import Condition, Expr
 
-MOST_ALTERNATIVES = 5
 SIZES = Range(0, None)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Symbols that conditions connect, and these conditions."""
-
-    names: tuple[str, ...]
-    conditions: tuple[Condition, ...]
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What was found for one part."""
-
-    part: _Part
-    fit: Fitted | None
-    named: Named
-    conflict: ConflictResult | None = None
 
 
 def choose(
@@ -72,110 +51,67 @@ def choose(
         limit_s: Seconds for everything.  What is not decided when they are over is left ``open``.
     """
     clock = Clock(limit_s)
+    sets = Sets(clock)
     every = tuple(dict.fromkeys(conditions))
-    names = {*box, *(name for condition in every for name in free_symbols(condition))}
-    ranges = {name: box.get(name, Range()).intersect(SIZES) for name in [*box, *sorted(names - box.keys())]}
-    fresh = _fresh_names(ranges)
+    unasked = sorted({name for condition in every for name in free_symbols(condition)} - box.keys())
+    ranges = {name: box.get(name, Range()).intersect(SIZES) for name in [*box, *unasked]}
+    solutions = {
+        name: sets.all([each for each in every if free_symbols(each) == {name}], name, range_)[0]
+        for name, range_ in ranges.items()
+    }
+    for place, condition in enumerate(every):
+        if not free_symbols(condition) and not evaluate(condition, {}):
+            proof = Proof(ProofKind.EXHAUSTIVE, 1, "a condition is false for all values")
+            return _impossible(ConflictResult((place,), proof), solutions)
+    fresh = (name for index in count() if (name := f"_root{index}") not in ranges)
     answers = []
-    for part in _parts(every, ranges):
-        answer = _solved(part, ranges, example, determine, fresh, clock)
-        if answer.conflict is not None:
-            return _contradiction(answer, every, ranges)
+    for part in parts_of(every, ranges):
+        answer = _answered(part, example, determine, fresh, sets)
+        if answer.conflict is not None and answer.conflict.members is not None:
+            members = tuple(sorted(every.index(part.conditions[index]) for index in answer.conflict.members))
+            found = ConflictResult(members, answer.conflict.proof, None, answer.conflict.minimal)
+            return _impossible(found, solutions)
         answers.append(answer)
-    return _joined(answers, every, ranges, example, clock)
+    return _joined(answers, every, ranges, solutions, example, sets)
 
 
-def _fresh_names(taken: Mapping[str, Range]) -> Iterator[str]:
-    return (name for index in count() if (name := f"_root{index}") not in taken)
+def _impossible(found: ConflictResult, solutions: Mapping[str, Solution]) -> Chosen:
+    return Chosen({}, {}, solutions, {}, (), found.proof, found, {})
 
 
-def _parts(conditions: Sequence[Condition], ranges: Mapping[str, Range]) -> list[_Part]:
-    claims = [Claim(condition, frozenset()) for condition in conditions if free_symbols(condition)]
-    return [_Part(names, tuple(claim.condition for claim in inside)) for names, inside in groups(ranges, claims)]
-
-
-def _solved(
-    part: _Part,
-    ranges: Mapping[str, Range],
-    example: Mapping[str, int],
-    determine: bool,
-    fresh: Iterator[str],
-    clock: Clock,
-) -> _Answer:
-    here = {name: ranges[name] for name in part.names}
-    point = {name: example[name] for name in part.names if name in example}
-    kept = frozenset(point)
-    if len(point) < len(here) or not _satisfied(part, here, point):
-        kept = frozenset()
-        found = conflict(part.conditions, here, limit_s=clock.question_s)
-        if found.members is not None:
-            return _Answer(part, None, Named({}, {}), found)
-        point = {name: found.witness[name] for name in here if found.witness and name in found.witness}
-    best: Fitted | None = None
-    for layout in layouts(first_layout(part.conditions, here, point)):
-        fit = fitted(layout, kept, clock)
-        if fit is not None and (best is None or fit.rank < best.rank):
-            best = fit
-        if clock.out:
-            break
-    if best is None:
-        sets = {name: best_runs_of(range_, point.get(name)) for name, range_ in here.items()}
-        return _Answer(part, None, Named(sets, {}))
-    return _Answer(part, best, named(best, here, fresh))
-
-
-def best_runs_of(range_: Range, value: int | None) -> Progression:
-    """All of ``range_``."""
-    return Progression(1, 0, range_, range_.count, range_)
-
-
-def _satisfied(part: _Part, ranges: Mapping[str, Range], point: Mapping[str, int]) -> bool:
-    inside = all(value in ranges[name] for name, value in point.items())
-    return inside and all(evaluate(condition, point) for condition in part.conditions)
-
-
-def _contradiction(answer: _Answer, every: Sequence[Condition], ranges: Mapping[str, Range]) -> Chosen:
-    found = answer.conflict
-    assert found is not None
-    assert found.members is not None
-    places = tuple(sorted(every.index(answer.part.conditions[index]) for index in found.members))
-    result = ConflictResult(places, found.proof, None, found.minimal)
-    return Chosen({}, {}, _allowed(every, ranges), {}, (), found.proof, result, {})
-
-
-def _allowed(every: Sequence[Condition], ranges: Mapping[str, Range]) -> dict[str, Solution]:
-    found = {}
-    for name, range_ in ranges.items():
-        own = [condition for condition in every if free_symbols(condition) == {name}]
-        found[name] = allowed(own, name, range_)
-    return found
+def _answered(part: Part, example: Mapping[str, int], determine: bool, fresh: Iterator[str], sets: Sets) -> Answer:
+    point, kept, conflict = usable_point(part, example, sets.clock)
+    if conflict is not None:
+        return Answer(part, conflict=conflict)
+    fit = searched(first_layout(part.conditions, part.ranges, point, kept), determine, sets)
+    if fit is None:
+        whole = {name: Progression(1, 0, range_, range_.count, range_) for name, range_ in part.ranges.items()}
+        return Answer(part, whole)
+    roots = named(fit, part.ranges, fresh)
+    return Answer(part, roots.sets, roots.determined, fit)
 
 
 def _joined(
-    answers: Sequence[_Answer],
+    answers: Sequence[Answer],
     every: Sequence[Condition],
     ranges: Mapping[str, Range],
+    solutions: Mapping[str, Solution],
     example: Mapping[str, int],
-    clock: Clock,
+    sets: Sets,
 ) -> Chosen:
-    sets: dict[str, Progression] = {}
+    chosen: dict[str, Progression] = {}
     determined: dict[str, Expr] = {}
     for answer in answers:
-        sets.update(answer.named.sets)
-        determined.update(answer.named.determined)
-    proofs: dict[Condition, Proof] = {condition: proved(condition, sets, determined, clock) for condition in every}
+        chosen.update(answer.sets)
+        determined.update(answer.determined)
+    proofs: dict[Condition, Proof] = {each: proved(each, chosen, determined, sets.clock) for each in every}
+    undecided = tuple(condition for condition in every if not proofs[condition].proven)
     for name in determined:
         for condition in within(Sym(name), ranges[name]):
-            proofs[condition] = proved(condition, sets, determined, clock)
-    undecided = tuple(condition for condition in every if not proofs[condition].proven)
-    solutions = _allowed(every, ranges)
+            proofs.setdefault(condition, proved(condition, chosen, determined, sets.clock))
     alternatives = {}
-    for name in sets:
-        if name in solutions:
-            runs = best_runs(solutions[name].values, example.get(name)) + best_runs(solutions[name].values, None)
-            others = [run for run in dict.fromkeys(runs) if run != sets[name]]
-            alternatives[name] = tuple(others[:MOST_ALTERNATIVES])
-    proof = weakest(proofs.values())
-    if undecided and proof.proven:
-        proof = Proof(ProofKind.NONE, proof.checked, "a condition is open")
-    return Chosen(sets, determined, solutions, alternatives, undecided, proof, None, {})
+    narrowed = {}
+    for answer in answers:
+        alternatives.update(alternatives_to(answer, solutions, example, sets))
+        narrowed.update(narrowing(answer, solutions, sets))
+    return Chosen(chosen, determined, solutions, alternatives, undecided, weakest(proofs.values()), None, narrowed)

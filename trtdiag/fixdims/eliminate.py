@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
 
-from trtdiag.fixdims.layout import Claim, Layout, Origins, replaced
-from trtdiag.symbolic import Range, add, floordiv, free_symbols, is_integer, mod, mul, sub
+from trtdiag.fixdims.layout import Claim, Layout, replaced
+from trtdiag.symbolic import Range, add, evaluate, floordiv, free_symbols, is_integer, mod, mul, sub
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.conditions import compare
 from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mul, Num, Relation, Sym
@@ -87,7 +87,7 @@ def _along(layout: Layout, claim: Claim, form: Linear) -> Layout | None:
     assert isinstance(y, Sym)
     for index, (factor, part) in enumerate(form.terms):
         if abs(factor) == 1 and isinstance(part, Sym):
-            return replaced(layout, {part.name: mul(-factor, form.without(index))}, claim.origins)
+            return replaced(layout, {part.name: mul(-factor, form.without(index))}, claim.origins, lossless=True)
     shared = gcd(a, b)
     if form.constant % shared:
         return None
@@ -116,7 +116,7 @@ def _along(layout: Layout, claim: Claim, form: Linear) -> Layout | None:
         if high is not None
     ]
     range_ = Range(max(lowest) if lowest else None, min(highest) if highest else None)
-    return replaced(layout, changes, claim.origins, fresh={name: range_}, point=point)
+    return replaced(layout, changes, claim.origins, fresh={name: range_}, point=point, lossless=True)
 
 
 def fresh_name(layout: Layout) -> str:
@@ -137,7 +137,7 @@ def _solved(layout: Layout, claim: Claim, form: Linear) -> Iterator[Layout | Non
         rest = mul(-1 if factor > 0 else 1, form.without(index))
         divisor = abs(factor)
         extra = [] if divisor == 1 else [compare(Relation.EQ, mod(rest, divisor), 0)]
-        yield replaced(layout, {part.name: floordiv(rest, divisor)}, claim.origins, extra)
+        yield replaced(layout, {part.name: floordiv(rest, divisor)}, claim.origins, extra, lossless=True)
 
 
 def _falling(form: Linear, index: int) -> int:
@@ -166,8 +166,6 @@ def _unrounded(layout: Layout, claim: Claim, form: Linear) -> Iterator[Layout | 
 
 
 def _remainders(layout: Layout, top: Expr, divisor: int) -> list[int]:
-    from trtdiag.symbolic import evaluate
-
     if free_symbols(top) <= set(layout.point):
         return [int(evaluate(top, layout.point)) % divisor]
     return list(range(min(divisor, MOST_REMAINDERS)))
@@ -184,8 +182,3 @@ def _divided(layout: Layout, claim: Claim, form: Linear) -> Iterator[Layout | No
                 rest = mul(-1, form.without(index))
                 size = floordiv(rest, others)
                 yield replaced(layout, {target.name: size}, claim.origins, [compare(Relation.EQ, mod(rest, others), 0)])
-
-
-def origins_of(claims: tuple[Claim, ...]) -> Origins:
-    """The given conditions behind all ``claims``."""
-    return frozenset().union(*(claim.origins for claim in claims))

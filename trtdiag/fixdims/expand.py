@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import islice, permutations, product
 
 from trtdiag.fixdims.oracle import Oracle
 from trtdiag.fixdims.runs import single
@@ -16,8 +16,11 @@ from trtdiag.fixdims.sizes import volume
 from trtdiag.symbolic import Progression, Range
 
 MOST_ORDERS = 6
+MOST_FIRST = 120
 SCALES = 24  # halvings of the common share of all ranges
 FARTHEST = 1 << 70
+TRADES = (2, 4, 16, 256)
+MOST_TRADES = 64
 
 
 def expanded(oracle: Oracle, widest: Mapping[str, Progression], point: Mapping[str, int]) -> dict[str, Progression]:
@@ -25,29 +28,35 @@ def expanded(oracle: Oracle, widest: Mapping[str, Progression], point: Mapping[s
     if oracle.holds(widest):
         return dict(widest)
     start = {name: single(point[name], run.asked) for name, run in widest.items()}
-    found = [_grown(oracle, _scaled(oracle, widest, point), widest, tuple(widest))]
-    orders = sorted(permutations(widest), key=lambda order: [-_count(widest[name]) for name in order])
+    found = [_grown(oracle, _scaled(oracle, start, widest, point), widest, tuple(widest))]
+    orders = sorted(islice(permutations(widest), MOST_FIRST), key=lambda order: [-_count(widest[n]) for n in order])
     for order in orders[:MOST_ORDERS]:
         if oracle.clock.out:
             break
         found.append(_grown(oracle, start, widest, order))
-    return min(found, key=volume)
+    return _traded(oracle, min(found, key=volume), widest, point)
 
 
 def _count(run: Progression) -> int:
     return FARTHEST if run.kept is None else run.kept
 
 
-def _scaled(oracle: Oracle, widest: Mapping[str, Progression], point: Mapping[str, int]) -> dict[str, Progression]:
-    """All runs shortened to the same share of the way from the point to their ends, as long as that holds."""
-    start = {name: single(point[name], run.asked) for name, run in widest.items()}
-    centres = {name: (point[name] - run.offset) // run.step for name, run in widest.items()}
-    best, low, high = start, 0, 1 << SCALES
-    for _ in range(SCALES):
-        if high - low <= 1 or oracle.clock.out:
-            break
+def _scaled(
+    oracle: Oracle, start: Mapping[str, Progression], widest: Mapping[str, Progression], point: Mapping[str, int]
+) -> dict[str, Progression]:
+    """Open ends first; then all others at the same share of the way from the point outwards, as far as that holds."""
+    opened = dict(start)
+    for name, run in widest.items():
+        for up in (True, False):
+            if (run.range.max if up else run.range.min) is None:
+                opened[name] = _moved(oracle, opened, name, run, up=up)
+    best, low, high = opened, 0, 1 << SCALES
+    while high - low > 1 and not oracle.clock.out:
         middle = (low + high) // 2
-        runs = {name: _shortened(run, centres[name], middle) for name, run in widest.items()}
+        runs = {
+            name: _shortened(run, (point[name] - run.offset) // run.step, middle, opened[name])
+            for name, run in widest.items()
+        }
         if oracle.holds(runs):
             best, low = runs, middle
         else:
@@ -55,11 +64,48 @@ def _scaled(oracle: Oracle, widest: Mapping[str, Progression], point: Mapping[st
     return best
 
 
-def _shortened(run: Progression, centre: int, share: int) -> Progression:
+def _shortened(run: Progression, centre: int, share: int, opened: Progression) -> Progression:
+    """Finite ends at a share of their way; an open end is as it was found to be possible."""
+    alone = opened.single
+    low, high = (centre, centre) if alone is not None else (opened.range.min, opened.range.max)
+    if run.range.min is not None:
+        low = centre - ((centre - run.range.min) * share >> SCALES)
+    if run.range.max is not None:
+        high = centre + ((run.range.max - centre) * share >> SCALES)
+    return _between(run, low, high)
+
+
+def _traded(
+    oracle: Oracle, runs: dict[str, Progression], widest: Mapping[str, Progression], point: Mapping[str, int]
+) -> dict[str, Progression]:
+    """Give up a share of one run at one end for more of the others, as long as that pays."""
+    tries, paid = 0, True
+    while paid:
+        paid = False
+        for name, share, up in product(runs, TRADES, (True, False)):
+            if tries >= MOST_TRADES or oracle.clock.out:
+                return runs
+            less = _less(
+                runs[name], widest[name], (point[name] - widest[name].offset) // widest[name].step, share, up=up
+            )
+            if less is None:
+                continue
+            tries += 1
+            others = (*(other for other in runs if other != name), name)
+            found = _grown(oracle, {**runs, name: less}, widest, others)
+            if volume(found) < volume(runs):
+                runs, paid = found, True
+    return runs
+
+
+def _less(run: Progression, form: Progression, centre: int, share: int, *, up: bool) -> Progression | None:
+    """``run`` with a share of its values less at one end, the centre kept."""
+    if run.single is not None or run.range.min is None or run.range.max is None:
+        return None
     low, high = run.range.min, run.range.max
-    low = centre - FARTHEST if low is None else low
-    high = centre + FARTHEST if high is None else high
-    return _between(run, centre - ((centre - low) * share >> SCALES), centre + ((high - centre) * share >> SCALES))
+    cut = max(1, (high - low + 1) // share)
+    low, high = (low, max(centre, high - cut)) if up else (min(centre, low + cut), high)
+    return None if (low, high) == (run.range.min, run.range.max) else _between(form, low, high)
 
 
 def _between(run: Progression, low: int | None, high: int | None) -> Progression:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from trtdiag.fixdims.clock import Clock
-from trtdiag.fixdims.joint import Parameters, joint_runs, steps_of
+from trtdiag.fixdims.combinations import steps_of
+from trtdiag.fixdims.joint import Parameters, joint_runs
 from trtdiag.fixdims.layout import Claim, Layout
-from trtdiag.fixdims.runs import best_runs
+from trtdiag.fixdims.runs import best_runs, keeps_all
 from trtdiag.fixdims.sizes import Volume, volume, words
-from trtdiag.symbolic import Progression, ValueSet, allowed, free_symbols, is_integer
-from trtdiag.symbolic.build import linear_terms
-from trtdiag.symbolic.expr import Expr, Sym
-
-SET_LIMIT_S = 2.0
+from trtdiag.fixdims.solving import Sets
+from trtdiag.fixdims.variants import affine
+from trtdiag.symbolic import Progression, ValueSet
 
 
 @dataclass(frozen=True)
@@ -25,57 +23,61 @@ class Fitted:
         layout: The layout.
         runs: Parameter -> its values.
         values: Parameter -> what the conditions on it alone allow.
-        open: Claims that could not be decided.
+        strained: Joint claims that took values away.
     """
 
     layout: Layout
     runs: Mapping[str, Progression]
     values: Mapping[str, ValueSet]
-    open: tuple[Claim, ...]
+    strained: tuple[Claim, ...] = field(default=())
 
     @property
-    def rank(self) -> tuple[int, Volume, int, tuple[int, int, int]]:
-        """What is left open, what is kept, and how hard it is to say: the least is the best."""
+    def rank(self) -> tuple[Volume, int, tuple[int, int, int]]:
+        """What is kept, and how hard it is to say: the least is the best."""
         hard = sum(affine(size) is None for size in self.layout.sizes.values())
-        return len(self.open), volume(self.runs), hard, words(self.runs)
+        return volume(self.runs), hard, words(self.runs)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the parameters keep all that their claims allow: no other layout can keep more."""
+        return not self.strained and all(keeps_all(self.runs[name], values) for name, values in self.values.items())
 
 
-def fitted(layout: Layout, kept: frozenset[str], clock: Clock) -> Fitted | None:
-    """The best runs for ``layout``; ``None`` where it allows nothing, or nothing is known that it allows.
+def fitted(layout: Layout, sets: Sets, best: Fitted | None = None) -> Fitted | None:
+    """The best runs for ``layout``; ``None`` where it allows nothing known, or no more than ``best`` keeps.
 
     Args:
         layout: Its claims on single parameters are solved exactly, the others over the runs.
-        kept: Parameters whose value at the point must stay.
-        clock: What is not decided when it runs out is left open.
+        sets: Solves what is asked of one parameter.
+        best: What is to be bettered.
     """
     values: dict[str, ValueSet] = {}
-    joint = [claim for claim in layout.claims if len(claim.names) > 1]
-    unsure: list[Claim] = []
+    open_claims = [claim for claim in layout.claims if len(claim.names) > 1]
+    widest: dict[str, Progression] = {}
     for name, range_ in layout.ranges.items():
-        here = ValueSet.full(range_)
-        for claim in layout.claims:
-            if claim.names == {name}:
-                solution = allowed((claim.condition,), name, range_, SET_LIMIT_S)
-                if solution.proof.proven:
-                    here = here.intersect(solution.values)
-                else:
-                    unsure.append(claim)
-        if here.is_empty:
+        own = [claim for claim in layout.claims if claim.names == {name}]
+        solution, unsure = sets.all((claim.condition for claim in own), name, range_)
+        open_claims += [claim for claim in own if claim.condition in unsure]
+        values[name] = solution.values
+        anchor = layout.point.get(name) if name in layout.kept else None
+        found = best_runs(solution.values, anchor, steps_of([claim.condition for claim in own], range_))
+        if not found or (anchor is not None and anchor not in solution.values):
             return None
-        values[name] = here
-    runs: dict[str, Progression] = {}
-    for group, claims in groups(layout.ranges, [*joint, *unsure]):
-        if not claims:
-            anchor = layout.point.get(group[0]) if group[0] in kept else None
-            steps = steps_of([claim for claim in layout.claims if claim.names == set(group)])
-            runs[group[0]] = best_runs(values[group[0]], anchor, steps)[0]
-            continue
-        point = {name: layout.point[name] for name in group if name in layout.point}
-        found = joint_runs(Parameters({name: values[name] for name in group}, point, kept), claims, clock)
-        if found is None:
-            return None
-        runs.update(found)
-    return Fitted(layout, runs, values, ())
+        widest[name] = found[0]
+    if best is not None and volume(widest) > volume(best.runs):
+        return None
+    runs = dict(widest)
+    strained: list[Claim] = []
+    for group, claims in groups(layout.ranges, open_claims):
+        if claims:
+            point = {name: layout.point[name] for name in group if name in layout.point}
+            parameters = Parameters({name: values[name] for name in group}, point, layout.kept)
+            found_jointly = joint_runs(parameters, [claim.condition for claim in claims], sets)
+            if found_jointly is None:
+                return None
+            runs.update(found_jointly.runs)
+            strained += [] if found_jointly.free else claims
+    return Fitted(layout, runs, values, tuple(strained))
 
 
 def groups(names: Iterable[str], claims: Sequence[Claim]) -> list[tuple[tuple[str, ...], list[Claim]]]:
@@ -97,16 +99,3 @@ def groups(names: Iterable[str], claims: Sequence[Claim]) -> list[tuple[tuple[st
     return [
         (tuple(inside), [claim for claim in claims if find(min(claim.names)) == top]) for top, inside in members.items()
     ]
-
-
-def affine(size: Expr) -> tuple[int, str, int] | None:
-    """``(a, name, b)`` where ``size`` is ``a*name + b`` with ``a >= 1``, or ``(0, "", b)`` for a number."""
-    terms, constant = linear_terms(size)
-    if not isinstance(constant, int) or not is_integer(size):
-        return None
-    if not terms:
-        return 0, "", constant
-    (factor, part) = terms[0]
-    if len(terms) != 1 or not isinstance(part, Sym) or factor < 1 or free_symbols(size) != {part.name}:
-        return None
-    return int(factor), part.name, constant

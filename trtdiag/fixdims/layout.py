@@ -36,6 +36,8 @@ class Layout:
         claims: What must hold besides the ranges.
         because: Symbol -> the equations through which it depends on others.
         point: Parameter -> the value that belongs to the example; empty without an example.
+        kept: The parameters whose value at the point must stay.
+        lossless: Whether it has all solutions; otherwise it is one of several lines through them.
     """
 
     sizes: Mapping[str, Expr]
@@ -43,9 +45,13 @@ class Layout:
     claims: tuple[Claim, ...]
     because: Mapping[str, Origins]
     point: Mapping[str, int]
+    kept: frozenset[str]
+    lossless: bool = True
 
 
-def first_layout(conditions: Iterable[Condition], ranges: Mapping[str, Range], point: Mapping[str, int]) -> Layout:
+def first_layout(
+    conditions: Iterable[Condition], ranges: Mapping[str, Range], point: Mapping[str, int], kept: frozenset[str]
+) -> Layout:
     """Every symbol is its own parameter."""
     claims: dict[Condition, Origins] = {}
     for condition in conditions:
@@ -58,6 +64,7 @@ def first_layout(conditions: Iterable[Condition], ranges: Mapping[str, Range], p
         tuple(Claim(condition, origins) for condition, origins in claims.items()),
         {},
         dict(point),
+        kept,
     )
 
 
@@ -68,6 +75,7 @@ def replaced(
     extra: Iterable[Condition] = (),
     fresh: Mapping[str, Range] | None = None,
     point: Mapping[str, int] | None = None,
+    lossless: bool = False,
 ) -> Layout | None:
     """The layout with parameters replaced; ``None`` where that contradicts a claim.
 
@@ -78,6 +86,7 @@ def replaced(
         extra: What must hold besides.
         fresh: New parameters and their ranges.
         point: Values of new parameters at the example.
+        lossless: Whether no solution is given up.
     """
     claims: dict[Condition, Origins] = {}
 
@@ -101,6 +110,7 @@ def replaced(
         return None
     claims.pop(Truth(True), None)
     ranges = {name: range_ for name, range_ in layout.ranges.items() if name not in changes} | dict(fresh or {})
+    kept = set(layout.kept).union(*(free_symbols(changes[name]) for name in layout.kept & changes.keys()))
     because = dict(layout.because)
     for symbol, expr in layout.sizes.items():
         if not free_symbols(expr).isdisjoint(changes):
@@ -111,12 +121,9 @@ def replaced(
         tuple(Claim(condition, by) for condition, by in claims.items()),
         because,
         {name: value for name, value in {**layout.point, **(point or {})}.items() if name in ranges},
+        frozenset(kept & ranges.keys()),
+        layout.lossless and lossless,
     )
-
-
-def with_claims(layout: Layout, extra: Iterable[Claim]) -> Layout:
-    """The layout with further claims."""
-    return Layout(layout.sizes, layout.ranges, (*layout.claims, *extra), layout.because, layout.point)
 
 
 def within(expr: Expr, range_: Range) -> list[Condition]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from trtdiag.fixdims.fitting import Fitted, affine
-from trtdiag.fixdims.runs import along, progression, single
+from trtdiag.fixdims.fitting import Fitted
+from trtdiag.fixdims.runs import along, moved, single
+from trtdiag.fixdims.variants import affine
 from trtdiag.symbolic import Progression, Range, add, free_symbols, mul, substitute
 from trtdiag.symbolic.expr import Expr, Sym
 
@@ -21,8 +22,8 @@ class Named:
 
 def named(fit: Fitted, ranges: Mapping[str, Range], fresh: Iterator[str]) -> Named:
     """Roots for the parameters of ``fit``: symbols where one can be the root, else fresh names."""
-    moved = along(fit.runs)
-    sizes = {symbol: substitute(size, moved) for symbol, size in fit.layout.sizes.items()}
+    values = along(fit.runs)
+    sizes = {symbol: substitute(size, values) for symbol, size in fit.layout.sizes.items()}
     sets: dict[str, Progression] = {}
     determined: dict[str, Expr] = {}
     back: dict[str, Expr | int] = {}
@@ -41,7 +42,7 @@ def named(fit: Fitted, ranges: Mapping[str, Range], fresh: Iterator[str]) -> Nam
             lines = {**lines, root: (1, name, 0)}
         else:
             step, _, offset = lines[root]
-            sets[root] = _run(step, offset, run.range, ranges[root])
+            sets[root] = moved(replace(run, step=1, offset=0), step, offset, ranges[root])
             if run.step % step == 0:
                 back[name] = add(mul(run.step // step, add(Sym(root), -offset)), run.offset)
         step, _, offset = lines[root]
@@ -74,11 +75,3 @@ def _root(lines: Mapping[str, tuple[int, str, int]], name: str, dividing: int | 
         if all(other % factor == 0 for other, _, _ in lines.values()) and (dividing or 0) % factor == 0
     ]
     return min(fitting, key=lambda symbol: lines[symbol][2], default=None)
-
-
-def _run(step: int, offset: int, inner: Range, asked: Range) -> Progression:
-    extent = Range(
-        None if inner.min is None else step * inner.min + offset,
-        None if inner.max is None else step * inner.max + offset,
-    )
-    return progression(step, offset % step, extent, asked)

@@ -8,6 +8,7 @@ from trtdiag.symbolic import Progression, Range, ValueSet, add, children, mul, p
 from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
 
 MOST_ANCHORS = 16
+MOST_SPELLED = 1 << 16  # a pattern of this length is compared value by value
 
 
 def run_through(missing: ValueSet, anchor: int, step: int) -> Progression:
@@ -21,6 +22,7 @@ def run_through(missing: ValueSet, anchor: int, step: int) -> Progression:
 
 def progression(step: int, offset: int, extent: Range, asked: Range) -> Progression:
     """The values of one class modulo ``step`` inside ``extent``."""
+    offset %= step
     roots = Range(
         None if extent.min is None else -((offset - extent.min) // step),
         None if extent.max is None else (extent.max - offset) // step,
@@ -28,7 +30,32 @@ def progression(step: int, offset: int, extent: Range, asked: Range) -> Progress
     if roots.single is not None and step != 1:
         value = step * roots.single + offset
         return Progression(1, 0, Range(value, value), 1, asked)
-    return Progression(step, offset % step, roots, roots.count, asked)
+    return Progression(step, offset, roots, roots.count, asked)
+
+
+def moved(run: Progression, factor: int, offset: int, asked: Range) -> Progression:
+    """The values ``factor*v + offset`` of all values of ``run``, with ``factor`` of 1 or more."""
+    ends = [None if end is None else factor * end + offset for end in (run.extent.min, run.extent.max)]
+    return progression(factor * run.step, factor * run.offset + offset, Range(*ends), asked)
+
+
+def same_run(first: Progression, second: Progression) -> bool:
+    """Whether both have the same values (one value has one form, and more have one step)."""
+    return (first.step, first.offset, first.range) == (second.step, second.offset, second.range)
+
+
+def keeps_all(run: Progression, values: ValueSet) -> bool:
+    """Whether ``run``, which lies inside ``values``, has all of them."""
+    if run.kept is not None or values.count is not None:
+        return run.kept == values.count
+    return run.step <= MOST_SPELLED and run.values.same_members(values)
+
+
+def fills(run: Progression, range_: Range) -> bool:
+    """Whether ``run``, which lies inside ``range_``, has every value of it."""
+    if run.kept is not None or range_.count is not None:
+        return run.kept == range_.count
+    return run.step == 1 and run.range == range_
 
 
 def single(value: int, asked: Range) -> Progression:

@@ -1,239 +1,64 @@
-"""The loop: try an export, solve what it leaves behind, try again, until it passes and is proven."""
+"""The best choice for symbols that conditions connect: every way to use up their equations is tried."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from itertools import combinations
 
-from trtdiag.dims.torch_text import read_export_error
-from trtdiag.fixdims.changes import NO_PROOF, same_plan
-from trtdiag.fixdims.choose import choose
-from trtdiag.fixdims.chosen import Chosen
-from trtdiag.fixdims.corners import raised_minimum
-from trtdiag.fixdims.declare import declared, dim_names, respelled
-from trtdiag.fixdims.fix import ConflictSet, Reason
-from trtdiag.fixdims.notes import Notebook
-from trtdiag.fixdims.pins import other_sizes, pinned_groups
-from trtdiag.fixdims.plan import LeafKind, Plan
-from trtdiag.fixdims.system import System, dims_in, from_data, system_of
-from trtdiag.fixdims.tried import Tried
-from trtdiag.fixdims.unfinished import Unfinished
-from trtdiag.symbolic import Proof, free_symbols, to_text
-from trtdiag.symbolic.expr import Condition
+from trtdiag.fixdims.eliminate import layouts
+from trtdiag.fixdims.fitting import Fitted, fitted, groups
+from trtdiag.fixdims.layout import Layout, Origins
+from trtdiag.fixdims.solving import Sets
+from trtdiag.fixdims.variants import on_lines, straightened
 
-Try = Callable[[Plan, str], "Tried | str"]
-_VIOLATED = re.compile(r"Constraints violated \(([^)]*)\)")
+MOST_STRAIGHTENED = 32
+MOST_LINED = 3  # pairs of parameters
 
 
-@dataclass
-class Found:
-    """What the search came to.
-
-    Attributes:
-        plan: The last plan; ``None`` where no sizes can work.
-        last: The last try that was read.
-        confirmed: Whether the plan passed the export, and all conditions left by it hold.
-        proof: Over the sizes that the plan admits.
-        notebook: Reasons by site.
-        conflicts: Why nothing can work.
-        notes: Sentences for the reader.
-        failure: torch's words where no dims help.
-        rounds: How many exports were made.
-        from_data: torch's words about a size that data decides; empty where there was none.
-    """
-
-    plan: Plan | None
-    last: Tried | None
-    confirmed: bool
-    proof: Proof
-    notebook: Notebook
-    conflicts: list[ConflictSet] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    failure: str = ""
-    rounds: int = 0
-    from_data: str = ""
-
-
-class Search:
-    """One search over declarations of one model.
+def searched(start: Layout, determine: bool, sets: Sets) -> Fitted | None:
+    """The best fit of all layouts that follow from ``start``; ``None`` where none is known.
 
     Args:
-        asked: What the user asked.
-        examples: Site -> example size.
-        attempt: Exports with a plan, given a clause for the progress bar; a text says why there is no answer at all.
-        rounds: How many times a new declaration is tried, other example sizes not counted.
-        known: What is known before any export (a saved program); ``None`` begins with an export.
+        start: Every symbol its own parameter.
+        determine: Whether sizes may be any expression.
+        sets: Solves what is asked of one parameter; its clock ends the search.
     """
+    best: Fitted | None = None
+    for solved in layouts(start):
+        for layout in [solved] if determine else _affine(solved):
+            found = fitted(layout, sets, best)
+            if found is not None and (best is None or found.rank < best.rank):
+                best = found
+            if best is not None and (sets.clock.out or (best.whole and best.layout.lossless)):
+                return best
+    if best is not None and best.strained:
+        best = _on_lines(best, determine, sets)
+    return best
 
-    def __init__(
-        self, asked: Plan, examples: Mapping[str, int], attempt: Try, rounds: int, known: Tried | None = None
-    ) -> None:
-        self.asked = asked
-        self.examples = dict(examples)
-        self.rounds = rounds
-        self.known = known
-        self.notebook = Notebook(dim_names(asked))
-        self.found = Found(None, None, False, NO_PROOF, self.notebook)
-        self._attempt = attempt
-        self._determine = True
-        self._moved = False
-        self._tries = 0
 
-    def attempt(self, plan: Plan, why: str) -> Tried | str:
-        """One export."""
-        self._tries += 1
-        self.found.rounds = self._tries
-        return self._attempt(plan, why)
+def _affine(layout: Layout) -> Iterator[Layout]:
+    waiting, given = [layout], 0
+    while waiting and given < MOST_STRAIGHTENED:
+        current = waiting.pop()
+        made = straightened(current)
+        if made is None:
+            given += 1
+            yield current
+        else:
+            waiting.extend(reversed(made))
 
-    def run(self) -> Found:
-        """Search until a plan is confirmed or nothing is left to try."""
-        plan = Unfinished.inside(self.asked, self.examples, self.notebook)
-        seen: list[Plan] = []
-        for _ in range(self.rounds):
-            first = self.known is not None and not seen
-            tried = self.known if first else self.attempt(plan, "as asked" if not seen else "with the corrected dims")
-            if isinstance(tried, str) or tried is None:
-                return self._gave_up(plan if seen else None, str(tried))
-            if not tried.finished:
-                opened = Unfinished(self, plan, tried).opened()
-                if opened is None:
-                    return self.found
-                plan, tried = opened
-            if not self._moved and not first:
-                plan, tried = self._with_other_examples(plan, tried)
-            step = self._solved(plan, tried)
-            if step is None:
-                return self.found
-            seen.append(plan)
-            if any(same_plan(step, earlier) for earlier in seen):
-                return self._repeated(step, tried)
-            plan = step
-        self.found.plan, self.found.confirmed = plan, False
-        self.found.notes.append(f"{self.rounds} declarations were tried and each export brought new conditions")
-        return self.found
 
-    def _solved(self, plan: Plan, tried: Tried) -> Plan | None:
-        """The next plan to try; ``None`` where the search is over."""
-        found, system = self.found, system_of(tried.inputs, plan)
-        found.last = tried
-        chosen = self._chosen(plan, tried, system)
-        if chosen.conflict is not None:
-            return self._conflicting(chosen, tried, system)
-        self.notebook.round(tried, plan, system, chosen)
-        found.proof, found.plan = chosen.proof, plan
-        new = declared(chosen, tried.inputs, plan, self.asked)
-        if not same_plan(new, plan):
-            return new
-        if tried is self.known:  # a saved program whose guards hold: the export was made long ago
-            found.confirmed = True
-            return None
-        if not tried.passed:
-            return self._respelled(plan, tried)
-        raised = raised_minimum(plan, tried, self.notebook)
-        if raised is not None:
-            return raised
-        found.confirmed = True
-        return None
-
-    def _chosen(self, plan: Plan, tried: Tried, system: System) -> Chosen:
-        conditions = [c for c in tried.conditions if not from_data(c, system.box)]
-        given = [*conditions, *system.asked]
-        chosen = choose(given, system.box, tried.hints, determine=self._determine)
-        if self._determine and tried.passed and self._left_open(plan, tried, chosen):
-            self._determine = False
-            chosen = choose(given, system.box, tried.hints, determine=False)
-        return chosen
-
-    def _left_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> bool:
-        """Whether torch gave a symbol of its own to a size that it was to work out from the others."""
-        ours = {site for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.AUTO} - {
-            site for site, leaf in self.asked.leaves.items() if leaf.kind is LeafKind.AUTO
-        }
-        return any(
-            free_symbols(dim.expr) & chosen.determined.keys()
-            for dim, _leaf in dims_in(tried.inputs, plan)
-            if dim.site in ours
-        )
-
-    def _respelled(self, plan: Plan, tried: Tried) -> Plan | None:
-        """Other words for a plan that is proven and that torch refuses."""
-        words = _VIOLATED.search(tried.message)
-        names = [name.strip() for name in words[1].split(",")] if words else []
-        names += [name for guard in read_export_error(tried.message).guards for _source, name in guard.names]
-        new = respelled(plan, names)
-        if new is None:
-            self.found.failure = tried.message
-            self.found.notes.append("the sizes satisfy every condition that was read, and torch.export refuses them")
-            return None
-        for site, leaf in new.leaves.items():
-            if leaf != plan.leaves.get(site):
-                self.notebook.of(site).kind = "hint"
-                self.notebook.of(site).because(
-                    [
-                        Reason(
-                            "torch.export cannot see that its guards hold for every size in the range",
-                            by="torch.export",
-                        )
-                    ]
-                )
-        return new
-
-    def _with_other_examples(self, plan: Plan, tried: Tried) -> tuple[Plan, Tried]:
-        """Another example, where a dim took a constant because of the one that was given."""
-        groups = pinned_groups(tried, plan, {**self.examples, **plan.sizes})
-        if not groups:
-            return plan, tried
-        self._moved = True
-        best, left = (plan, tried), {group.key for group in groups}
-        for sizes in other_sizes(groups, plan):
-            moved = replace(plan, sizes=sizes)
-            shown = ", ".join(f"{site} = {size}" for site, size in sizes.items() if plan.sizes.get(site) != size)
-            again = self.attempt(moved, f"with another example: {shown}")
-            if isinstance(again, str) or not again.finished:
-                continue
-            still = {group.key for group in pinned_groups(again, moved, {**self.examples, **sizes})}
-            if len(still) < len(left):
-                best, left = (moved, again), still
-            if not still:
-                break
-        for group in groups:
-            done = group.key not in left
-            self.notebook.pinned(group, tried, moved=best[0].sizes.get(group.sites[0]) if done else None)
-        kept = {site: size for site, size in best[0].sizes.items() if self._needed(site, size, best[0], left)}
-        return replace(best[0], sizes=kept), best[1]
-
-    def _needed(self, site: str, size: int, plan: Plan, left: set[str]) -> bool:
-        """Whether the moved example size belongs to a dim that is dynamic now."""
-        leaf = plan.leaves.get(site)
-        return leaf is None or (leaf.root or site) not in left or self.examples.get(site) == size
-
-    def _conflicting(self, chosen: Chosen, tried: Tried, system: System) -> None:
-        conflict = chosen.conflict
-        assert conflict is not None
-        names = self.notebook.symbol_names(tried, [dim for dim, _ in dims_in(tried.inputs, self.asked)])
-        given = [c for c in tried.conditions if not from_data(c, system.box)] + list(system.asked)
-        members = [given[index] for index in conflict.members or ()]
-        reasons = tuple(self._reason(member, tried, system, names) for member in members)
-        symbols = sorted(set().union(*(free_symbols(member) for member in members)) & system.box.keys())
-        ranges = tuple(f"{names.get(symbol, symbol)} in {system.box[symbol]}" for symbol in symbols)
-        self.found.plan = None
-        self.found.conflicts.append(ConflictSet(reasons, ranges, conflict.proof))
-
-    def _reason(self, member: Condition, tried: Tried, system: System, names: Mapping[str, str]) -> Reason:
-        origin = None if member in system.asked else tried.conditions.get(member)
-        return self.notebook.plain_reason(to_text(member, names), origin)
-
-    def _repeated(self, step: Plan, tried: Tried) -> Found:
-        self.found.plan, self.found.confirmed = step, False
-        self.found.failure = tried.message
-        self.found.notes.append("the same declaration came up again; the search stopped there")
-        return self.found
-
-    def _gave_up(self, plan: Plan | None, why: str) -> Found:
-        self.found.plan = plan
-        self.found.confirmed = False
-        if plan is None:
-            self.found.failure = why
-        self.found.notes.append(f"the export gave no answer: {why}")
-        return self.found
+def _on_lines(best: Fitted, determine: bool, sets: Sets) -> Fitted:
+    """Lines through the example, where joint claims left only a narrow product."""
+    layout = best.layout
+    for names, claims in groups(layout.ranges, best.strained)[:MOST_LINED]:
+        because: Origins = frozenset().union(*(claim.origins for claim in claims))
+        for first, second in combinations(names, 2) if len(names) <= MOST_LINED else ():
+            for line in on_lines(layout, (first, second), because):
+                for made in [] if line is None else [line] if determine else _affine(line):
+                    found = fitted(made, sets, best)
+                    if found is not None and found.rank < best.rank:
+                        best = found
+                    if sets.clock.out:
+                        return best
+    return best

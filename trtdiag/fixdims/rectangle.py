@@ -1,0 +1,181 @@
+"""The largest product of two runs inside the allowed pairs of two parameters, found exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from trtdiag.fixdims.clock import Clock
+from trtdiag.symbolic import Range, ValueSet, holds_array
+from trtdiag.symbolic.conditions import all_of
+from trtdiag.symbolic.evaluate_array import all_values
+from trtdiag.symbolic.expr import Condition
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Index: TypeAlias = npt.NDArray[np.int64]
+
+MOST_CELLS = 1 << 24
+CHUNK_CELLS = 1 << 19
+MOST_CORNERS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """Rows ``top..bottom`` and columns ``left..right``, both ends included, of a mask."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def height(self) -> int:
+        """How many rows."""
+        return self.bottom - self.top + 1
+
+    @property
+    def width(self) -> int:
+        """How many columns."""
+        return self.right - self.left + 1
+
+    @property
+    def worth(self) -> tuple[int, int]:
+        """The cells; of equal ones the less narrow is better."""
+        return self.height * self.width, min(self.height, self.width)
+
+
+def pair_mask(
+    conditions: Sequence[Condition],
+    names: tuple[str, str],
+    windows: Mapping[str, Range],
+    values: Mapping[str, ValueSet],
+    clock: Clock,
+) -> Mask | None:
+    """Which pairs of two bounded windows are allowed; ``None`` where there are too many or time runs out."""
+    counts = [windows[name].count for name in names]
+    if counts[0] is None or counts[1] is None or counts[0] * counts[1] > MOST_CELLS:
+        return None
+    rows, columns = (_members(values[name], windows[name]) for name in names)
+    starts = [windows[name].min or 0 for name in names]
+    mask = np.zeros((counts[0], counts[1]), dtype=bool)
+    together = all_of(conditions)
+    size = max(1, CHUNK_CELLS // max(1, len(columns)))
+    for begin in range(0, len(rows), size):
+        if clock.out:
+            return None
+        part = rows[begin : begin + size]
+        try:
+            held = holds_array(together, {names[0]: part[:, None], names[1]: columns[None, :]})
+        except (OverflowError, ValueError):
+            return None
+        held = np.broadcast_to(np.asarray(held), (len(part), len(columns)))
+        mask[np.ix_(_places(part, starts[0]), _places(columns, starts[1]))] = held
+    return mask
+
+
+def _places(values: npt.NDArray[np.int64], start: int) -> Index:
+    return np.asarray(values - start, dtype=np.int64)
+
+
+def _members(values: ValueSet, window: Range) -> npt.NDArray[np.int64]:
+    inside = values.within(window)
+    axis = all_values(window)
+    keep = np.zeros(len(axis), dtype=bool)
+    for part in inside.stretches:
+        assert part.low is not None
+        assert part.high is not None
+        begin, end = part.low - (window.min or 0), part.high - (window.min or 0) + 1
+        offsets = np.arange(part.low % len(part.mask), part.low % len(part.mask) + (end - begin)) % len(part.mask)
+        keep[begin:end] = part.mask[offsets]
+    return axis[keep]
+
+
+def around(mask: Mask, row: int, column: int) -> Rectangle | None:
+    """The largest rectangle of true cells that contains one cell; ``None`` where that cell is false."""
+    if not mask[row, column]:
+        return None
+    if mask.shape[0] > mask.shape[1]:
+        turned = around(mask.T, column, row)
+        return None if turned is None else Rectangle(turned.left, turned.right, turned.top, turned.bottom)
+    right = _reach(mask[:, column:]) + column - 1
+    left = column + 1 - _reach(mask[:, column::-1])
+    up = _corners(left[row::-1], right[row::-1])
+    down = _corners(left[row:], right[row:])
+    best: tuple[tuple[int, int], Rectangle] | None = None
+    size = max(1, MOST_CORNERS // len(down[0]))
+    for begin in range(0, len(up[0]), size):
+        steps, lefts, rights = (part[begin : begin + size, None] for part in up)
+        widths = np.minimum(rights, down[2][None, :]) - np.maximum(lefts, down[1][None, :]) + 1
+        heights = steps + down[0][None, :] + 1
+        worth = widths * heights * (mask.size + 1) + np.minimum(widths, heights)
+        place = np.unravel_index(int(np.argmax(worth)), worth.shape)
+        above, below = begin + int(place[0]), int(place[1])
+        found = Rectangle(
+            row - int(up[0][above]),
+            row + int(down[0][below]),
+            int(max(up[1][above], down[1][below])),
+            int(min(up[2][above], down[2][below])),
+        )
+        if best is None or found.worth > best[0]:
+            best = (found.worth, found)
+    assert best is not None
+    return best[1]
+
+
+def _reach(mask: Mask) -> Index:
+    """How many cells of each row are true from its begin on."""
+    full = mask.all(axis=1)
+    reach: Index = np.where(full, mask.shape[1], np.argmin(mask, axis=1)).astype(np.int64)
+    return reach
+
+
+def _corners(left: Index, right: Index) -> tuple[Index, Index, Index]:
+    """How far the rows go before the common columns get fewer, and these columns; rows start at the cell's own."""
+    lefts, rights = np.maximum.accumulate(left), np.minimum.accumulate(right)
+    blocked = np.flatnonzero(left > right)
+    count = int(blocked[0]) if len(blocked) else len(left)
+    lefts, rights = lefts[:count], rights[:count]
+    last = np.ones(count, dtype=bool)
+    last[:-1] = (lefts[1:] != lefts[:-1]) | (rights[1:] != rights[:-1])
+    places = np.flatnonzero(last)
+    return places.astype(np.int64), lefts[places], rights[places]
+
+
+def anywhere(mask: Mask, clock: Clock) -> Rectangle | None:
+    """The largest rectangle of true cells; ``None`` where no cell is true.
+
+    Cost: rows squared times columns, with the shorter side as rows.
+    """
+    if mask.shape[0] > mask.shape[1]:
+        turned = anywhere(mask.T, clock)
+        return None if turned is None else Rectangle(turned.left, turned.right, turned.top, turned.bottom)
+    best: Rectangle | None = None
+    for found in _from_each_row(mask):
+        if best is None or found.worth > best.worth:
+            best = found
+        if clock.out:
+            break
+    return best
+
+
+def _from_each_row(mask: Mask) -> Iterator[Rectangle]:
+    """For each top row the best rectangle that begins there."""
+    for top in range(len(mask)):
+        if not mask[top].any():
+            continue
+        common = np.logical_and.accumulate(mask[top:], axis=0)
+        runs = np.zeros(common.shape, dtype=np.int64)
+        runs[:, 0] = common[:, 0]
+        for column in range(1, common.shape[1]):
+            runs[:, column] = (runs[:, column - 1] + 1) * common[:, column]
+        ends = runs.argmax(axis=1)
+        widths = runs.max(axis=1)
+        heights = np.arange(1, len(widths) + 1)
+        worth = widths * heights * (mask.size + 1) + np.minimum(widths, heights)
+        at = int(np.argmax(worth))
+        if widths[at]:
+            yield Rectangle(top, top + at, int(ends[at]) - int(widths[at]) + 1, int(ends[at]))

@@ -1,0 +1,71 @@
+"""Sets of allowed values of one parameter, each solved once and within the time that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trtdiag.fixdims.clock import Clock
+from trtdiag.symbolic import Proof, ProofKind, Range, Solution, ValueSet, allowed
+from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.patterns import PatternError
+
+FEW_VALUES = 1 << 12  # tried even when the time is over
+LIMITS_S = (1.0, 0.25, 0.05)
+
+
+class Sets:
+    """Remembers what every condition allows."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._one: dict[tuple[Condition, str, Range], Solution] = {}
+
+    def one(self, condition: Condition, name: str, range_: Range) -> Solution:
+        """The values of ``name`` in ``range_`` for which ``condition`` holds."""
+        key = (condition, name, range_)
+        if key not in self._one:
+            self._one[key] = self._solve(condition, name, range_)
+        return self._one[key]
+
+    def all(self, conditions: Iterable[Condition], name: str, range_: Range) -> tuple[Solution, list[Condition]]:
+        """The values for which all hold, and the conditions that could not be solved (the values ignore them)."""
+        values = ValueSet.full(range_)
+        unsure: list[Condition] = []
+        proofs: list[Proof] = []
+        for condition in conditions:
+            solution = self.one(condition, name, range_)
+            if not solution.proof.proven:
+                unsure.append(condition)
+                continue
+            try:
+                values = values.intersect(solution.values)
+                proofs.append(solution.proof)
+            except PatternError:
+                unsure.append(condition)
+        if unsure:
+            detail = f"not solved: {len(unsure)} of {len(unsure) + len(proofs)} conditions"
+            return Solution(values, Proof(ProofKind.NONE, 0, detail)), unsure
+        none = Proof(ProofKind.EXHAUSTIVE, 0, "there is no condition")
+        return Solution(values, max(proofs, key=lambda proof: proof.checked, default=none)), unsure
+
+    def _solve(self, condition: Condition, name: str, range_: Range) -> Solution:
+        count = range_.count
+        if self.clock.out and (count is None or count > FEW_VALUES):
+            return Solution(ValueSet.full(range_), Proof(ProofKind.NONE, 0, "the time was over"))
+        limit_s = next((limit for limit in LIMITS_S if 4 * limit <= self.clock.left_s), LIMITS_S[-1])
+        try:
+            return allowed((condition,), name, range_, limit_s)
+        except (PatternError, OverflowError, MemoryError) as error:
+            return Solution(ValueSet.full(range_), Proof(ProofKind.NONE, 0, str(error)))
+
+
+def causes(
+    conditions: Iterable[Condition], name: str, range_: Range, wanted: ValueSet, sets: Sets
+) -> tuple[Condition, ...]:
+    """The fewest of ``conditions`` (each one needed) that leave only the ``wanted`` values; shorter ones stay."""
+    members = [condition for condition in conditions if not sets.one(condition, name, range_).values.is_full]
+    for condition in sorted(members, key=lambda condition: -len(repr(condition))):
+        rest = [other for other in members if other != condition]
+        if sets.all(rest, name, range_)[0].values.same_members(wanted):
+            members = rest
+    return tuple(members)
