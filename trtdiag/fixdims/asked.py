@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from torch.export import Dim
+
 from trtdiag.capture.factory import Recipe
-from trtdiag.capture.nesting import KEYWORDS, REST, Node, nested_inputs
+from trtdiag.capture.nesting import REST, Node, nested_inputs
 from trtdiag.errors import DimsError
+from trtdiag.fixdims.fits import written_children, written_dims
 from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.symbolic.ranges import Range
 
@@ -50,13 +53,12 @@ class Structure:
         found: dict[str, DimSite] = {}
         for node, spec in written_below(self.inputs, self.written):
             if node.sizes is not None:
-                entries = written_dims(spec, len(node.sizes))
+                entries = written_dims(node, spec)
                 for index, size in enumerate(node.sizes):
                     site = f"{node.name}.shape[{index}]"
                     found[site] = DimSite(site, node.name, index, size, entries.get(index))
             elif node.value is not None:
-                entry = None if isinstance(spec, (Mapping, list, tuple)) else spec
-                found[node.name] = DimSite(node.name, node.name, None, node.value, entry)
+                found[node.name] = DimSite(node.name, node.name, None, node.value, spec)
         return found
 
     def site(self, text: str) -> str:
@@ -81,7 +83,7 @@ def structure_of(recipe: Recipe) -> Structure:
 
     Raises:
         CaptureError: ``forward`` does not take these inputs.
-        DimsError: A ``ShapesCollection`` or ``AdditionalInputs`` does not fit the inputs.
+        DimsError: What is written does not fit the inputs.
     """
     written = recipe.dynamic_shapes
     plain = getattr(written, "dynamic_shapes", None)
@@ -95,7 +97,9 @@ def structure_of(recipe: Recipe) -> Structure:
                 fix="assign shapes to the very tensors that are in args and kwargs",
                 reference="shapes-collection-does-not-fit",
             ) from error
-    return Structure(nested_inputs(recipe), written)
+    structure = Structure(nested_inputs(recipe), written)
+    asked_plan(structure)  # raises where it says nothing that can be read
+    return structure
 
 
 def asked_plan(structure: Structure) -> Plan:
@@ -124,11 +128,19 @@ class DimReader:
             return Leaf(LeafKind.STATIC, value=size)
         if kind is not None:
             return Leaf(LeafKind[kind], range=Range(entry.min, entry.max))
+        if not isinstance(entry, Dim):
+            raise DimsError(
+                "dynamic_shapes has an entry that torch does not take",
+                because=f"{entry!r} is a {type(entry).__name__}",
+                fix="write a Dim, a hint such as Dim.AUTO, an int or None for each dim",
+                reference="dynamic-shapes-entry-unknown",
+            )
         root = getattr(entry, "root", None)
         if root is None:
             return Leaf(LeafKind.DIM, root=self._defined(entry))
-        offset = int(entry.fn(0))  # increasing and linear: two points tell all
-        return Leaf(LeafKind.DIM, root=self._defined(root), scale=int(entry.fn(1)) - offset, offset=offset)
+        size_of: Callable[[int], int] = getattr(entry, "fn")  # noqa: B009  # only derived Dims have it
+        offset = int(size_of(0))  # increasing and linear: two points tell all
+        return Leaf(LeafKind.DIM, root=self._defined(root), scale=int(size_of(1)) - offset, offset=offset)
 
     def _defined(self, dim: Any) -> str:
         low, high = int(dim.min), dim.max
@@ -154,13 +166,6 @@ def hint_kind(entry: Any) -> str | None:
     return kind if kind in ("AUTO", "DYNAMIC", "STATIC") else None
 
 
-def written_dims(spec: Any, rank: int) -> dict[int, Any]:
-    """What is written for each dim of one tensor, negative indices counted from the end."""
-    if isinstance(spec, Mapping):
-        return {(index + rank if index < 0 else index): entry for index, entry in spec.items()}
-    return dict(enumerate(spec)) if isinstance(spec, (list, tuple)) else {}
-
-
 def written_below(node: Node, spec: Any) -> Iterator[tuple[Node, Any]]:
     """Each input below ``node`` with what is written for it."""
     if node.form is None:
@@ -168,19 +173,3 @@ def written_below(node: Node, spec: Any) -> Iterator[tuple[Node, Any]]:
         return
     for child, entry in zip(node.children, written_children(node, spec), strict=True):
         yield from written_below(child, entry)
-
-
-def written_children(node: Node, spec: Any) -> list[Any]:
-    """What is written for each child of a container, ``None`` where nothing is."""
-    if isinstance(spec, Mapping):
-        if node.form is not dict:  # the dims of the only tensor in a list, not wrapped
-            return [spec] if len(node.children) == 1 else [None] * len(node.children)
-        entries = []
-        for key, child in zip(node.keys, node.children, strict=True):
-            loose = child.gathers == KEYWORDS and key not in spec
-            entries.append({k: spec[k] for k in child.keys if k in spec} if loose else spec.get(key))
-        return entries
-    if not isinstance(spec, Sequence) and not hasattr(spec, "popleft"):
-        return [None] * len(node.children)
-    listed = list(spec)[: len(node.children)]
-    return listed + [None] * (len(node.children) - len(listed))

@@ -18,9 +18,12 @@ LeafText = Callable[[Leaf], str]
 def assigned(variable: str, value: Any, leaf_text: LeafText) -> str:
     """``variable = ...`` with one line for each input, longer ones broken further."""
     head = f"{variable} = "
-    if isinstance(value, (dict, list, tuple)) and value:
+    flat = head + _flat(value, leaf_text)
+    # A formatter joins a broken tuple of one item that fits on a line, and nothing else.
+    alone = isinstance(value, tuple) and len(value) == 1 and len(flat) <= WIDTH
+    if isinstance(value, (dict, list, tuple)) and value and not alone:
         return head + _broken(value, 0, leaf_text)
-    return head + _flat(value, leaf_text)
+    return flat
 
 
 def quoted(value: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import sympy
 
-RESERVED = frozenset({"Dim", "torch", "dynamic_shapes", "deque"})
+RESERVED = frozenset({"Dim", "torch", "dynamic_shapes", "deque", "namedtuple"})
 
 
 class Names:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from trtdiag.capture.nesting import map_inputs
+from trtdiag.fixdims.site_text import split_site
 
-_SITE = re.compile(r"(?P<input>.+)\.shape\[(?P<dim>\d+)\]")
 _REST = re.compile(r"(?P<top>\w+)(?P<below>\[\d+\].*)")
 
 
@@ -35,13 +35,13 @@ def resized(
     numbers: dict[str, int] = {}
     sites: dict[str, str] = {}
     for site, size in sizes.items():
-        match = _SITE.fullmatch(site)
-        name = _starred(match["input"] if match else site, names)
+        text, dim = split_site(site)
+        name = _starred(text, names)
         sites[name] = site
-        if match is None:
+        if dim is None:
             numbers[name] = size
         else:
-            wanted.setdefault(name, {})[int(match["dim"])] = size
+            wanted.setdefault(name, {})[dim] = size
 
     def change(name: str, value: Any) -> Any:
         if name in wanted and isinstance(value, torch.Tensor):
@@ -69,6 +69,8 @@ def _starred(name: str, names: Sequence[str]) -> str:
 def _tensor(tensor: torch.Tensor, sizes: Mapping[int, int]) -> torch.Tensor:
     changed = tensor.detach()
     for dim, size in sizes.items():
+        if dim >= changed.dim():
+            raise KeyError(f"dim {dim} of a tensor of {changed.dim()} dims")
         old = changed.shape[dim]
         if old == size:
             continue
@@ -84,7 +86,15 @@ def _tensor(tensor: torch.Tensor, sizes: Mapping[int, int]) -> torch.Tensor:
 
 def _laid_out(changed: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """``changed`` with its dims in memory in the order of ``like``."""
-    order = sorted(range(like.dim()), key=lambda dim: (-like.stride(dim), dim))
+    if like.layout is not torch.strided or like.is_contiguous():
+        return changed
+    for rank, form in ((4, torch.channels_last), (5, torch.channels_last_3d)):
+        if like.dim() == rank and like.is_contiguous(memory_format=form):
+            return changed.contiguous(memory_format=form)
+    strides = like.stride()
+    if 0 in strides:  # expanded: its values lie in no order of their own
+        return changed.contiguous()
+    order = sorted(range(like.dim()), key=lambda dim: (-strides[dim], dim))
     permuted = changed.permute(order).contiguous()
     back = [order.index(dim) for dim in range(like.dim())]
     return permuted.permute(back)

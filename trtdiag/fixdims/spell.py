@@ -10,10 +10,11 @@ from typing import Any
 from torch.export import Dim
 
 from trtdiag.fixdims.asked import DimReader, Structure, asked_plan
-from trtdiag.fixdims.code_text import assigned, import_lines
+from trtdiag.fixdims.code_text import assigned, import_lines, named_tuples
 from trtdiag.fixdims.dim_names import Names
 from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.fixdims.written_form import as_written, laid, laid_by_path, leaves_in, mapped, range_of
+from trtdiag.fixdims.site_text import split_site
+from trtdiag.fixdims.written_form import as_written, hints_for_integers, laid, laid_by_path, leaves_in, mapped, range_of
 from trtdiag.symbolic.ranges import Range
 
 _Derived = tuple[str, int, int]
@@ -43,7 +44,8 @@ def spell(plan: Plan, structure: Structure) -> Spelled:
     asked = asked_plan(structure)
     planned = {definition.name for definition in plan.defs}
     defs = [*plan.defs, *(definition for definition in asked.defs if definition.name not in planned)]
-    return _spelled(laid(structure, leaves, asked.leaves), defs)
+    leaves, kept = hints_for_integers(leaves, defs), hints_for_integers(asked.leaves, defs)
+    return _spelled(laid(structure, leaves, kept), defs)
 
 
 def spell_sites(plan: Plan, inputs: Sequence[tuple[str, int | None]]) -> Spelled:
@@ -59,16 +61,16 @@ def spell_sites(plan: Plan, inputs: Sequence[tuple[str, int | None]]) -> Spelled
     """
     known = {name for name, _ in inputs}
     for site in plan.leaves:
-        if site.rpartition(".shape[")[0] not in known and site not in known:
+        if split_site(site)[0] not in known:
             raise ValueError(f"the plan names {site!r}, which is no dim of the inputs")
-    return _spelled(laid_by_path(inputs, plan.leaves), plan.defs)
+    return _spelled(laid_by_path(inputs, hints_for_integers(plan.leaves, plan.defs)), plan.defs)
 
 
 def asked_code(structure: Structure) -> str:
     """The user's own ``dynamic_shapes`` as Python text, with whatever is wrong in it."""
     reader = DimReader()
     form = as_written(structure.written, reader)
-    return _Words(leaves_in(form), reader.defs).code(form)
+    return _Words(form, reader.defs).code()
 
 
 def plan_diff(before_code: str, after_code: str) -> str:
@@ -78,8 +80,8 @@ def plan_diff(before_code: str, after_code: str) -> str:
 
 
 def _spelled(form: Any, defs: Sequence[DimDef]) -> Spelled:
-    words = _Words(leaves_in(form), _checked(leaves_in(form), defs))
-    return Spelled(mapped(form, words.object), words.code(form))
+    words = _Words(form, _checked(leaves_in(form), defs))
+    return Spelled(mapped(form, words.object), words.code())
 
 
 def _checked(leaves: Sequence[Leaf], defs: Sequence[DimDef]) -> list[DimDef]:
@@ -109,10 +111,12 @@ def _checked(leaves: Sequence[Leaf], defs: Sequence[DimDef]) -> list[DimDef]:
 class _Words:
     """Names and objects for the Dims of one declaration."""
 
-    def __init__(self, leaves: Sequence[Leaf], defs: Sequence[DimDef]) -> None:
-        names = Names()
+    def __init__(self, form: Any, defs: Sequence[DimDef]) -> None:
+        leaves = leaves_in(form)
+        names = Names(found.__name__ for found in named_tuples(form))
         derived = [leaf for leaf in leaves if leaf.kind is LeafKind.DIM and _key(leaf)[1:] != (1, 0)]
         computed = {leaf.root for leaf in derived}
+        self._form = form
         self._leaves = leaves
         self._ranges = {definition.name: definition.range for definition in defs}
         self._names = {name: names.take(name, derived=name in computed) for name in self._ranges}
@@ -147,10 +151,10 @@ class _Words:
             return f"Dim.{leaf.kind.name}" + (f"({bounds})" if bounds else "")
         return self._variables.get(_key(leaf)) or self._formula(_key(leaf))
 
-    def code(self, form: Any) -> str:
+    def code(self) -> str:
         """A text to paste or to import that defines ``dynamic_shapes``."""
-        uses_dim = any(self.text(leaf)[:1].isalpha() or leaf.kind is LeafKind.DIM for leaf in self._leaves)
-        imports, classes = import_lines(form, uses_dim=uses_dim)
+        uses_dim = any(leaf.kind is not LeafKind.STATIC or leaf.value is None for leaf in self._leaves)
+        imports, classes = import_lines(self._form, uses_dim=uses_dim)
         defined = list(classes)
         for name, values in self._ranges.items():
             bounds = _bounds(values)
@@ -158,7 +162,7 @@ class _Words:
             defined.append(f"{self._names[name]} = Dim({given})")
         defined += [f"{variable} = {self._formula(key)}" for key, variable in self._variables.items()]
         blocks = ["\n".join(block) for block in (imports, defined) if block]
-        return "\n\n".join([*blocks, assigned("dynamic_shapes", form, self.text)]) + "\n"
+        return "\n\n".join([*blocks, assigned("dynamic_shapes", self._form, self.text)]) + "\n"
 
     def _formula(self, key: _Derived) -> str:
         root, scale, offset = key

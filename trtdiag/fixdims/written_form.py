@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trtdiag.capture.nesting import Node
-from trtdiag.fixdims.asked import DimReader, Structure, hint_kind, written_children
-from trtdiag.fixdims.plan import Leaf, LeafKind
+from trtdiag.fixdims.asked import DimReader, Structure, hint_kind
+from trtdiag.fixdims.fits import written_children
+from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind
+from trtdiag.fixdims.site_text import split_site
 from trtdiag.symbolic.ranges import Range
 
 STATIC_HINT = Leaf(LeafKind.STATIC)  # without a value: written ``Dim.STATIC``
@@ -60,14 +62,13 @@ class _Laying:
 
     def _tensor(self, name: str, rank: int, spec: Any) -> Any:
         if isinstance(spec, (list, tuple)):
-            entries = [*spec, *[None] * rank][:rank]
-            kept = [self._dim(f"{name}.shape[{index}]", entry) for index, entry in enumerate(entries)]
+            kept = [self._dim(f"{name}.shape[{index}]", entry) for index, entry in enumerate(spec)]
             return kept if isinstance(spec, list) else tuple(kept)
         made: dict[int, Leaf | None] = {}
         keys = list(spec) if isinstance(spec, Mapping) else []
         for key in keys:
-            made[key] = self._dim(f"{name}.shape[{key + rank if key < 0 else key}]", spec[key])
-        there = {key + rank if key < 0 else key for key in keys}
+            made[key] = self._dim(f"{name}.shape[{key % rank}]", spec[key])
+        there = {key % rank for key in keys}
         for index in range(rank):
             leaf = self._leaves.get(f"{name}.shape[{index}]")
             if index not in there and leaf is not None:
@@ -88,17 +89,12 @@ def laid_by_path(inputs: Iterable[tuple[str, int | None]], leaves: Mapping[str, 
     An index is taken for one into a list; the entries that no input is known for are ``None``.  ``args[0]`` at the
     top is an entry of the tuple of ``*args``.
     """
+    by_dim = {split_site(site): leaf for site, leaf in leaves.items()}
     grown: dict[Any, Any] = {}
-    for name, rank in inputs:
+    for name, _rank in inputs:
         keys = path_of(name)
-        dims = {
-            int(site[len(name) + 7 : -1]): leaf
-            for site, leaf in leaves.items()
-            if site.startswith(f"{name}.shape[") and site.endswith("]")
-        }
-        entry: Any = dict(sorted(dims.items())) or None
-        if rank is None:
-            entry = leaves.get(name) or entry
+        dims = {dim: leaf for (owner, dim), leaf in by_dim.items() if owner == name and dim is not None}
+        entry: Any = dict(sorted(dims.items())) or by_dim.get((name, None))
         below = grown
         for key in keys[:-1]:
             below = below.setdefault(key, {})
@@ -172,6 +168,17 @@ def leaves_in(value: Any) -> list[Leaf]:
     if isinstance(value, (dict, list, tuple, deque)):
         return [leaf for part in (value.values() if isinstance(value, dict) else value) for leaf in leaves_in(part)]
     return []
+
+
+def hints_for_integers(leaves: Mapping[str, Leaf], defs: Iterable[DimDef]) -> dict[str, Leaf]:
+    """``leaves`` with ``Dim.DYNAMIC`` of the same range where a Dim stands for an integer: torch takes none there."""
+    ranges = {definition.name: definition.range for definition in defs}
+    return {
+        site: Leaf(LeafKind.DYNAMIC, range=range_of(leaf, ranges[leaf.root]))
+        if leaf.kind is LeafKind.DIM and split_site(site)[1] is None and leaf.root in ranges
+        else leaf
+        for site, leaf in leaves.items()
+    }
 
 
 def range_of(leaf: Leaf, root: Range) -> Range:
