@@ -10,6 +10,7 @@ import click
 import trtdiag
 from trtdiag.cli.analyze import analyze
 from trtdiag.cli.failing import as_internal, show
+from trtdiag.cli.fix_dims import fix_dims
 from trtdiag.cli.rules import explain, rules
 from trtdiag.errors import TrtdiagError
 
@@ -17,15 +18,16 @@ from trtdiag.errors import TrtdiagError
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(trtdiag.__version__, prog_name="trtdiag")
 def cli() -> None:
-    r"""Say early what breaks on the way from torch.export to TensorRT: which line, why, and what to write instead.
+    """Say early what breaks on the way from torch.export to TensorRT: which line, why, and what to write instead.
 
     \b
-    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 wrong input or platform, 3 an engine did not build,
-    4 a fault of trtdiag itself.
-    """
+    Exit codes: 0 clean, 1 findings at or above --fail-on, or dims to change,
+    2 wrong input or platform, 3 an engine did not build, 4 a fault of trtdiag itself.
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
 
 
 cli.add_command(analyze)
+cli.add_command(fix_dims)
 cli.add_command(explain)
 cli.add_command(rules)
 

@@ -69,7 +69,7 @@ class _Pad:
 def _paddable(change: Change, asked: Plan, final: Plan) -> bool:
     """Whether every dim takes one class of sizes, nothing but these dims is tied to it, and padding keeps more."""
     first = final.leaves.get(change.sites[0])
-    if change.kind != "multiple" or first is None or first.kind is not LeafKind.DIM or first.scale < 2:  # noqa: PLR2004
+    if change.kind != "multiple" or first is None or first.kind is not LeafKind.DIM or first.scale < 2:
         return False
     tied = [leaf for leaf in final.leaves.values() if leaf.root == first.root and leaf.kind is LeafKind.DIM]
     if any((leaf.scale, leaf.offset) != (first.scale, first.offset) for leaf in tied):

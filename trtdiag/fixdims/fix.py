@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from torch.export import ExportedProgram
 
@@ -184,6 +184,18 @@ class Fix:
     args: tuple[Any, ...] | None = field(default=None, repr=False)
     kwargs: dict[str, Any] | None = field(default=None, repr=False)
     make_program: Callable[[], ExportedProgram] | None = field(default=None, repr=False, compare=False)
+
+    # Set by trtdiag.report.fix_notebook: this package stands above the reports and does not import them.
+    html_of: ClassVar[Callable[[Fix], str] | None] = None
+    text_of: ClassVar[Callable[[Fix], str] | None] = None
+
+    def _repr_html_(self) -> str | None:
+        show = type(self).html_of
+        return None if show is None else show(self)
+
+    def __str__(self) -> str:
+        show = type(self).text_of
+        return repr(self) if show is None else show(self)
 
     @property
     def proven(self) -> bool:

@@ -1,0 +1,194 @@
+"""``trtdiag fix-dims``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+import trtdiag
+from trtdiag.cli.analyze import import_module
+from trtdiag.cli.progress import step_line
+from trtdiag.errors import DimsError, TrtdiagError, UserError
+from trtdiag.report.save import write_atomically
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from trtdiag.fixdims.fix import Fix
+
+_MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
+
+
+@click.command("fix-dims")
+@click.argument("source")
+@click.option("--json", "json_path", metavar="PATH", help="Also write the answer as JSON; - for standard output.")
+@click.option("--write", "module_path", type=click.Path(path_type=Path), metavar="PATH", help="Write a module dims.py.")
+@click.option("--force", is_flag=True, help="Let --write replace a file that trtdiag did not write.")
+@click.option("--apply", "apply_", is_flag=True, help="Save the program exported with the answer, see -o.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where --apply saves it: fixed.ep.")
+@click.option(
+    "--time-limit",
+    "limit_s",
+    type=click.FloatRange(min=1),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For one export.",
+)
+@click.option("--import", "imports", multiple=True, metavar="PACKAGE", help="Import first: a package of custom ops.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def fix_dims(
+    source: str,
+    json_path: str | None,
+    module_path: Path | None,
+    force: bool,
+    apply_: bool,
+    output: Path | None,
+    limit_s: float,
+    imports: tuple[str, ...],
+    quiet: bool,
+    debug: bool,
+) -> int:
+    """Correct the dynamic_shapes of SOURCE, prove them, and export again with them.
+
+    \b
+    SOURCE is one of:
+      package.module:factory   takes no arguments, gives (module, args, kwargs, dynamic_shapes)
+      model.pt2, model.ep      an exported program
+      error.log, or -          the text of a failed export, - from standard input; no model is needed
+
+    Exit codes: 0 nothing to change, or saved by --apply; 1 something must change, or nothing helps; 2 unreadable.
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
+    del debug  # read by main
+    _check_usage(source, module_path, output, apply_=apply_, force=force)
+    text = _standard_input() if source == "-" else None
+    with step_line() as step:
+        step("load torch")
+        for name in imports:
+            import_module(name)
+        fix: Fix = trtdiag.fix_dims(source if text is None else text, time_limit_s=limit_s, progress=step)
+        if text is not None:
+            fix = replace(fix, label="standard input")
+        program, refusal = _program(fix, step) if apply_ else (None, None)
+    return _given_out(
+        fix, json_path, module_path, output, program, refusal, force=force, quiet=quiet or json_path == "-"
+    )
+
+
+def _given_out(
+    fix: Fix,
+    json_path: str | None,
+    module_path: Path | None,
+    output: Path | None,
+    program: ExportedProgram | None,
+    refusal: TrtdiagError | None,
+    *,
+    force: bool,
+    quiet: bool,
+) -> int:
+    """Write and print what was asked for, and give the exit code."""
+    from trtdiag.fixdims.fix import Outcome
+    from trtdiag.report.fix_json import json_fix
+    from trtdiag.report.fix_module import save_program, write_module
+    from trtdiag.report.fix_text import print_fix
+
+    written = []
+    impossible = fix.outcome is Outcome.IMPOSSIBLE
+    if module_path is not None:
+        if impossible:
+            click.echo(f"{module_path} not written: there is nothing to declare", err=True)
+        else:
+            write_module(fix, module_path, force=force)
+            written.append(f"written: {module_path}")
+    if program is not None and output is not None:
+        save_program(program, output)
+        written.append(f"saved: {output}")
+    if json_path == "-":
+        sys.stdout.write(json_fix(fix))
+    elif json_path is not None:
+        write_atomically(Path(json_path), json_fix(fix), what="answer")
+        written.append(f"written: {json_path}")
+    if not quiet:
+        print_fix(fix, Console(), written)
+    if refusal is not None:
+        if not impossible and fix.source == "text":
+            raise refusal
+        click.echo(f"{output} not saved: {refusal.message}, {refusal.because}", err=True)
+        return 1
+    return int(fix.outcome is not Outcome.UNCHANGED and program is None)
+
+
+def _check_usage(source: str, module_path: Path | None, output: Path | None, *, apply_: bool, force: bool) -> None:
+    """Say what is wrong with the options before minutes of exports.
+
+    Raises:
+        UserError: Options that need each other are not together, or a file would be lost.
+    """
+    wrong: tuple[str, str, str] | None = None
+    if apply_ and output is None:
+        wrong = "--apply needs a place for the program", "-o is not given", "add -o fixed.ep"
+    elif output is not None and not apply_:
+        wrong = "-o without --apply saves nothing", "only --apply makes a program", "add --apply, or leave out -o"
+    elif force and module_path is None:
+        wrong = "--force without --write does nothing", "it is about the file of --write", "add --write dims.py"
+    elif output is not None and output.exists() and Path(source).exists() and output.samefile(source):
+        wrong = "-o names SOURCE itself", "the program that was asked about would be lost", "name another file"
+    if wrong is not None:
+        message, because, fix = wrong
+        raise UserError(message, because=because, fix=fix, reference="wrong-options")
+    if module_path is not None and not force and module_path.is_file():
+        from trtdiag.report.fix_module import may_write
+
+        may_write(module_path)
+
+
+def _standard_input() -> str:
+    """The text of standard input.
+
+    Raises:
+        UserError: There is none, or too much.
+    """
+    stream = sys.stdin.buffer
+    if stream.isatty():
+        click.echo("paste the error text, then end it with Ctrl-D", err=True)
+    raw = stream.read(_MOST_INPUT_BYTES + 1)
+    if len(raw) > _MOST_INPUT_BYTES or not raw.strip():
+        raise UserError(
+            "standard input holds no error text",
+            because="it is empty" if not raw.strip() else f"it has more than {_MOST_INPUT_BYTES >> 20} MiB",
+            fix="pipe the log of the failed export into it: trtdiag fix-dims - < error.log",
+            reference="standard-input-unreadable",
+        )
+    return raw.decode("utf-8-sig", errors="replace") + "\n"  # the line end marks it as a text and not a path
+
+
+def _program(fix: Fix, step: Callable[[str], None]) -> tuple[ExportedProgram | None, TrtdiagError | None]:
+    """The program to save, or why there is none."""
+    if fix.confirmation.exported is False:
+        refused = DimsError(
+            "the answer was not confirmed",
+            because=fix.confirmation.note or "the export with it did not pass",
+            fix="see the notes",
+            reference="fix-without-program",
+        )
+        return None, refused
+    step("export for --apply")
+    try:
+        return fix.program, None
+    except DimsError as error:
+        return None, error
+    except Exception as error:  # torch's own, of the same export that passed in a child process
+        refused = DimsError(
+            "the export with the answer failed here",
+            because=str(error).strip().partition("\n")[0] or type(error).__name__,
+            fix="use --write and export where the model runs",
+            reference="fix-without-program",
+        )
+        return None, refused

@@ -1,0 +1,111 @@
+"""The answer of ``fix-dims`` as a Python module to import, and as a program file."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+import torch
+from torch.export import ExportedProgram
+
+from trtdiag import __version__
+from trtdiag.errors import ArtifactError, UserError
+from trtdiag.fixdims.fix import Fix
+from trtdiag.report.fix_words import example_words, fix_verdict, proof_words
+from trtdiag.report.save import save_atomically, write_atomically
+from trtdiag.report.text import one_line
+
+_WRITTEN = re.compile(r"# Written by trtdiag fix-dims \[([0-9a-f]{16})\]")
+
+
+def module_text(fix: Fix, name: str) -> str:
+    """The module: what it is for, where it comes from, how sure it is, then the code.
+
+    Args:
+        fix: The answer.
+        name: Of the module, for the line that imports it.
+    """
+    examples = example_words(fix.plan)
+    lines = [
+        "dynamic_shapes to export a model with:",
+        f"    from {name if name.isidentifier() else 'this_module'} import dynamic_shapes",
+        "    torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)",
+        *([f"with example inputs of other sizes: {examples}"] if examples else []),
+        f"Source: {fix.label}",
+        f"Answer: {fix_verdict(fix).text}",
+        f"Proof: {proof_words(fix.proof)}",
+        f"Made by: trtdiag {__version__}, torch {torch.__version__}",
+    ]
+    comments = "".join(f"# {_on_one_line(line)}\n" for line in lines)
+    body = f"{comments}\n{fix.code.strip()}\n"
+    return f"# Written by trtdiag fix-dims [{_digest(body)}]\n{body}"
+
+
+def _on_one_line(line: str) -> str:
+    flat = one_line(line, 600)
+    return f"    {flat}" if line.startswith("    ") else flat
+
+
+def may_write(path: Path) -> None:
+    """Refuse to write over a file that is not one of ours, or that was edited since.
+
+    Raises:
+        UserError: The file holds something else.
+    """
+    try:
+        text = path.read_text(encoding="utf-8") if path.is_file() else None
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if text is None:
+        return
+    first, _, body = text.partition("\n")
+    match = _WRITTEN.fullmatch(first)
+    if match is not None and match[1] == _digest(body):
+        return
+    raise UserError(
+        f"{path} exists",
+        because="it was edited since trtdiag wrote it" if match else "it was not written by trtdiag fix-dims",
+        fix="name another file, or add --force",
+        reference="file-exists",
+    )
+
+
+def write_module(fix: Fix, path: Path, *, force: bool = False) -> None:
+    """Write the module to ``path``, whole or not at all.
+
+    Raises:
+        UserError: The place cannot be written, or holds a file that trtdiag did not write and ``force`` is not set.
+    """
+    if not force:
+        may_write(path)
+    write_atomically(path, module_text(fix, path.stem), what="dims")
+
+
+def save_program(program: ExportedProgram, path: Path) -> None:
+    """Save the program to ``path``, whole or not at all.
+
+    Raises:
+        ArtifactError: torch cannot save it.
+        UserError: The place cannot be written.
+    """
+
+    def write(file: IO[bytes]) -> None:
+        try:
+            torch.export.save(program, file)
+        except OSError:
+            raise
+        except Exception as error:  # whatever a custom op's or input type's own code raises
+            raise ArtifactError(
+                "torch.export.save cannot save the program",
+                because=str(error).strip().partition("\n")[0] or type(error).__name__,
+                fix="use --write, and export and save it where its own types are at hand",
+                reference="program-not-saveable",
+            ) from error
+
+    save_atomically(path, write, what="program")
+
+
+def _digest(body: str) -> str:
+    return sha256(body.encode("utf-8")).hexdigest()[:16]

@@ -1,0 +1,70 @@
+"""The answer of ``fix-dims`` in a notebook: a small piece of HTML, everything in it escaped.
+
+Importing this file lets every `Fix` show itself this way.
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from trtdiag.fixdims.fix import Change, Fix, Outcome
+from trtdiag.report.fix_text import fix_text
+from trtdiag.report.fix_words import example_words, fix_verdict, kept_words, place
+from trtdiag.report.text import one_line, visible
+
+_COLOURS = {"good": "#116329", "changed": "#7d4e00", "impossible": "#a40e26"}
+_CELL = 'style="text-align:left;vertical-align:top"'
+_LISTED = 20
+
+
+def fix_snippet(fix: Fix) -> str:
+    """Verdict, changes with their first reason, the code to copy, and what else to know."""
+    verdict = fix_verdict(fix)
+    parts = [
+        Markup("<p>trtdiag fix-dims · <code>{}</code></p><p><b>{}</b></p>").format(one_line(fix.label), verdict.text)
+    ]
+    if fix.changes:
+        rows = Markup("").join(_row(change) for change in fix.changes[:_LISTED])
+        parts.append(Markup("<table>{}</table>").format(rows))
+    if len(fix.changes) > _LISTED:
+        parts.append(Markup("<p>and {} more</p>").format(f"{len(fix.changes) - _LISTED:,}"))
+    if fix.outcome is Outcome.CHANGED:
+        # Own grounds under own inks: a notebook may be dark.
+        parts.append(
+            Markup('<pre style="background:#f6f8fa;color:#1f2328;padding:.5em;overflow-x:auto">{}</pre>').format(
+                visible(fix.code)
+            )
+        )
+    parts += [Markup("<p>{}</p>").format(sentence) for sentence in _sentences(fix)]
+    return str(
+        Markup(
+            '<div style="background:#fff;color:#1f2328;padding:.5em .8em;border-left:5px solid {};'
+            'overflow-wrap:anywhere">{}</div>'
+        ).format(_COLOURS[verdict.status], Markup("").join(parts))
+    )
+
+
+def _row(change: Change) -> Markup:
+    reason = change.why[0] if change.why else None
+    frame = None if reason is None else reason.stack.best
+    because = "" if reason is None else f"{one_line(reason.text)}{f' ({place(frame)})' if frame else ''}"
+    cells = (one_line(change.before), f"→ {one_line(change.after)}", because, kept_words(change.kept))
+    return Markup("<tr>{}</tr>").format(
+        Markup("").join(Markup("<td {}>{}</td>").format(Markup(_CELL), cell) for cell in cells)
+    )
+
+
+def _sentences(fix: Fix) -> list[str]:
+    found = [
+        f"{check.code} before {place(frame) if (frame := check.where.best) else 'its use'}" for check in fix.checks
+    ]
+    if fix.plan.sizes and fix.outcome is Outcome.CHANGED:
+        found.insert(0, f"Export with example inputs of other sizes: {example_words(fix.plan)}")
+    for conflict in fix.conflicts:
+        found.append("cannot hold together: " + "; ".join(reason.text for reason in conflict.reasons))
+    found += [f"not read: {unread.text} ({unread.why})" for unread in fix.unread]
+    return [one_line(sentence, 400) for sentence in (*found, *fix.notes)[:_LISTED]]
+
+
+Fix.html_of = staticmethod(fix_snippet)
+Fix.text_of = staticmethod(fix_text)

@@ -1,0 +1,224 @@
+"""The answer of ``fix-dims`` in the terminal and in a log.
+
+Names go in as rich `Text`, never as markup.  Prose is wrapped; code stands alone at the left edge, is never wrapped,
+and can be copied as it is.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from trtdiag.fixdims.fix import Alternative, Change, Fix, Outcome, Reason
+from trtdiag.fixdims.spell import plan_diff
+from trtdiag.graph.source import Stack
+from trtdiag.report.fix_words import (
+    example_words,
+    extent_words,
+    fix_verdict,
+    kept_words,
+    not_checked,
+    place,
+    proof_words,
+)
+from trtdiag.report.text import one_line, visible
+from trtdiag.symbolic.proof import ProofKind
+
+_STYLES = {"good": "bold green", "changed": "bold yellow", "impossible": "bold red"}
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
+_LEAST_COLUMNS, _MOST_COLUMNS = 40, 120
+_LABEL_COLUMNS = 10
+_LEAST_CODE_COLUMNS = 24
+_LONGEST_CHARS = 600
+_MOST_REASONS, _MOST_ALTERNATIVES, _MOST_LISTED, _MOST_FAILURE_LINES = 3, 3, 8, 12
+
+
+def print_fix(fix: Fix, console: Console, paths: Iterable[str] = ()) -> None:
+    """Print the answer, and what was written where."""
+    for line in fix_lines(fix, paths, width=console.width):
+        console.print(line, soft_wrap=True)
+
+
+def fix_text(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> str:
+    """The same as plain text."""
+    return "\n".join(line.plain for line in fix_lines(fix, paths, width=width)) + "\n"
+
+
+def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[Text]:
+    """Verdict, changes, code to paste, difference, then what else to know, one `Text` a line."""
+    page = _Page(min(max(width, _LEAST_COLUMNS), _MOST_COLUMNS))
+    verdict = fix_verdict(fix)
+    page.prose(verdict.text, style=_STYLES[verdict.status])
+    shown_code: set[str] = set()
+    for change in fix.changes:
+        _change(page, change, fix, shown_code)
+    if fix.outcome is Outcome.CHANGED:
+        page.heading("Declare this")
+        page.code(fix.code)
+        if fix.plan.sizes:
+            page.blank()
+            page.prose(f"and export with example inputs of other sizes: {example_words(fix.plan)}")
+        difference = plan_diff(fix.asked_code, fix.code) if fix.asked_code else ""
+        if difference:
+            page.heading("Against what was asked")
+            page.difference(difference)
+    _checks(page, fix)
+    _conflicts(page, fix)
+    if fix.outcome is Outcome.IMPOSSIBLE and fix.failure:
+        page.heading("What torch says")
+        page.code("\n".join(fix.failure.strip().splitlines()[:_MOST_FAILURE_LINES]))
+    page.listing("Could not be read, so nothing is proven", [f"{u.text} ({u.why})" for u in fix.unread])
+    page.listing("Note", fix.notes)
+    page.listing("Not checked", not_checked(fix))
+    written = list(paths)
+    if written:
+        page.blank()
+        for path in written:
+            page.lines.append(Text(visible(path)))
+    return page.lines
+
+
+def _change(page: _Page, change: Change, fix: Fix, shown_code: set[str]) -> None:
+    name, before = one_line(change.name), one_line(change.before)
+    extent = extent_words(change, fix.plan) if fix.outcome is Outcome.CHANGED else ""
+    asked = before if before.startswith((f"{name}:", f"{name} ")) or before == name else f"{name}: {before}"
+    page.blank()
+    page.prose(f"{asked}  ->  {one_line(change.after)}{f'  ({extent})' if extent else ''}", style="bold", hang=4)
+    if change.sites != (change.name,):
+        page.labelled("at", ", ".join(one_line(site) for site in change.sites))
+    for reason in change.why[:_MOST_REASONS]:
+        _reason(page, reason)
+    if len(change.why) > _MOST_REASONS:
+        page.labelled("", f"and {len(change.why) - _MOST_REASONS:,} more conditions (--json has all)")
+    page.labelled("keeps", kept_words(change.kept))
+    page.labelled("loses", change.lost)
+    if change.allowed:
+        page.labelled("guards", f"allow more than one Dim can say: {change.allowed}")
+    for other in change.alternatives[:_MOST_ALTERNATIVES]:
+        page.labelled("or", _alternative(other))
+    _model_change(page, change.model_change, shown_code)
+    if change.proof.kind is not ProofKind.NONE or change.proof.detail:
+        of_those_read = ", for the conditions that were read" if fix.unread and change.proof.proven else ""
+        page.labelled("proof", f"{proof_words(change.proof)}{of_those_read}")
+
+
+def _reason(page: _Page, reason: Reason) -> None:
+    refused = f"  (refuses {reason.counterexample})" if reason.counterexample else ""
+    page.labelled("because", f"{reason.text}{refused}")
+    page.source("", reason.stack)
+    if reason.stack.best is None and reason.by:
+        page.labelled("", f"asked for by {reason.by}", style="dim")
+
+
+def _alternative(other: Alternative) -> str:
+    share = f", keeps {kept_words(other.kept)}" if other.kept else ""
+    return f"{other.text}{share}{f' ({other.note})' if other.note else ''}"
+
+
+def _model_change(page: _Page, other: Alternative | None, shown_code: set[str]) -> None:
+    if other is None:
+        return
+    words, _, code = other.text.partition("\n")
+    page.labelled("or model", f"{words}{f': keeps {kept_words(other.kept)}' if other.kept else ''}")
+    if code and code not in shown_code:
+        shown_code.add(code)
+        for line in code.splitlines():
+            page.lines.append(Text(" " * (_LABEL_COLUMNS + 6) + visible(line)))
+    page.labelled("", other.note, style="dim")
+
+
+def _checks(page: _Page, fix: Fix) -> None:
+    if not fix.checks:
+        return
+    page.heading("Write into the model")
+    for check in fix.checks:
+        page.code(check.code)
+        page.source("before", check.where)
+        page.labelled("for", one_line(check.condition, _LONGEST_CHARS))
+        page.labelled("assumes", check.note)
+        page.labelled("tried", "the export passes with it" if check.confirmed else "not confirmed by an export")
+
+
+def _conflicts(page: _Page, fix: Fix) -> None:
+    for conflict in fix.conflicts:
+        page.heading("Cannot hold together" if len(conflict.reasons) > 1 else "Cannot hold")
+        for reason in conflict.reasons:
+            _reason(page, reason)
+        page.labelled("within", ", ".join(one_line(range_) for range_ in conflict.ranges))
+        page.labelled("proof", proof_words(conflict.proof))
+
+
+class _Page:
+    """Lines of a text, prose wrapped to ``width`` columns and code left as it is."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.lines: list[Text] = []
+
+    def blank(self) -> None:
+        """An empty line."""
+        self.lines.append(Text(""))
+
+    def heading(self, words: str) -> None:
+        """A section's name between empty lines."""
+        self.blank()
+        self.lines.append(Text(f"{words}:", style="bold"))
+        self.blank()
+
+    def prose(self, words: str, *, style: str = "", first: str = "", hang: int = 0) -> None:
+        """Wrapped words; lines after the first are set in by ``hang``."""
+        flat = visible(" ".join(words.splitlines()))
+        if len(flat) > _LONGEST_CHARS:
+            flat = one_line(flat, _LONGEST_CHARS)
+        wrapped = textwrap.wrap(
+            flat,
+            self.width,
+            initial_indent=first,
+            subsequent_indent=" " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        self.lines.extend(Text(line, style=style) for line in wrapped or [first])
+
+    def labelled(self, label: str, words: str, *, style: str = "") -> None:
+        """Words beside a label; nothing where there are none."""
+        if words:
+            self.prose(words, style=style, first=f"    {label:<{_LABEL_COLUMNS}}", hang=_LABEL_COLUMNS + 4)
+
+    def source(self, label: str, stack: Stack) -> None:
+        """A source line, its code cut to what fits."""
+        frame = stack.best
+        if frame is None:
+            return
+        head = f"    {label:<{_LABEL_COLUMNS}}{place(frame)}"
+        self.lines.append(Text(head, style="dim"))
+        room = self.width - len(head) - 2
+        if frame.code and room < _LEAST_CODE_COLUMNS:
+            indent = " " * (_LABEL_COLUMNS + 6)
+            self.lines.append(Text(indent + one_line(frame.code, self.width - len(indent)), style="dim"))
+        elif frame.code:
+            self.lines[-1].append(f"  {one_line(frame.code, room)}")
+
+    def code(self, text: str) -> None:
+        """Code at the left edge, so that it can be copied."""
+        self.lines.extend(Text(visible(line)) for line in text.rstrip("\n").splitlines())
+
+    def difference(self, text: str) -> None:
+        """A unified difference without the names of its two sides."""
+        for line in text.splitlines()[3:]:  # the names of the sides, and where the first part begins
+            self.lines.append(Text(visible(line), style=_DIFF_STYLES.get(line[:1], "")))
+
+    def listing(self, words: str, items: Iterable[str]) -> None:
+        """A section of sentences, nothing where there are none."""
+        sentences = list(items)
+        if not sentences:
+            return
+        self.blank()
+        self.lines.append(Text(f"{words}:", style="bold"))
+        for sentence in sentences[:_MOST_LISTED]:
+            self.prose(sentence, first="  - ", hang=4)
+        if len(sentences) > _MOST_LISTED:
+            self.prose(f"and {len(sentences) - _MOST_LISTED:,} more (--json has all)", first="  - ", hang=4)

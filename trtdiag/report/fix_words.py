@@ -1,0 +1,159 @@
+"""The answer of ``fix-dims`` in sentences: verdict, proof, what was not checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trtdiag.fixdims.fix import Change, Fix, Outcome
+from trtdiag.fixdims.plan import LeafKind, Plan
+from trtdiag.graph.source import Frame
+from trtdiag.report.text import amount, one_line, share_text
+from trtdiag.symbolic import Range
+from trtdiag.symbolic.proof import Proof, ProofKind
+
+_MOST_NAMED = 4
+_BOTH_ENDS = 2
+_LONGEST_CHARS = 400
+_WHAT = {  # where every change is of this kind
+    "example": "the example needs another size in {}",
+    "hint": "{} must be declared in other words",
+    "bound": "{} has no largest size",
+}
+
+
+@dataclass(frozen=True)
+class FixVerdict:
+    """One line about a fix: ``status`` is ``good``, ``changed`` or ``impossible``."""
+
+    status: str
+    text: str
+
+
+def fix_verdict(fix: Fix) -> FixVerdict:
+    """How it ended, in one line."""
+    if fix.outcome is Outcome.IMPOSSIBLE:
+        return FixVerdict("impossible", _impossible(fix))
+    if fix.outcome is Outcome.UNCHANGED:
+        return FixVerdict("good" if fix.proven else "changed", f"nothing to change: {_certainty(fix)}")
+    return FixVerdict("changed", f"{_what_changes(fix)}: {_certainty(fix)}")
+
+
+def proof_words(proof: Proof) -> str:
+    """How a statement was shown: ``all 254 values tried``, ``not proven: ...``."""
+    detail = f": {one_line(proof.detail, _LONGEST_CHARS)}" if proof.detail else ""
+    match proof.kind:
+        case ProofKind.EXHAUSTIVE:
+            return "the only value tried" if proof.checked == 1 else f"all {amount(proof.checked, 'value')} tried"
+        case ProofKind.PERIODIC:
+            return "exact, by residue classes"
+        case ProofKind.MONOTONE:
+            return "exact, decided at the corners"
+        case ProofKind.SMT:
+            return "z3 finds no size that breaks it and shows that there is none"
+        case ProofKind.SAMPLED:
+            return f"not proven, {amount(proof.checked, 'value')} tried{detail}"
+        case ProofKind.NONE:
+            return f"not proven{detail}"
+
+
+def not_checked(fix: Fix) -> list[str]:
+    """What the answer does not cover, one sentence each."""
+    found = []
+    if fix.confirmation.exported is None:
+        found.append("the export with this declaration: there is no model at hand")
+    elif fix.confirmation.exported and not fix.confirmation.ran:
+        found.append("the exported program was not run at the ends of its ranges")
+    if fix.confirmation.note:
+        found.append(fix.confirmation.note)
+    if fix.outcome is not Outcome.IMPOSSIBLE:
+        found.append("numerics: nothing was run on data")
+    return found
+
+
+def extent_words(change: Change, plan: Plan) -> str:
+    """The sizes of a derived dim, ``136..2160 in steps of 8``; empty for any other."""
+    leaf = plan.leaves.get(change.sites[0]) if change.sites else None
+    if leaf is None or leaf.kind is not LeafKind.DIM or (leaf.scale, leaf.offset) == (1, 0):
+        return ""
+    roots = plan.range_of(leaf.root)
+    ends = (None if end is None else leaf.scale * end + leaf.offset for end in (roots.min, roots.max))
+    low, high = ends
+    if low is None or high is None:
+        return f"in steps of {leaf.scale}" if leaf.scale > 1 else ""
+    return f"{Range(low, high)}{f' in steps of {leaf.scale}' if leaf.scale > 1 else ''}"
+
+
+def kept_words(kept: tuple[int, int] | None) -> str:
+    """``254 of 2,026 values``, ``all 2,026 values``; empty where that is not known."""
+    if kept is not None and kept[0] == kept[1] > 1:
+        return f"all {kept[1]:,} values"
+    return share_text(kept)
+
+
+def example_words(plan: Plan) -> str:
+    """``x.shape[0] = 2``: the sizes that the example inputs need."""
+    return ", ".join(f"{one_line(site)} = {size}" for site, size in plan.sizes.items())
+
+
+def place(frame: Frame) -> str:
+    """``models/raft.py:88``, below the working directory relative to it."""
+    folder = os.getcwd()
+    below = frame.file.startswith(folder + os.sep)
+    return one_line(f"{os.path.relpath(frame.file, folder) if below else frame.file}:{frame.line}")
+
+
+def listed(words: Sequence[str]) -> str:
+    """``h``, ``h and w``, ``b, h and w``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _what_changes(fix: Fix) -> str:
+    names = list(dict.fromkeys(one_line(change.name, 60) for change in fix.changes))
+    parts = []
+    if names:
+        shown = listed(names) if len(names) <= _MOST_NAMED else f"{len(names)} dims"
+        kinds = {change.kind for change in fix.changes}
+        parts.append(_WHAT.get(kinds.pop() if len(kinds) == 1 else "", "{} must change").format(shown))
+    if fix.checks:
+        parts.append(f"the model needs {amount(len(fix.checks), 'check')}")
+    return " and ".join(parts) or "the declaration must change"
+
+
+def _certainty(fix: Fix) -> str:
+    sure = fix.confirmation
+    parts = ["proven" if fix.proven else f"not proven ({_why_unproven(fix)})"]
+    if sure.exported is None:
+        parts.append("not exported (no model at hand)")
+    elif not sure.exported:
+        parts.append("the export with it did not pass")
+    else:
+        again = "exported" if fix.outcome is Outcome.UNCHANGED else "exported again"
+        parts.append(again if sure.rounds <= 1 else f"{again} in {sure.rounds} rounds")
+        if len(sure.ran) >= _BOTH_ENDS:
+            parts.append("run at its smallest and largest sizes")
+        elif sure.ran:
+            parts.append(f"run at {one_line(sure.ran[0])}")
+    return ", ".join(parts)
+
+
+def _why_unproven(fix: Fix) -> str:
+    if fix.unread:
+        read = "condition was" if len(fix.unread) == 1 else "conditions were"
+        return f"{len(fix.unread):,} {read} not read"
+    if fix.proof.kind is ProofKind.SAMPLED:
+        return f"{amount(fix.proof.checked, 'value')} tried"
+    return one_line(fix.proof.detail) or "nothing was shown"
+
+
+def _impossible(fix: Fix) -> str:
+    if fix.conflicts:
+        number = len(fix.conflicts[0].reasons)
+        why = "its condition has no solution" if number == 1 else f"{number} conditions contradict each other"
+        return f"no dims can make this export: {why}"
+    if fix.checks:
+        return f"no dims alone can make this export: the model needs {amount(len(fix.checks), 'check')}"
+    if fix.failure.strip():
+        return f"no dims mend this export: {one_line(fix.failure.strip().splitlines()[0], 200)}"
+    return f"no answer: {one_line(fix.notes[0], _LONGEST_CHARS) if fix.notes else 'no reason was found'}"
