@@ -100,4 +100,4 @@ def _summary(name: str, progression: Progression, asked: int | None) -> str:
 def identifier(name: str) -> str:
     """A Python name for a dim: ``h`` as it is, ``x.shape[2]`` as ``x_dim2``."""
     plain = re.sub(r"\.shape\[(\d+)\]$", r"_dim\1", name)
-    return re.sub(r"\W+", "_", plain).strip("_") or "dim"
+    return re.sub(r"[\W_]+", "_", plain).strip("_") or "dim"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trtdiag.dims.facts import GuardOrigin
@@ -42,7 +42,38 @@ def changes_between(asked: Plan, final: Plan, noted: Mapping[str, Noted], proof:
         if not same(before, asked, after, final) or site in final.sizes or rejoined:
             key = (before.root or site, before.scale, before.offset, spelled(after, final), final.sizes.get(site))
             groups.setdefault(key, []).append(site)
-    return tuple(_change(sites, asked, final, names, noted, proof) for sites in groups.values())
+    changes = tuple(_change(sites, asked, final, names, noted, proof) for sites in groups.values())
+    told = {site for change in changes for site in change.sites}
+    return (*changes, *_unbounded(asked, final, names, told, proof))
+
+
+def _unbounded(asked: Plan, final: Plan, names: Mapping[str, str], told: set[str], proof: Proof) -> Iterator[Change]:
+    """Dims without a largest size: TensorRT builds an engine for sizes up to one, and only the user knows it."""
+    groups: dict[str, list[str]] = {}
+    for site, leaf in final.leaves.items():
+        hinted = leaf.kind is LeafKind.DYNAMIC or (leaf.kind is LeafKind.AUTO and leaf == asked.leaves.get(site))
+        if site not in told and (leaf.kind is LeafKind.DIM or hinted) and asked_range(leaf, final).max is None:
+            groups.setdefault(leaf.root or site, []).append(site)
+    for sites in groups.values():
+        leaf = final.leaves[sites[0]]
+        yield Change(
+            sites=tuple(sites),
+            name=names.get(sites[0], sites[0]),
+            before=spelled(leaf, final),
+            after=f"{spelled(leaf, final)} with max= the largest size that you will run",
+            kind="bound",
+            why=(
+                Reason(
+                    "no largest size is asked for, and TensorRT builds an engine for sizes up to one", by="TensorRT"
+                ),
+            ),
+            kept=None,
+            lost="",
+            allowed="",
+            alternatives=(),
+            model_change=None,
+            proof=proof,
+        )
 
 
 def same(before: Leaf, asked: Plan, after: Leaf, final: Plan) -> bool:

@@ -132,7 +132,7 @@ class Search:
         found.last = tried
         chosen = self._chosen(plan, tried, system)
         if chosen.conflict is not None:
-            self._note_conflict(chosen, tried, system)
+            self._note_conflict(plan, chosen, tried, system)
             return None
         self.notebook.round(tried, plan, system, chosen)
         found.proof, found.plan = joined_proof(found.proof, chosen.proof), plan
@@ -222,10 +222,10 @@ class Search:
         leaf = plan.leaves.get(site)
         return leaf is None or (leaf.root or site) not in left or self.examples.get(site) == size
 
-    def _note_conflict(self, chosen: Chosen, tried: Tried, system: System) -> None:
+    def _note_conflict(self, plan: Plan, chosen: Chosen, tried: Tried, system: System) -> None:
         conflict = chosen.conflict
         assert conflict is not None
-        names = self.notebook.symbol_names(tried, [dim for dim, _ in dims_in(tried.inputs, self.asked)])
+        names = self.notebook.symbol_names(tried, [dim for dim, _ in dims_in(tried.inputs, plan)], plan)
         given = [c for c in tried.conditions if not from_data(c, system.box)] + list(system.asked)
         members = [given[index] for index in conflict.members or ()]
         reasons = tuple(self._reason(member, tried, system, names) for member in members)

@@ -10,8 +10,8 @@ from trtdiag.fixdims.changes import Noted, reason
 from trtdiag.fixdims.chosen import Chosen
 from trtdiag.fixdims.fix import Alternative, Reason
 from trtdiag.fixdims.pins import PinnedGroup
-from trtdiag.fixdims.plan import Plan
-from trtdiag.fixdims.system import System, dims_in
+from trtdiag.fixdims.plan import LeafKind, Plan
+from trtdiag.fixdims.system import System, affine, dims_in
 from trtdiag.fixdims.tried import Tried
 from trtdiag.symbolic import ValueSet, allowed, check, evaluate, free_symbols, to_text
 from trtdiag.symbolic.expr import Condition, Sym
@@ -36,7 +36,7 @@ class Notebook:
     def round(self, tried: Tried, plan: Plan, system: System, chosen: Chosen) -> None:
         """Note why ``chosen`` narrows what ``plan`` asked."""
         dims = [dim for dim, _leaf in dims_in(tried.inputs, plan)]
-        names = self.symbol_names(tried, dims)
+        names = self.symbol_names(tried, dims, plan)
         for symbol, conditions in chosen.narrowed_by.items():
             sites = [dim for dim in dims if symbol in free_symbols(dim.expr)]
             reasons = [self._reason(c, tried, system, names, dims) for c in conditions[:_MOST_REASONS]]
@@ -47,9 +47,13 @@ class Notebook:
                 self._sets(dim, tried, chosen, system)
         self._joins(tried, dims, names)
 
-    def symbol_names(self, tried: Tried, dims: Sequence[InputDim]) -> dict[str, str]:
+    def symbol_names(self, tried: Tried, dims: Sequence[InputDim], plan: Plan) -> dict[str, str]:
         """Symbol -> the user's name, that of a dim which is just this symbol before any other."""
         names = dict(tried.names)
+        for dim in dims:
+            line, leaf = affine(dim.expr), plan.leaves[dim.site]
+            if line is not None and leaf.kind is LeafKind.DIM and line[1:] == (leaf.scale, leaf.offset):
+                names[line[0]] = leaf.root
         for dim in dims:
             if isinstance(dim.expr, Sym):
                 names[dim.expr.name] = self.names.get(dim.site, dim.site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,17 +19,18 @@ from trtdiag.fixdims.child import can_fork, run_in_child
 from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.from_text import fix_text
 from trtdiag.fixdims.loop import Found, Search
-from trtdiag.fixdims.plan import LeafKind, Plan
+from trtdiag.fixdims.plan import Plan
 from trtdiag.fixdims.saved import program_plan, program_recipe
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.spell import spell, spell_sites
-from trtdiag.fixdims.system import asked_range
 from trtdiag.fixdims.tried import Tried, planned, read_program, trial
 from trtdiag.symbolic import Proof, ProofKind
 
 DEFAULT_LIMIT_S = 600.0
 DEFAULT_ROUNDS = 8
 MOST_REFUSAL_CHARACTERS = 300
+
+_NO_MAX = re.compile(r"\w+ = Dim\((?!.*max=).*\)")
 
 Progress = Callable[[str], None]
 
@@ -195,7 +197,7 @@ def _assembled(
         unread=unread,
         conflicts=tuple(found.conflicts),
         checks=checks,
-        notes=(*found.notes, *_open_ends(plan, found), *notes),
+        notes=(*found.notes, *notes),
         failure=found.failure,
         args=final.args,
         kwargs=final.kwargs,
@@ -231,7 +233,7 @@ def _without_module(source: ProgramSource, asked: Plan, found: Found) -> Fix:
         confirmation=Confirmation(None, 0, (), "the file has no example inputs to export again with"),
         unread=unread,
         conflicts=tuple(found.conflicts),
-        notes=(*found.notes, *_open_ends(plan, found)),
+        notes=tuple(found.notes),
         failure=found.failure,
     )
 
@@ -269,13 +271,10 @@ def _unrun(found: Found, refused: Sequence[str]) -> str:
     return ""
 
 
-def _open_ends(plan: Plan, found: Found) -> tuple[str, ...]:
-    """TensorRT builds engines for sizes up to a maximum: a range without one is the user's to close."""
-    open_sites = [
-        site
-        for site, leaf in plan.leaves.items()
-        if leaf.kind is not LeafKind.STATIC and leaf.kind is not LeafKind.AUTO and asked_range(leaf, plan).max is None
+def _commented(code: str) -> str:
+    """The code with a word at each Dim that has no largest size."""
+    lines = [
+        f"{line}  # give it max=: TensorRT builds for sizes up to one" if _NO_MAX.fullmatch(line) else line
+        for line in code.splitlines()
     ]
-    if not open_sites or found.plan is None:
-        return ()
-    return (f"{', '.join(open_sites)}: no largest size was asked for, and TensorRT needs one: write max= into the Dim",)
+    return "\n".join(lines) + "\n"

@@ -33,9 +33,16 @@ def program_plan(program: Program) -> Plan:
             if symbol not in definitions:
                 name = identifier(program.names.get(symbol, dim.site))
                 name = name if isinstance(dim.expr, Sym) or name.startswith("_") else f"_{name}"
-                definitions[symbol] = DimDef(_free(name, definitions), program.ranges.get(symbol, Range()))
-            leaves[dim.site] = Leaf(LeafKind.DIM, definitions[symbol].name, scale, offset)
+                definitions[symbol] = DimDef(_free(name, definitions), _said(program.ranges.get(symbol, Range())))
+            whole = (scale, offset) == (1, 0)
+            name = "" if whole else identifier(dim.site)
+            leaves[dim.site] = Leaf(LeafKind.DIM, definitions[symbol].name, scale, offset, name=name)
     return Plan(tuple(definitions.values()), leaves)
+
+
+def _said(range_: Range) -> Range:
+    """The range without the 0 that torch writes where no minimum was given."""
+    return Range(None if range_.min == 0 else range_.min, range_.max)
 
 
 def _free(name: str, taken: dict[str, DimDef]) -> str:
