@@ -69,7 +69,8 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[T
     _conflicts(page, fix)
     if fix.outcome is Outcome.IMPOSSIBLE and fix.failure:
         page.heading("What torch says")
-        page.code("\n".join(fix.failure.strip().splitlines()[:_MOST_FAILURE_LINES]))
+        for words in fix.failure.strip().splitlines()[:_MOST_FAILURE_LINES]:
+            page.prose(words.strip(), hang=4)
     page.listing("Could not be read, so nothing is proven", [f"{u.text} ({u.why})" for u in fix.unread])
     page.listing("Note", fix.notes)
     page.listing("Not checked", not_checked(fix))
