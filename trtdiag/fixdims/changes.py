@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trtdiag.dims.facts import GuardOrigin
@@ -31,8 +31,18 @@ class Noted:
                 self.reasons.append(reason)
 
 
-def changes_between(asked: Plan, final: Plan, noted: Mapping[str, Noted], proof: Proof) -> tuple[Change, ...]:
-    """One change for each group of dims that change alike, in the order of the inputs."""
+def changes_between(
+    asked: Plan, final: Plan, noted: Mapping[str, Noted], proof: Proof, worked_out: Collection[str] = ()
+) -> tuple[Change, ...]:
+    """One change for each group of dims that change alike, in the order of the inputs.
+
+    Args:
+        asked: What was declared.
+        final: What is suggested.
+        noted: What was learnt, by site.
+        proof: Of the suggestion.
+        worked_out: Sites whose size follows from others, and so has their ends.
+    """
     names = dim_names(asked)
     groups: dict[tuple[object, ...], list[str]] = {}
     together, apart = _sharing(final), _sharing(asked)
@@ -43,7 +53,7 @@ def changes_between(asked: Plan, final: Plan, noted: Mapping[str, Noted], proof:
             key = (before.root or site, before.scale, before.offset, spelled(after, final), final.sizes.get(site))
             groups.setdefault(key, []).append(site)
     changes = tuple(_change(sites, asked, final, names, noted, proof) for sites in groups.values())
-    told = {site for change in changes for site in change.sites}
+    told = {site for change in changes for site in change.sites} | set(worked_out)
     return (*changes, *_unbounded(asked, final, names, told, proof))
 
 
@@ -54,6 +64,7 @@ def _unbounded(asked: Plan, final: Plan, names: Mapping[str, str], told: set[str
         hinted = leaf.kind is LeafKind.DYNAMIC or (leaf.kind is LeafKind.AUTO and leaf == asked.leaves.get(site))
         if site not in told and (leaf.kind is LeafKind.DIM or hinted) and asked_range(leaf, final).max is None:
             groups.setdefault(leaf.root or site, []).append(site)
+    why = Reason("no largest size is asked for, and TensorRT builds an engine for sizes up to one", by="TensorRT")
     for sites in groups.values():
         leaf = final.leaves[sites[0]]
         yield Change(

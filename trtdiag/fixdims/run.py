@@ -23,6 +23,7 @@ from trtdiag.fixdims.plan import Plan
 from trtdiag.fixdims.saved import program_plan, program_recipe
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.spell import spell, spell_sites
+from trtdiag.fixdims.system import affine
 from trtdiag.fixdims.tried import Tried, planned, read_program, trial
 from trtdiag.symbolic import Proof, ProofKind
 
@@ -172,7 +173,9 @@ def _assembled(
     unread = _unread(found)
     proof = found.proof if not unread else Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
     ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}
-    changes = () if found.plan is None else changes_between(asked, plan, found.notebook.sites, proof)
+    changes = (
+        () if found.plan is None else changes_between(asked, plan, found.notebook.sites, proof, _worked_out(found))
+    )
     changes = with_model_changes(changes, asked, plan, ranks)
     refused = _refusals(found)
     confirmed = found.confirmed and not refused
@@ -189,7 +192,7 @@ def _assembled(
         outcome=outcome,
         plan=plan,
         dynamic_shapes=final.dynamic_shapes,
-        code=spelled.code,
+        code=_commented(spelled.code),
         asked_code=spell(asked, structure).code,
         changes=changes,
         proof=proof,
@@ -217,7 +220,11 @@ def _without_module(source: ProgramSource, asked: Plan, found: Found) -> Fix:
     inputs = [(tensor.name, len(tensor.dims)) for tensor in source.program.inputs]
     spelled = spell_sites(plan, inputs)
     unread = _unread(found)
-    changes = () if found.plan is None else changes_between(asked, plan, found.notebook.sites, found.proof)
+    changes = (
+        ()
+        if found.plan is None
+        else changes_between(asked, plan, found.notebook.sites, found.proof, _worked_out(found))
+    )
     changes = with_model_changes(changes, asked, plan, dict(inputs))
     outcome = Outcome.IMPOSSIBLE if found.plan is None else Outcome.CHANGED if changes else Outcome.UNCHANGED
     return Fix(
@@ -226,7 +233,7 @@ def _without_module(source: ProgramSource, asked: Plan, found: Found) -> Fix:
         outcome=outcome,
         plan=plan,
         dynamic_shapes=spelled.dynamic_shapes,
-        code=spelled.code,
+        code=_commented(spelled.code),
         asked_code=spell_sites(asked, inputs).code,
         changes=changes,
         proof=found.proof,
@@ -236,6 +243,12 @@ def _without_module(source: ProgramSource, asked: Plan, found: Found) -> Fix:
         notes=tuple(found.notes),
         failure=found.failure,
     )
+
+
+def _worked_out(found: Found) -> set[str]:
+    """The sites whose size follows from several others."""
+    inputs = () if found.last is None else found.last.inputs
+    return {dim.site for tensor in inputs for dim in tensor.dims if affine(dim.expr) is None}
 
 
 def _unread(found: Found) -> tuple[UnreadCondition, ...]:
