@@ -1,0 +1,188 @@
+"""Writes a condition on sizes in the names of the function that uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from trtdiag.symbolic import (
+    Condition,
+    Expr,
+    ExpressionError,
+    Num,
+    Sym,
+    add,
+    children,
+    floordiv,
+    free_symbols,
+    from_sympy,
+    is_condition,
+    mul,
+    negate,
+    sub,
+    substitute,
+    to_text,
+)
+from trtdiag.symbolic.expr import (
+    Add,
+    And,
+    Ceil,
+    Compare,
+    Floor,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Pow,
+    TrueDiv,
+    Trunc,
+    Truth,
+)
+
+_MOST_LEAVES = 2000
+
+
+class LocalNames:
+    """The sizes that the local variables of a frame hold, by what torch knows them as."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self._sizes: dict[Expr, str] = {}
+        self._truths: dict[Condition, str] = {}
+        for text, value in _local_values(frame):
+            try:
+                node = from_sympy(value)
+            except ExpressionError:  # a float or an infinity: no size of ours
+                continue
+            if is_condition(node):
+                self._truths.setdefault(node, text)  # type: ignore[arg-type]
+            elif not isinstance(node, Num):
+                self._sizes.setdefault(node, text)  # type: ignore[arg-type]
+        self._roots = self._solved()
+
+    def named(self, condition: Condition) -> Condition | None:
+        """``condition`` over symbols that are called what Python calls them; ``None`` where one has no name here.
+
+        Its text is Python that torch's symbolic sizes take.
+        """
+        try:
+            return self._named(condition)  # type: ignore[no-any-return]
+        except _UnnamedError:
+            return None
+
+    def name_of(self, symbol: str) -> str | None:
+        """What the local variables call ``symbol`` itself."""
+        return self._sizes.get(Sym(symbol))
+
+    def _solved(self) -> dict[str, Expr]:
+        """Symbols that no variable holds, from one that holds ``a * symbol + b``."""
+        roots: dict[str, Expr] = {}
+        for node, text in self._sizes.items():
+            symbols = free_symbols(node)
+            if len(symbols) == 1:
+                (symbol,) = symbols
+                line = _line(node, symbol)
+                if Sym(symbol) not in self._sizes and line is not None and symbol not in roots:
+                    roots[symbol] = floordiv(sub(Sym(text), line[1]), line[0])
+        return roots
+
+    def _named(self, node: Expr | Condition) -> Any:
+        """``node`` over symbols that are called what Python calls them."""
+        if is_condition(node):
+            if node in self._truths:
+                return Sym(self._truths[node])  # type: ignore[index]
+            if negate(node) in self._truths:  # type: ignore[arg-type]
+                return Sym(f"torch.sym_not({self._truths[negate(node)]})")  # type: ignore[arg-type]
+        elif node in self._sizes:
+            return Sym(self._sizes[node])  # type: ignore[index]
+        parts = [self._named(child) for child in children(node)]
+        match node:
+            case Sym(name):
+                if name not in self._roots:
+                    raise _UnnamedError
+                return self._roots[name]
+            # Python's max, min, and, or, not would ask for a truth value themselves.
+            case Max() | Min():
+                return Sym(_nested("torch.sym_max" if isinstance(node, Max) else "torch.sym_min", parts))
+            case And() | Or():
+                sign = " & " if isinstance(node, And) else " | "
+                return Sym(sign.join(f"({to_text(part)})" for part in parts))
+            case Not():
+                return Sym(f"torch.sym_not({to_text(parts[0])})")
+            case _:
+                return _rebuilt(node, parts)
+
+
+class _UnnamedError(Exception):
+    """A symbol that no local variable holds."""
+
+
+def _nested(function: str, parts: list[Expr]) -> str:
+    """The calls that apply a function of two arguments to all of ``parts``."""
+    text = to_text(parts[-1])
+    for part in reversed(parts[:-1]):
+        text = f"{function}({to_text(part)}, {text})"
+    return text
+
+
+def _rebuilt(node: Any, parts: list[Any]) -> Expr | Condition:
+    """``node`` with other operands, in the order they were written in."""
+    match node:
+        case Num() | Truth():
+            return node
+        case Add() | Mul():
+            return type(node)(tuple(parts))  # type: ignore[no-any-return]
+        case FloorDiv() | Mod() | TrueDiv() | Pow():
+            return type(node)(*parts)  # type: ignore[no-any-return]
+        case Compare():
+            return Compare(node.relation, *parts)
+        case Floor() | Ceil() | Trunc():
+            return type(node)(parts[0])  # type: ignore[no-any-return]
+        case _:  # a choice between two sizes has no Python that torch takes
+            raise _UnnamedError
+
+
+def _line(node: Expr, symbol: str) -> tuple[int, int] | None:
+    """``(a, b)`` of ``a * symbol + b``."""
+    values = [substitute(node, {symbol: at}) for at in (0, 1, 2, 7)]
+    numbers = [value.value for value in values if isinstance(value, Num) and isinstance(value.value, int)]
+    if len(numbers) < 4:
+        return None
+    step = numbers[1] - numbers[0]
+    exact = node == add(mul(step, Sym(symbol)), numbers[0])
+    return (step, numbers[0]) if exact and step != 0 else None
+
+
+def _local_values(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """Every symbolic number that the locals hold, as the text that reads it and its sympy expression.
+
+    Plain variables come before sizes of tensors, shallow before deep.
+    """
+    plain: list[tuple[str, Any]] = []
+    sizes: list[tuple[str, Any]] = []
+    nested: list[tuple[str, Any]] = []
+    # Reading a shape must not be seen by the tracing that is under way.
+    with torch._C.DisableTorchFunction():
+        for name, value in list(frame.f_locals.items()):
+            if name.startswith(".") or isinstance(value, torch.nn.Module):
+                continue
+            try:
+                leaves = pytree.tree_leaves_with_path(value)[:_MOST_LEAVES]
+            except Exception:  # an object whose structure cannot be read holds no name
+                continue
+            for path, leaf in leaves:
+                text = name + pytree.keystr(path)
+                if isinstance(leaf, (torch.SymInt, torch.SymBool, torch.SymFloat)):
+                    (nested if path else plain).append((text, leaf.node.expr))
+                elif isinstance(leaf, torch.Tensor):
+                    found = nested if path else sizes
+                    for index, size in enumerate(leaf.shape):
+                        if isinstance(size, torch.SymInt):
+                            found.append((f"{text}.shape[{index}]", size.node.expr))
+    yield from (*plain, *sizes, *nested)

@@ -1,0 +1,113 @@
+"""What the sizes that only data decides are for the example inputs, from an export that carries real values along."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._functorch.config as functorch_config
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from trtdiag.graph.source import NO_STACK, Frame, Stack
+
+_OWN = str(Path(__file__).resolve().parent.parent)
+_TORCH = str(Path(torch.__file__).resolve().parent)
+_SHAPES_LOG = "torch.fx.experimental.symbolic_shapes"
+_VALUE_SETTER = "set_real_tensor_prop_unbacked_vals"
+
+
+@dataclass
+class DataValues:
+    """Values of the example by the name of the symbol, each with the line that made the symbol.
+
+    Attributes:
+        found: Symbol -> value and line.
+        failure: Why values are missing: the words of an export that stopped early; empty where it did not.
+    """
+
+    found: dict[str, tuple[int | float, Frame | None]] = field(default_factory=dict)
+    failure: str = ""
+
+    def of(self, symbol: str, made_at: Frame | None) -> int | float | None:
+        """The value of ``symbol``, if the line that made it is the one noted: two exports may number differently."""
+        value, line = self.found.get(symbol, (None, None))
+        return value if line == made_at else None
+
+
+def made_at(env: ShapeEnv, symbol: Any) -> Stack:
+    """The frames outside torch and Python that were active when ``symbol`` was made, outermost first."""
+    trace = getattr(env, "var_to_stack", {}).get(symbol)
+    if trace is None:
+        return NO_STACK
+    frames = []
+    for entry in trace.summary():
+        frame = Frame(entry.filename, int(entry.lineno or 0), entry.name, (entry.line or "").strip())
+        if frame.package not in ("torch", "python") and not frame.file.startswith((_OWN, _TORCH)):
+            frames.append(frame)
+    return Stack(tuple(frames))
+
+
+def example_values(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
+) -> DataValues:
+    """Export with real tensors beside the fake ones and note what each symbol of data is.
+
+    The inputs, parameters and random state stay as they are: torch computes on copies.  Values found before an
+    export that fails are kept.
+
+    Cost: the model runs once for real, on copies of its weights.
+    """
+    values = DataValues()
+    with _noting(values), torch.random.fork_rng(devices=[]), quiet():
+        try:
+            torch.export.export(module, args, dict(kwargs) or None, dynamic_shapes=dynamic_shapes, strict=False)
+        except Exception as error:  # torch raises anything here; the plain export says what is wrong with the model
+            values.failure = f"{type(error).__name__}: {error}".splitlines()[0]
+    return values
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what torch prints and warns while it traces off the terminal."""
+    log = logging.getLogger(_SHAPES_LOG)
+    level = log.level
+    with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        warnings.simplefilter("ignore")
+        log.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            log.setLevel(level)
+
+
+@contextmanager
+def _noting(values: DataValues) -> Iterator[None]:
+    original = getattr(ShapeEnv, _VALUE_SETTER)
+
+    def note(self: ShapeEnv, key: Any, value: Any) -> None:
+        original(self, key, value)
+        _note(values, self, key, value)
+
+    setattr(ShapeEnv, _VALUE_SETTER, note)
+    try:
+        with functorch_config.patch(fake_tensor_propagate_real_tensors=True):
+            yield
+    finally:
+        setattr(ShapeEnv, _VALUE_SETTER, original)
+
+
+def _note(values: DataValues, env: ShapeEnv, key: Any, value: Any) -> None:
+    symbol = key if key.is_Symbol else next(iter(key.free_symbols), None)  # a truth value is known as Eq(u0, 1)
+    try:
+        number = float(value) if isinstance(value, float) else int(value)
+    except (TypeError, ValueError, OverflowError):  # a symbolic value: nothing is known yet
+        return
+    if symbol is not None:
+        values.found.setdefault(str(symbol), (number, made_at(env, symbol).best))
