@@ -73,11 +73,7 @@ def _unbounded(asked: Plan, final: Plan, names: Mapping[str, str], told: set[str
             before=spelled(leaf, final),
             after=f"{spelled(leaf, final)} with max= the largest size that you will run",
             kind="bound",
-            why=(
-                Reason(
-                    "no largest size is asked for, and TensorRT builds an engine for sizes up to one", by="TensorRT"
-                ),
-            ),
+            why=(why,),
             kept=None,
             lost="",
             allowed="",

@@ -34,9 +34,13 @@ class Ended(Generic[T]):
     here: bool = False
 
 
-def can_fork() -> bool:
-    """Whether a child may be forked: where the system can, and no CUDA context would be lost in the child."""
-    return hasattr(os, "fork") and not torch.cuda.is_initialized()
+def no_child() -> str:
+    """Why no child can be forked here; empty where it can."""
+    if not hasattr(os, "fork"):
+        return "this system cannot fork"
+    # A forked child cannot use the CUDA context of its parent.
+    in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return "CUDA is in use in this process" if in_use else ""
 
 
 def run_in_child(function: Callable[[], T], limit_s: float) -> Ended[T]:
@@ -48,7 +52,7 @@ def run_in_child(function: Callable[[], T], limit_s: float) -> Ended[T]:
     Raises:
         TrtdiagError: Raised by the function itself.
     """
-    if not can_fork():
+    if no_child():
         return Ended(function(), here=True)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
@@ -74,7 +78,7 @@ def run_in_child(function: Callable[[], T], limit_s: float) -> Ended[T]:
 
 def _received(ours: Connection, child: Any) -> Ended[Any]:
     try:
-        kind, value = pickle.loads(ours.recv_bytes())  # noqa: S301  what our own child wrote
+        kind, value = pickle.loads(ours.recv_bytes())
     except EOFError:
         child.join()
         return Ended(None, _death(child.exitcode))

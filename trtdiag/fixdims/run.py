@@ -15,7 +15,7 @@ from trtdiag.capture.factory import Recipe
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.asked import Structure, asked_plan, structure_of
 from trtdiag.fixdims.changes import changes_between, same_plan
-from trtdiag.fixdims.child import can_fork, run_in_child
+from trtdiag.fixdims.child import no_child, run_in_child
 from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.from_text import fix_text
 from trtdiag.fixdims.loop import Found, Search
@@ -145,10 +145,8 @@ class _Exporter:
 
     def notes(self) -> tuple[str, ...]:
         """What the reader should know about how the exports ran."""
-        if not self.here:
-            return ()
-        why = "CUDA is in use in this process" if torch.cuda.is_initialized() else "this system cannot fork"
-        return (f"the exports ran in this process, without a time limit: {why}",) if not can_fork() else ()
+        why = no_child() if self.here else ""
+        return (f"the exports ran in this process, without a time limit: {why}",) if why else ()
 
 
 def _data_check(check: NeededCheck, *, passed: bool) -> DataCheck:
