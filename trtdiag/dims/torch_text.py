@@ -102,7 +102,9 @@ _SUGGESTION = re.compile(
     r"^\s*-?\s*(?P<line>[A-Za-z_]\w{0,200} = (?:Dim\(.{0,300}|None\b.{0,60}|-?[\w+*/ ().-]{1,200}))$"
 )
 _BLOCK = re.compile(r"def (?P<kind>specializations|specify_constraints)\(")
-_BLOCK_LINE = re.compile(r"\s*(?:#.*|```\w*|return\b.*|assert .*|[\[\]()]|.*\.size\(\)\[.*|.*dynamic_dim\(.*)?$")
+_BLOCK_LINE = re.compile(
+    r"\s*(?:#.*|[\w.\[\]']+:|```\w*|return\b.*|assert .*|[\[\]()]|.*\.size\(\)\[.*|.*dynamic_dim\(.*)?$"
+)
 
 
 def read_export_error(text: str) -> ExportErrorText:

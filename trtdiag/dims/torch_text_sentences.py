@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic import ExpressionError, Range, compare, free_symbols, parse_condition, parse_expr
@@ -30,7 +30,7 @@ class TextGuard:
         names: Source -> the user's Dim name, as far as the text says it.
         declared: The declared range as written, empty where the text gives none.
         kind: ``guard``, ``constant``, ``specialised`` (never declared dynamic), ``equal``, ``related``,
-            ``data-dependent``.
+            ``data-dependent`` (not decided), ``asserted`` (on a size from data: it has to hold).
         asked: ``declared`` as a range; torch's stand-ins for infinity are open ends.
         stack: Where it comes from, as far as the text says it.
         advice: The ``torch._check`` lines that torch offers for it.
@@ -198,9 +198,11 @@ def _of_log(text: str, parser: Parser) -> Sentence | str | None:
         replaced = _REPLACED.search(line)
         return _condition([f"{replaced['left']} == {replaced['right']}"], parser, kind="equal") if replaced else None
     for words, ending in _PLAIN.items():
-        _before, found, rest = text.partition(words)
-        if found:
-            return _named_by_symbols(rest.partition(ending)[0].split("\n"), text, parser)
+        _before, there, rest = text.partition(words)
+        if there:
+            found = _named_by_symbols(rest.partition(ending)[0].split("\n"), text, parser)
+            undecided = words == "evaluate_expr(" and found.kind == "asserted"
+            return replace(found, kind="data-dependent") if undecided else found
     outside = _OUTSIDE.search(line)
     if outside:
         return Outside(int(outside["value"]), _range_of(outside["low"], outside["high"]))
@@ -334,8 +336,7 @@ def _named_by_symbols(parts: list[str], text: str, parser: Parser) -> TextGuard:
     names = tuple((match["symbol"], match["source"]) for match in _WHERE.finditer(text[-MOST_SUBJECT_CHARACTERS:]))
     found = _condition(parts, parser, names)
     unbacked = found.condition is not None and any(map(_UNBACKED.match, free_symbols(found.condition)))
-    kind = "data-dependent" if unbacked else "guard"
-    return TextGuard(found.text, found.condition, found.why, found.names, kind=kind)
+    return replace(found, kind="asserted" if unbacked else "guard")
 
 
 def _condition(

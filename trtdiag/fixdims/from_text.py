@@ -1,0 +1,204 @@
+"""``fix_dims`` with no model at hand: corrected dims from an export error or log alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trtdiag.dims.torch_text import ExportErrorText, read_export_error
+from trtdiag.errors import DimsError
+from trtdiag.fixdims.changes import changes_between, same, same_plan
+from trtdiag.fixdims.choose import choose
+from trtdiag.fixdims.chosen import Chosen
+from trtdiag.fixdims.declare import declared, respelled
+from trtdiag.fixdims.fix import Change, Confirmation, ConflictSet, Fix, Outcome, Reason
+from trtdiag.fixdims.plan import LeafKind, Plan
+from trtdiag.fixdims.system import LOWEST_HINTED, LOWEST_NAMED, asked_range
+from trtdiag.fixdims.text_checks import data_check
+from trtdiag.fixdims.text_code import spelled_text
+from trtdiag.fixdims.text_examples import example_sizes, inside, outside_changes, solved_examples
+from trtdiag.fixdims.text_reasons import noted, reason_of
+from trtdiag.fixdims.text_system import TextSystem, system_of_text
+from trtdiag.symbolic import Proof, ProofKind, Range, free_symbols
+
+LIMIT_S = 20.0
+"""For solving everything that one text states."""
+
+_NO_MODEL = "a text has no model to export with"
+_ZERO_ONE = (
+    "torch.export takes sizes 0 and 1 for constants, so the text has no conditions about them: what is said here is "
+    "about sizes of 2 and more"
+)
+_HINT = (
+    "torch refuses a plain Dim there, as it cannot see that its guards always hold; the hint asks for the same sizes"
+)
+_SUGGESTED = "part of this is torch's own suggestion, for dims of which the text states no guard"
+
+
+def fix_text(text: str, label: str = "the given text") -> Fix:
+    """Corrected dims from an export error, a traceback or a log.
+
+    Args:
+        text: Anything; limits are those of ``read_export_error``.
+        label: What to call it.
+
+    Raises:
+        DimsError: The text states no condition on sizes.
+    """
+    read = read_export_error(text)
+    if not (read.guards or read.unread or read.outside or read.suggestions or read.solved):
+        raise DimsError(
+            f"{label!r} states no condition on sizes",
+            because="none of the sentences was found with which torch.export names one ('Not all values of h = ... "
+            "satisfy the generated guard ...', 'You marked h as dynamic but ...', 'must always be equal', 'Could not "
+            "guard on data-dependent expression ...', '... [guard added]', '64 not in range [135, 2160]')",
+            fix="paste the whole message of the failing torch.export.export, from 'Constraints violated' to its end; "
+            'or run again with TORCH_LOGS="+dynamic" and give that log; or give the model as package.module:factory',
+            reference="no-conditions-in-text",
+        )
+    system = system_of_text(read)
+    asked = system.plan()
+    box = {
+        symbol: _box(system, symbol, asked_range(asked.leaves[sites[0]], asked))
+        for symbol, sites in system.sites.items()
+    }
+    examples = solved_examples(system, box)
+    chosen = choose(tuple(system.conditions), box, examples, limit_s=LIMIT_S)
+    if chosen.conflict is not None:
+        return _contradictory(label, system, box, asked, chosen)
+    final = declared(chosen, system.inputs(), asked, asked)
+    held = _held(system, asked, final)
+    final = (respelled(final, held) or final) if held else final
+    final = _as_written(replace(final, sizes=example_sizes(system, final)), asked)
+    return _answer(label, read, system, box, asked, final, chosen, held)
+
+
+def _box(system: TextSystem, symbol: str, range_: Range) -> Range:
+    """The range to solve in: down to 0 or 1 where that is the size that torch took."""
+    taken = [system.constants[symbol]] if symbol in system.constants else []
+    low = min([*taken, range_.min or 0])
+    return Range(low if low < LOWEST_HINTED else range_.min, range_.max)
+
+
+def _as_written(final: Plan, asked: Plan) -> Plan:
+    """``final`` without the lower ends that were only filled in: an open end stays open."""
+    written = {definition.name: definition.range for definition in asked.defs}
+    defs = []
+    for definition in final.defs:
+        was = written.get(definition.name)
+        filled = was is not None and was.min is None and definition.range.min == LOWEST_NAMED
+        defs.append(replace(definition, range=Range(None, definition.range.max)) if filled else definition)
+    hints = {
+        site: replace(leaf, range=Range(None, leaf.range.max))
+        for site, leaf in final.leaves.items()
+        if leaf.kind is LeafKind.DYNAMIC and leaf.range.min in (LOWEST_NAMED, LOWEST_HINTED)
+    }
+    return replace(final, defs=tuple(defs), leaves={**final.leaves, **hints})
+
+
+def _held(system: TextSystem, asked: Plan, final: Plan) -> list[str]:
+    """Dims that stay as asked, though torch refused them: their guards always hold, which torch cannot see."""
+    found = []
+    for symbol, sites in system.sites.items():
+        own = [c for c, guard in system.conditions.items() if symbol in free_symbols(c) and guard.kind == "guard"]
+        if (own or symbol in system.always) and all(
+            same(asked.leaves[site], asked, final.leaves[site], final) for site in sites
+        ):
+            found.append(final.leaves[sites[0]].root)
+    return [name for name in found if name]
+
+
+def _answer(
+    label: str,
+    read: ExportErrorText,
+    system: TextSystem,
+    box: dict[str, Range],
+    asked: Plan,
+    final: Plan,
+    chosen: Chosen,
+    held: list[str],
+) -> Fix:
+    proof = _proof(system, chosen)
+    notes = noted(system, box, chosen, final)
+    changed = [_honest(c) for c in changes_between(asked, final, notes, proof) if c.after != c.before]
+    changes = (*changed, *outside_changes(read, system, asked, proof))
+    final = inside(read, system, asked, final)
+    spelled = spelled_text(final)
+    solved = bool(system.conditions or system.pinned or read.outside)
+    outcome = Outcome.CHANGED if changes else Outcome.UNCHANGED if solved and not system.checks else Outcome.IMPOSSIBLE
+    return Fix(
+        label=label,
+        source="text",
+        outcome=outcome,
+        plan=final,
+        dynamic_shapes=spelled.dynamic_shapes,
+        code=spelled.code,
+        asked_code="" if same_plan(asked, final) or not system.named else spelled_text(asked).code,
+        changes=changes,
+        proof=proof,
+        confirmation=Confirmation(None, note=_NO_MODEL),
+        unread=tuple(system.unread),
+        checks=tuple(data_check(guard) for guard in system.checks),
+        notes=_notes(system, changes, chosen, held),
+    )
+
+
+def _honest(change: Change) -> Change:
+    """``change`` without a loss where a hint asks for the sizes that the Dim asked for."""
+    if change.kind != "hint":
+        return change
+    return replace(change, lost="", kept=change.kept and (change.kept[1], change.kept[1]))
+
+
+def _proof(system: TextSystem, chosen: Chosen) -> Proof:
+    if system.unread:
+        count = len(system.unread)
+        return Proof(ProofKind.NONE, 0, f"{count} statement{'' if count == 1 else 's'} of the text could not be read")
+    if system.hinted:
+        return Proof(ProofKind.NONE, 0, "torch's suggestion stands in for guards that the text does not state")
+    if not system.conditions:
+        return Proof(ProofKind.NONE, 0, "the text states no condition on sizes that can be declared")
+    return chosen.proof
+
+
+def _notes(system: TextSystem, changes: tuple[Change, ...], chosen: Chosen, held: list[str]) -> tuple[str, ...]:
+    found = []
+    if changes:
+        found.append(_ZERO_ONE)
+    if held:
+        found.append(f"{', '.join(held)}: {_HINT}")
+    if system.hinted:
+        found.append(_SUGGESTED)
+    if chosen.open:
+        found.append(f"{len(chosen.open)} conditions could be neither shown to hold nor mended in {LIMIT_S:g} s")
+    if not changes and system.unread and not system.conditions:
+        found.append("what the text says could not be read, so nothing is suggested")
+    if system.checks:
+        found.append("sizes that data decides are no input dims: no Dim helps, a torch._check in the model does")
+    return tuple(found)
+
+
+def _contradictory(label: str, system: TextSystem, box: dict[str, Range], asked: Plan, chosen: Chosen) -> Fix:
+    """Why no sizes satisfy the conditions."""
+    assert chosen.conflict is not None
+    every = tuple(system.conditions)
+    members = [every[index] for index in chosen.conflict.members or ()]
+    symbols = sorted({symbol for member in members for symbol in free_symbols(member)} or box)
+    reasons: tuple[Reason, ...] = tuple(reason_of(member, system, box) for member in members)
+    ranges = tuple(f"{symbol}: {box[symbol]}" for symbol in symbols if symbol in box)
+    spelled = spelled_text(asked)
+    return Fix(
+        label=label,
+        source="text",
+        outcome=Outcome.IMPOSSIBLE,
+        plan=asked,
+        dynamic_shapes=spelled.dynamic_shapes,
+        code=spelled.code,
+        asked_code=spelled.code,
+        changes=(),
+        proof=Proof(ProofKind.NONE, 0, "there is no suggestion"),
+        confirmation=Confirmation(None, note=_NO_MODEL),
+        unread=tuple(system.unread),
+        conflicts=(ConflictSet(reasons, ranges, chosen.conflict.proof),),
+        checks=tuple(data_check(guard) for guard in system.checks),
+        notes=(_ZERO_ONE,),
+    )
