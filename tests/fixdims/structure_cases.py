@@ -104,7 +104,7 @@ def _collection() -> Recipe:
     x, inner = t(7, 5), t(3, 11)
     shapes = ShapesCollection()
     shapes[x] = (_h(), None)
-    shapes[inner] = {-1: Dim.DYNAMIC(min=2)}
+    shapes[inner] = {1: Dim.DYNAMIC(min=2)}
     return Recipe(Two(), (x, {"a": [t(2), inner]}), {}, shapes)
 
 

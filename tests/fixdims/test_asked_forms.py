@@ -197,8 +197,15 @@ def test_collection_of_other_tensors_is_refused() -> None:
         structure_of(Recipe(One(), (t(3),), {}, shapes))
 
 
-def test_rest_may_be_called_args() -> None:
-    structure = structure_of(CASES["rest"]())
-    assert structure.site("args[1][0].shape[1]") == structure.site("rest[1][0].shape[1]") == "rest[1][0].shape[1]"
-    with pytest.raises(KeyError):
-        structure.site("args[2].shape[0]")
+def test_inputs_of_rest_have_three_names() -> None:
+    recipe = CASES["rest"]()
+    structure = structure_of(recipe)
+    site = "rest[1][0].shape[1]"
+    assert [structure.site(text) for text in (site, "args[1][0].shape[1]", "rest_1[0].shape[1]")] == [site] * 3
+    exported = export(recipe.module, recipe.args, dynamic_shapes=recipe.dynamic_shapes, strict=False)
+    saved = structure_of(Recipe(exported.module(), recipe.args, {}, None))
+    assert [saved.site(f"{top}.shape[0]") for top in ("rest[0]", "rest_0")] == ["rest_0.shape[0]"] * 2
+    assert saved.site(site) == "rest_1[0].shape[1]"
+    for other in ("args[2].shape[0]", "rest[2].shape[0]", "x[0].shape[0]", "x_0.shape[0]"):
+        with pytest.raises(KeyError):
+            structure.site(other)

@@ -105,6 +105,20 @@ def test_what_torch_refuses_is_mended() -> None:
     assert '"y": None' in asked_code(structure)
 
 
+@pytest.mark.parametrize("hint", [Dim.AUTO, Dim.DYNAMIC, Dim.DYNAMIC(min=2, max=97)])
+def test_hints_at_negative_indices_are_mended(hint: Any) -> None:
+    """torch takes them in silence and leaves the dim static."""
+    recipe = Recipe(One(), (t(7, 5),), {}, {"x": {-2: Dim("h", max=97), -1: hint}})
+    assert sizes(recipe, recipe.dynamic_shapes)[0][0].endswith(", 5)")
+    structure = structure_of(recipe)
+    assert set(asked_plan(structure).leaves) == {"x.shape[0]", "x.shape[1]"}
+    spelled = spell(asked_plan(structure), structure)
+    assert list(spelled.dynamic_shapes["x"]) == [-2, 1]
+    shown = sizes(recipe, spelled.dynamic_shapes)
+    assert ", s" in shown[0][0]
+    assert sizes(recipe, run(spelled.code)) == shown
+
+
 def test_dims_out_of_the_plan_stay_as_they_were() -> None:
     h, w = Dim("h", min=3, max=97), Dim("w", min=3)
     recipe = Recipe(Two(), (t(15, 5), t(15, 11)), {}, {"x": {0: h, 1: w}, "y": (h, 2 * w + 1)})
@@ -203,3 +217,13 @@ def test_structure_from_names_of_rest_and_fields() -> None:
     assert spell_sites(Plan((), {}), [("x", 2)]).code == 'dynamic_shapes = {\n    "x": None,\n}\n'
     with pytest.raises(ValueError, match="no dim of the inputs"):
         spell_sites(plan, [("s.image", 3)])
+
+
+def test_names_that_are_no_paths_are_keys() -> None:
+    odd = ["x", "x[0]", "f(x)", "a[b]", "a[1:2]", "l x", "k[None]", "k[[1]]", "\0", "(" * 500, "-y", ""]
+    names = [*odd, "y[0]", "z[5000]"]
+    leaves = {f"{name}.shape[0]": Leaf(LeafKind.AUTO) for name in names if name}
+    spelled = spell_sites(Plan((), leaves), [(name, 1) for name in reversed(names)])
+    entry = {0: Dim.AUTO}
+    assert spelled.dynamic_shapes == {**dict.fromkeys(odd, entry), "": None, "y": [entry], "z": {5000: entry}}
+    assert run(spelled.code) == spelled.dynamic_shapes

@@ -18,7 +18,8 @@ from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.symbolic.ranges import Range
 
 _INT64_MAX = 2**63 - 1
-_NUMBERED = re.compile(r"args(\[\d+\].*)")
+_INDEXED = re.compile(r"(?P<top>\w+)\[(?P<place>\d+)\](?P<below>.*)", re.DOTALL)
+_NUMBERED = re.compile(r"(?P<top>\w+)_(?P<place>\d+)(?P<below>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -62,18 +63,27 @@ class Structure:
         return found
 
     def site(self, text: str) -> str:
-        """The site in this structure's words: inputs of ``*rest`` may also be called ``args[0]``.
+        """The site in this structure's words.
+
+        Inputs of ``*rest`` have three names: ``rest[0]`` in torch's sources, ``rest_0`` in the graph and in a saved
+        program's own ``forward``, and ``args[0]`` where the parameter's name is not known.
 
         Raises:
             KeyError: No input dim has this name.
         """
-        if text in self.dims:
-            return text
-        match = _NUMBERED.fullmatch(text)
-        rest = next((child.name for child in self.inputs.children if child.gathers == REST), None)
-        if match is None or rest is None or f"{rest}{match[1]}" not in self.dims:
+        rest = next((child.name for child in self.inputs.children if child.gathers == REST), "args")
+        candidates = [text]
+        indexed, numbered = _INDEXED.fullmatch(text), _NUMBERED.fullmatch(text)
+        if indexed is not None:
+            candidates.append(f"{indexed['top']}_{indexed['place']}{indexed['below']}")
+            if indexed["top"] == "args":
+                candidates.append(f"{rest}[{indexed['place']}]{indexed['below']}")
+        if numbered is not None:
+            candidates.append(f"{numbered['top']}[{numbered['place']}]{numbered['below']}")
+        found = next((site for site in candidates if site in self.dims), None)
+        if found is None:
             raise KeyError(text)
-        return f"{rest}{match[1]}"
+        return found
 
 
 def structure_of(recipe: Recipe) -> Structure:

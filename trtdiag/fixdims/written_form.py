@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trtdiag.capture.nesting import Node
@@ -14,6 +14,7 @@ from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind
 from trtdiag.fixdims.site_text import split_site
 from trtdiag.symbolic.ranges import Range
 
+_LONGEST_LIST = 1000  # a larger index is a key
 STATIC_HINT = Leaf(LeafKind.STATIC)  # without a value: written ``Dim.STATIC``
 
 
@@ -67,7 +68,10 @@ class _Laying:
         made: dict[int, Leaf | None] = {}
         keys = list(spec) if isinstance(spec, Mapping) else []
         for key in keys:
-            made[key] = self._dim(f"{name}.shape[{key % rank}]", spec[key])
+            leaf = self._dim(f"{name}.shape[{key % rank}]", spec[key])
+            # torch reads a hint at a negative index without complaint, and leaves the dim static.
+            hint = leaf is not None and leaf.kind in (LeafKind.AUTO, LeafKind.DYNAMIC)
+            made[key % rank if hint else key] = leaf
         there = {key % rank for key in keys}
         for index in range(rank):
             leaf = self._leaves.get(f"{name}.shape[{index}]")
@@ -83,18 +87,22 @@ class _Laying:
         return leaf
 
 
-def laid_by_path(inputs: Iterable[tuple[str, int | None]], leaves: Mapping[str, Leaf]) -> Any:
+def laid_by_path(inputs: Sequence[tuple[str, int | None]], leaves: Mapping[str, Leaf]) -> Any:
     """``leaves`` in dicts, lists and tuples made from the names of the inputs (``batch['image'][0]``).
 
     An index is taken for one into a list; the entries that no input is known for are ``None``.  ``args[0]`` at the
-    top is an entry of the tuple of ``*args``.
+    top is an entry of the tuple of ``*args``.  A name that is no path, or that would stand in the place of another,
+    is one key.
     """
     by_dim = {split_site(site): leaf for site, leaf in leaves.items()}
     grown: dict[Any, Any] = {}
-    for name, _rank in inputs:
+    paths = {tuple(path_of(name)) for name, _ in inputs}
+    for name, _ in inputs:
         keys = path_of(name)
         dims = {dim: leaf for (owner, dim), leaf in by_dim.items() if owner == name and dim is not None}
         entry: Any = dict(sorted(dims.items())) or by_dim.get((name, None))
+        if any(tuple(keys[:length]) in paths for length in range(1, len(keys))):
+            keys = [name]
         below = grown
         for key in keys[:-1]:
             below = below.setdefault(key, {})
@@ -119,7 +127,7 @@ def path_of(name: str) -> list[Any]:
     """``batch['image'][0].mask`` as ``["batch", "image", 0, "mask"]``; a text that is no path is one key."""
     try:
         tree = ast.parse(name, mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return [name]
     keys: list[Any] = []
     while isinstance(tree, (ast.Subscript, ast.Attribute)):
@@ -127,10 +135,9 @@ def path_of(name: str) -> list[Any]:
             keys.append(_Attribute(tree.attr))
             tree = tree.value
             continue
-        try:
-            keys.append(ast.literal_eval(tree.slice))
-        except ValueError:
+        if not isinstance(tree.slice, ast.Constant) or not isinstance(tree.slice.value, (str, int)):
             return [name]
+        keys.append(tree.slice.value)
         tree = tree.value
     return [tree.id, *reversed(keys)] if isinstance(tree, ast.Name) else [name]
 
@@ -139,7 +146,7 @@ def _grown(part: Any, top: Any = None) -> Any:
     if isinstance(part, _Entry):
         return part.value
     keys = list(part)
-    if all(isinstance(key, int) and key >= 0 for key in keys):
+    if all(isinstance(key, int) for key in keys) and max(keys) < _LONGEST_LIST:
         listed = [_grown(part[index]) if index in part else None for index in range(max(keys) + 1)]
         return tuple(listed) if top == "args" else listed
     if all(isinstance(key, _Attribute) for key in keys):  # a registered class stands as the list of its fields
