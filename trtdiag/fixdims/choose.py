@@ -28,6 +28,7 @@ from trtdiag.symbolic import (
 from trtdiag.symbolic.expr import Condition, Expr
 
 SIZES = Range(0, None)
+SEARCH_SHARE = 0.6  # of the time; the rest is for proofs and reasons
 
 
 def choose(
@@ -50,8 +51,8 @@ def choose(
             (``Dim.AUTO``).  Otherwise only ``a*root + b`` with ``a >= 1`` is used.
         limit_s: Seconds for everything.  What is not decided when they are over is left ``open``.
     """
-    clock = Clock(limit_s)
-    sets = Sets(clock)
+    whole = Clock(limit_s)
+    sets = Sets(Clock(SEARCH_SHARE * limit_s))
     every = tuple(dict.fromkeys(conditions))
     unasked = sorted({name for condition in every for name in free_symbols(condition)} - box.keys())
     ranges = {name: box.get(name, Range()).intersect(SIZES) for name in [*box, *unasked]}
@@ -72,7 +73,7 @@ def choose(
             found = ConflictResult(members, answer.conflict.proof, None, answer.conflict.minimal)
             return _impossible(found, solutions)
         answers.append(answer)
-    return _joined(answers, every, ranges, solutions, example, sets)
+    return _joined(answers, every, ranges, solutions, example, Sets(whole))
 
 
 def _impossible(found: ConflictResult, solutions: Mapping[str, Solution]) -> Chosen:

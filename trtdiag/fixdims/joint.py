@@ -60,8 +60,12 @@ def joint_runs(parameters: Parameters, conditions: Sequence[Condition], sets: Se
             return None
         alone[name] = runs[0]
     oracle = Oracle(conditions, sets.clock)
-    if oracle.holds(alone):
-        return JointRuns(alone, free=True)
+    verdicts = {condition: oracle.one(condition, alone) for condition in conditions}
+    if False not in verdicts.values():
+        return JointRuns(alone, free=None not in verdicts.values())
+    # What cannot be decided and broke nowhere would stop every step outwards: it is left open instead.
+    conditions = [condition for condition, verdict in verdicts.items() if verdict is not None]
+    oracle = Oracle(conditions, sets.clock)
     best: Mapping[str, Progression] | None = None
     if len(alone) == 2 and not parameters.kept & alone.keys():
         best = best_pair_anywhere(conditions, parameters.values, steps_of(conditions), sets.clock)

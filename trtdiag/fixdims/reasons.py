@@ -8,7 +8,7 @@ from trtdiag.fixdims.fitting import Fitted
 from trtdiag.fixdims.layout import NOBODY, Claim, Layout
 from trtdiag.fixdims.oracle import Oracle
 from trtdiag.fixdims.parts import Answer
-from trtdiag.fixdims.runs import best_runs, fills, moved, same_run
+from trtdiag.fixdims.runs import best_runs, fills, moved, rank, same_run
 from trtdiag.fixdims.solving import Sets, causes
 from trtdiag.fixdims.variants import affine
 from trtdiag.symbolic import BoundsCache, Progression, Range, Solution, ValueSet, free_symbols
@@ -91,7 +91,8 @@ def alternatives_to(
             continue
         oracle = Oracle([claim.condition for claim in others], sets.clock)
         kept: list[Progression] = []
-        for other in dict.fromkeys([*best_runs(values, example.get(name), (run.step,)), *best_runs(values, None)]):
+        runs = {*best_runs(values, example.get(name), (run.step,)), *best_runs(values, None)}
+        for other in sorted(runs, key=rank):
             if len(kept) == MOST_ALTERNATIVES or same_run(other, run) or (other.kept == 1 and run.kept != 1):
                 continue
             if not others or (not sets.clock.out and oracle.holds({**answer.fit.runs, name: other})):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trtdiag.fixdims.clock import Clock
-from trtdiag.symbolic import Proof, ProofKind, Range, Solution, ValueSet, allowed
+from trtdiag.symbolic import Proof, ProofKind, Range, Solution, ValueSet, allowed, periodic
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.patterns import PatternError
+from trtdiag.symbolic.polynomials import NotApplicableError
 
 FEW_VALUES = 1 << 12  # tried even when the time is over
 LIMITS_S = (1.0, 0.25, 0.05)
@@ -51,12 +52,20 @@ class Sets:
     def _solve(self, condition: Condition, name: str, range_: Range) -> Solution:
         count = range_.count
         if self.clock.out and (count is None or count > FEW_VALUES):
-            return Solution(ValueSet.full(range_), Proof(ProofKind.NONE, 0, "the time was over"))
+            return _by_residues(condition, range_)
         limit_s = next((limit for limit in LIMITS_S if 4 * limit <= self.clock.left_s), LIMITS_S[-1])
         try:
             return allowed((condition,), name, range_, limit_s)
         except (PatternError, OverflowError, MemoryError) as error:
             return Solution(ValueSet.full(range_), Proof(ProofKind.NONE, 0, str(error)))
+
+
+def _by_residues(condition: Condition, range_: Range) -> Solution:
+    """By algebra alone, which takes little time or says that it does not apply."""
+    try:
+        return Solution(periodic.solve(condition, range_), Proof(ProofKind.PERIODIC, 0, "exact by residue classes"))
+    except NotApplicableError as error:
+        return Solution(ValueSet.full(range_), Proof(ProofKind.NONE, 0, f"the time was over, and {error}"))
 
 
 def causes(
