@@ -21,7 +21,7 @@ from trtdiag.capture.origins import op_origins
 from trtdiag.capture.pins import joined_dims, pinned_dims
 from trtdiag.capture.program import Program, RawGuard, SourceKind, Versions
 from trtdiag.capture.recorded import recorded_guards
-from trtdiag.capture.torch_private import backed_hints, plain_ranges, running_schema, shape_env_of
+from trtdiag.capture.torch_private import backed_hints, plain_ranges, replacements, running_schema, shape_env_of
 from trtdiag.capture.unexported import input_sketch
 
 
@@ -60,6 +60,8 @@ def _passed(recipe: Recipe, label: str, exported: ExportedProgram, stacks: Guard
     env = shape_env_of(exported.graph_module)
     hints = {} if env is None else backed_hints(env)
     inputs = input_tensors(exported, declared, hints)
+    if env is not None:
+        stacks.also_in_roots(replacements(env))
     return Program(
         label=label,
         kind=SourceKind.LIVE,

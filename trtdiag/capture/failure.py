@@ -74,10 +74,9 @@ def tracing_finished(error: BaseException) -> bool:
 def failed_guards(env: ShapeEnv, stacks: GuardStacks) -> list[RawGuard]:
     """The guards of a failed export, each with the stack that the recorder noted."""
     known = {name: expr for name, expr in replacements(env).items() if not getattr(expr, "is_number", False)}
+    stacks.also_in_roots(known)
     return [
-        RawGuard(
-            in_roots(condition, known), "export error", stacks.of(condition) or stack, op=stacks.op_of(condition)
-        )
+        RawGuard(in_roots(condition, known), "export error", stacks.of(condition) or stack, op=stacks.op_of(condition))
         for condition, stack in shape_env_guards(env)
     ]
 

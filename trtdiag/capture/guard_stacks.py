@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from trtdiag.capture.recorded import in_roots
 from trtdiag.graph.source import Frame, Stack
 
 _MAX_FRAMES = 40
@@ -31,6 +32,7 @@ class GuardStacks:
     def __init__(self) -> None:
         self._stacks: dict[str, Stack] = {}
         self._ops: dict[str, str] = {}
+        self._conditions: dict[str, Any] = {}
 
     def of(self, condition: object) -> Stack | None:
         """The stack of the first guard with this condition."""
@@ -45,9 +47,24 @@ class GuardStacks:
         key = str(condition)
         if key not in self._stacks:
             self._stacks[key] = python_stack(sys._getframe(1))
+            self._conditions[key] = condition
             op = running_op(sys._getframe(1))
             if op is not None:
                 self._ops[key] = op
+
+
+    def also_in_roots(self, known: Mapping[str, Any]) -> None:
+        """Find each condition under its replaced symbols too: torch rewrites its guards when a dim is derived.
+
+        Args:
+            known: Symbols that torch replaced, by name, with what they were replaced by.
+        """
+        for key, condition in list(self._conditions.items()):
+            rooted = str(in_roots(condition, known))
+            if rooted != key:
+                self._stacks.setdefault(rooted, self._stacks[key])
+                if key in self._ops:
+                    self._ops.setdefault(rooted, self._ops[key])
 
 
 def running_op(frame: FrameType | None) -> str | None:

@@ -27,6 +27,7 @@ from trtdiag.capture.recorded import recorded_guards
 from trtdiag.capture.torch_private import (
     backed_hints,
     plain_ranges,
+    replacements,
     running_schema,
     shape_env_of,
     symbol_sources,
@@ -125,6 +126,8 @@ def _from_recipe(recipe: factories.Recipe, label: str, step: Callable[[str], Non
     if outcome.program is not None:
         program = _from_exported(outcome.program, label, SourceKind.FACTORY, declared=declared)
         own = shape_env_of(outcome.program.graph_module)
+        if own is not None:
+            outcome.stacks.also_in_roots(replacements(own))
         guards = tuple(_with_stack(guard, outcome.stacks) for guard in program.guards)
         return replace(
             program,
