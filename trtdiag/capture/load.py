@@ -199,7 +199,9 @@ def _dotted(version: Any) -> str:
 
 def _with_stack(guard: RawGuard, stacks: GuardStacks) -> RawGuard:
     stack = stacks.of(guard.condition)
-    return guard if stack is None or not stack.frames else replace(guard, stack=stack)
+    if stack is None or not stack.frames:
+        return guard
+    return replace(guard, stack=stack, op=stacks.op_of(guard.condition))
 
 
 def _declared_ranges(ranges: Mapping[str, Range], inputs: Sequence[InputTensor]) -> dict[str, Range]:
