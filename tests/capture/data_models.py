@@ -218,3 +218,40 @@ class Fixed(nn.Module):
         if n > 3:
             x = x * 2
         return x.view(2, 9)
+
+
+class Shifted(nn.Module):
+    def forward(self, x: Tensor, count: Tensor) -> Tensor:
+        more = count.item() * 2 + 1
+        if (more - 1) // 2 > 3:
+            return x[:more]
+        return x
+
+
+class Either(nn.Module):
+    def forward(self, x: Tensor, count: Tensor) -> Tensor:
+        n = count.item()
+        if (n == 2) | (n > 5):
+            return x * n
+        if (n > 2) & (n < 5):
+            return x - n
+        return x
+
+
+class Count:
+    """A size in an object whose attributes are no local variables."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+class Handed(nn.Module):
+    def forward(self, x: Tensor, count: Tensor) -> Tensor:
+        n = count.item()
+        if self.enough(Count(n)):
+            return x[:n]
+        return x
+
+    def enough(self, count: Count) -> bool:
+        wanted = 2 if count.value > 3 else 3
+        return wanted == 2

@@ -30,7 +30,8 @@ def _count(value: int) -> Tensor:
     return torch.tensor(value)
 
 
-# Model -> inputs, the lines that are to be found, other inputs on which the lines hold too.
+# Model (and what tells two cases of it apart) -> inputs, the lines that are to be found, other inputs on which the
+# lines hold too.
 CASES: dict[str, tuple[tuple[Any, ...], list[str], list[tuple[Any, ...]]]] = {
     "CountBranch": ((torch.ones(2, 9),), ["torch._check(found.shape[0] > 3)"], [(torch.eye(9)[:2] - 1,)]),
     "MaskEmpty": (
@@ -73,6 +74,18 @@ CASES: dict[str, tuple[tuple[Any, ...], list[str], list[tuple[Any, ...]]]] = {
         [(_random(9, 2), {"a": _count(2), "b": _count(1)})],
     ),
     "FlagBranch": ((torch.ones(3),), ["torch._check(torch.sym_not(negative))"], [(torch.zeros(3),)]),
+    "Shifted": ((_random(13), _count(4)), ["torch._check((more - 1) // 2 > 3)"], [(_random(13), _count(5))]),
+    "Either": ((_random(5), _count(7)), ["torch._check((n == 2) | (n > 5))"], [(_random(5), _count(2))]),
+    "Either, inside": (
+        (_random(5), _count(4)),
+        ["torch._check((n != 2) & (n <= 5))", "torch._check((n > 2) & (n < 5))"],
+        [(_random(5), _count(3))],
+    ),
+    "Either, outside": (
+        (_random(5), _count(1)),
+        ["torch._check((n != 2) & (n <= 5))", "torch._check((n <= 2) | (n >= 5))"],
+        [(_random(5), _count(5))],
+    ),
     # From here on one value, or one number of turns, is all that a check can say.
     "MaskPairs": ((_random(9, 6), MASK), ["torch._check(kept.shape[0] == 6)"], [(_random(9, 6), MASK.flip(0))]),
     "Loop": ((torch.ones(3), _count(4)), ["torch._check(n == 4)"], []),
@@ -106,6 +119,7 @@ def _copy_with(checks: tuple[NeededCheck, ...], folder: Path) -> ModuleType:
 @pytest.mark.parametrize("name", CASES)
 def test_model_with_the_lines_exports_and_computes_the_same(name: str, tmp_path: Path) -> None:
     args, lines, others = CASES[name]
+    name = name.split(",")[0]
     with pytest.raises(GuardOnDataDependentSymNode):
         torch.export.export(getattr(data_models, name)(), args, strict=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import pickle
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from tests.capture import data_models
 from tests.guards import cases
 from trtdiag.capture import data_checks
-from trtdiag.capture.data_checks import needed_checks
+from trtdiag.capture.data_checks import assumed_checks, example_values, needed_checks
 from trtdiag.capture.data_values import DataValues
 from trtdiag.symbolic import holds, to_text
 
@@ -58,6 +59,7 @@ def test_places_are_the_lines_of_the_model() -> None:
     assert where[3].line == _line_of("elif n * m % 4 == 0")
     assert checks[3].before is not None
     assert checks[3].before.line == _line_of("if n == m")  # nothing can stand before an elif
+    assert checks[3].place.frames == (*checks[3].where.frames[:-1], checks[3].before)
     assert checks[0].defined_at is not None
     assert checks[0].defined_at.frames[-1].line == _line_of("n = first.item()")
 
@@ -171,7 +173,7 @@ def test_refusal_of_another_kind_is_told_with_the_checks() -> None:
     args = (torch.ones(2, 9), torch.tensor(4))
     shapes = {"x": {0: Dim("b", min=2, max=31)}, "count": None}
     found = needed_checks(data_models.Fixed(), args, None, shapes)
-    assert not found.passed
+    assert (found.passed, found.traced) == (False, True)
     assert "Constraints violated (b)" in found.failure
     assert "draft_export" not in found.failure
     assert [check.code for check in found.checks] == ["torch._check(n > 3)"]
@@ -187,9 +189,69 @@ def test_without_values_a_size_is_neither_0_nor_1(monkeypatch: pytest.MonkeyPatc
     assert "Could not extract specialized integer" in loop.failure
 
 
+LIBRARY = """
+def at_least(tokens, least):
+    wanted = least + 1
+    if tokens.shape[0] > wanted:
+        return tokens[:wanted]
+    return tokens
+"""
+
+
+def test_line_of_a_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "token_library.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(str(folder))
+    import token_library  # type: ignore[import-not-found]
+
+    class Calling(nn.Module):
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            return token_library.at_least(x[mask], 2)  # type: ignore[no-any-return]
+
+    found = needed_checks(Calling(), (torch.ones(9, 6), torch.arange(9) > 3), None, None)
+    assert found.passed
+    (check,) = found.checks
+    assert check.code == "torch._check(tokens.shape[0] > 3)"
+    assert check.before is not None
+    assert (Path(check.before.file).name, check.before.line, check.before.package) == (
+        "token_library.py",
+        4,
+        "token_library",
+    )
+    assert check.where.user is not None
+    assert check.where.user.function == "forward"
+
+
+def test_size_named_only_by_the_caller_is_checked_there() -> None:
+    args = (torch.ones(9), torch.tensor(5))
+    (check,) = needed_checks(data_models.Handed(), args, None, None).checks
+    assert check.code == "torch._check(n > 3)"
+    assert check.where.frames[-1].function == "enough"
+    assert check.place.frames[-1].line == _line_of("if self.enough(Count(n))")
+
+
+def test_exports_of_ones_own_go_on_too() -> None:
+    args = (torch.arange(9.0), torch.tensor(4), torch.tensor(3))
+    values = example_values(data_models.TwoCounts(), args, {}, None)
+    assert {name: value for name, (value, _) in values.found.items()}.items() >= {"u0": 4, "u1": 3}.items()
+    with assumed_checks(values) as recorder:
+        program = torch.export.export(data_models.TwoCounts(), args, strict=False)
+    assert recorder.trouble() == ""
+    assert len(recorder.checks) == 6
+    assert torch.equal(program.module()(*args), data_models.TwoCounts()(*args))
+    with pytest.raises(GuardOnDataDependentSymNode):
+        torch.export.export(data_models.TwoCounts(), args, strict=False)
+
+
+def test_answer_can_be_sent_to_another_process() -> None:
+    found = needed_checks(data_models.TwoCounts(), COUNTS, None, None)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
 def test_limit_ends_the_search() -> None:
     found = needed_checks(data_models.TwoCounts(), COUNTS, None, None, limit=2)
-    assert (found.passed, len(found.checks)) == (False, 2)
+    assert (found.passed, found.traced, len(found.checks)) == (False, False, 2)
     assert "Eq(u0, u1)" in found.failure
 
 

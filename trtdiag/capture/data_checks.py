@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,11 @@ import torch
 
 from trtdiag.capture.data_assuming import assuming
 from trtdiag.capture.data_found import CheckRecorder
-from trtdiag.capture.data_values import example_values, quiet
+from trtdiag.capture.data_values import DataValues, example_values, quiet
 from trtdiag.capture.data_wording import NeededCheck
-from trtdiag.capture.failure import export_failure
+from trtdiag.capture.failure import export_failure, tracing_finished
 
-__all__ = ["DataChecks", "NeededCheck", "needed_checks"]
+__all__ = ["DataChecks", "NeededCheck", "assumed_checks", "example_values", "needed_checks"]
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,15 @@ class DataChecks:
         passed: Whether an export passed in which these conditions, and no others, were assumed.
         failure: Why not, in torch's words; empty where it passed.
         seconds: What all exports took.
+        traced: Whether the whole model was traced, so that no check is missing: true also where only the dims were
+            refused afterwards.
     """
 
     checks: tuple[NeededCheck, ...]
     passed: bool
     failure: str
     seconds: float
+    traced: bool
 
 
 def needed_checks(
@@ -64,22 +68,48 @@ def needed_checks(
     started = time.perf_counter()
     named = dict(kwargs or {})
     values = example_values(module, args, named, dynamic_shapes)
-    found, failure = _assumed(module, args, named, dynamic_shapes, CheckRecorder(values, limit))
-    stronger = found.lower_bounds()
-    if stronger and not failure:
-        merged, refused = _assumed(module, args, named, dynamic_shapes, CheckRecorder(values, limit, stronger))
-        if not refused and len(merged.checks) < len(found.checks):
+
+    def attempt(lower_bounds: Mapping[str, int]) -> _Attempt:
+        return _attempt(module, args, named, dynamic_shapes, CheckRecorder(values, limit, lower_bounds))
+
+    found = attempt({})
+    lower_bounds = found.recorder.lower_bounds()
+    if lower_bounds and not found.failure:
+        merged = attempt(lower_bounds)
+        if not merged.failure and len(merged.recorder.checks) < len(found.recorder.checks):
             found = merged
-    return DataChecks(tuple(found.checks), not failure, failure, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return DataChecks(tuple(found.recorder.checks), not found.failure, found.failure, seconds, found.traced)
 
 
-def _assumed(
+@contextmanager
+def assumed_checks(values: DataValues, limit: int = 50) -> Iterator[CheckRecorder]:
+    """Let exports inside this context go on as with the checks written into the model; the recorder has the checks.
+
+    Args:
+        values: The example's sizes, from ``example_values``.
+        limit: How many checks to assume; at the next condition torch raises.
+    """
+    recorder = CheckRecorder(values, limit)
+    with assuming(recorder.decide, recorder.settled):
+        yield recorder
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    recorder: CheckRecorder
+    failure: str
+    traced: bool
+
+
+def _attempt(
     module: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any], dynamic_shapes: Any, recorder: CheckRecorder
-) -> tuple[CheckRecorder, str]:
-    """The recorder after an export with its assumptions, and why that failed."""
+) -> _Attempt:
+    """One export with the assumptions of ``recorder``, and why it failed."""
     with assuming(recorder.decide, recorder.settled), quiet():
         try:
             torch.export.export(module, tuple(args), kwargs or None, dynamic_shapes=dynamic_shapes, strict=False)
         except Exception as error:  # torch raises anything here; the caller reads the words
-            return recorder, export_failure(error, None).message or type(error).__name__
-    return recorder, recorder.trouble()
+            words = export_failure(error, None).message or type(error).__name__
+            return _Attempt(recorder, words, tracing_finished(error))
+    return _Attempt(recorder, recorder.trouble(), traced=True)

@@ -96,11 +96,11 @@ class LocalNames:
         """``node`` over symbols that are called what Python calls them."""
         if is_condition(node):
             if node in self._truths:
-                return Sym(self._truths[node])  # type: ignore[index]
+                return Sym(self._truths[node])
             if negate(node) in self._truths:  # type: ignore[arg-type]
                 return Sym(f"torch.sym_not({self._truths[negate(node)]})")  # type: ignore[arg-type]
         elif node in self._sizes:
-            return Sym(self._sizes[node])  # type: ignore[index]
+            return Sym(self._sizes[node])
         parts = [self._named(child) for child in children(node)]
         match node:
             case Sym(name):
@@ -137,13 +137,13 @@ def _rebuilt(node: Any, parts: list[Any]) -> Expr | Condition:
         case Num() | Truth():
             return node
         case Add() | Mul():
-            return type(node)(tuple(parts))  # type: ignore[no-any-return]
+            return type(node)(tuple(parts))
         case FloorDiv() | Mod() | TrueDiv() | Pow():
-            return type(node)(*parts)  # type: ignore[no-any-return]
+            return type(node)(*parts)
         case Compare():
             return Compare(node.relation, *parts)
         case Floor() | Ceil() | Trunc():
-            return type(node)(parts[0])  # type: ignore[no-any-return]
+            return type(node)(parts[0])
         case _:  # a choice between two sizes has no Python that torch takes
             raise _UnnamedError
 

@@ -109,5 +109,5 @@ def _note(values: DataValues, env: ShapeEnv, key: Any, value: Any) -> None:
         number = float(value) if isinstance(value, float) else int(value)
     except (TypeError, ValueError, OverflowError):  # a symbolic value: nothing is known yet
         return
-    if symbol is not None:
-        values.found.setdefault(str(symbol), (number, made_at(env, symbol).best))
+    if symbol is not None and str(symbol) not in values.found:
+        values.found[str(symbol)] = (number, made_at(env, symbol).best)

@@ -21,7 +21,7 @@ from trtdiag.capture.torch_private import backed_hints, value_range
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.symbolic import Condition, ExpressionError, condition_from_sympy, expr_from_sympy, to_text
 from trtdiag.symbolic.conditions import FLIPPED
-from trtdiag.symbolic.expr import Compare, Num, Relation, Sym
+from trtdiag.symbolic.expr import And, Compare, Num, Or, Relation, Sym
 from trtdiag.symbolic.functions import RELATIONS
 
 _MOST_FRAMES = 40
@@ -58,6 +58,19 @@ class NeededCheck:
     note: str
     pins: bool = False
     by: str = ""
+
+    @property
+    def place(self) -> Stack:
+        """The stack that ends at the line before which ``code`` belongs."""
+        if self.before is None:
+            return self.where
+        frames = self.where.frames
+        ends = [
+            index
+            for index, frame in enumerate(frames)
+            if (frame.file, frame.function) == (self.before.file, self.before.function)
+        ]
+        return Stack((*frames[: ends[-1] if ends else len(frames)], self.before))
 
 
 @dataclass(frozen=True)
@@ -119,13 +132,17 @@ def _condition(fact: Any) -> Condition | None:
         return None
 
 
-def _as_written(fact: Any, condition: Condition) -> Condition:
-    """``condition`` with torch's own comparison: from another that says the same torch may not conclude it."""
-    relation = RELATIONS.get(type(fact).__name__)
-    if relation is None:
-        return condition
-    left, right = (expr_from_sympy(side) for side in fact.args)
-    return Compare(FLIPPED[relation], right, left) if isinstance(left, Num) else Compare(relation, left, right)
+def _as_written(fact: Any) -> Condition:
+    """``fact`` with torch's own comparisons: from others that say the same torch may not conclude it."""
+    kind = type(fact).__name__
+    if kind in RELATIONS:
+        relation = RELATIONS[kind]
+        left, right = (expr_from_sympy(side) for side in fact.args)
+        return Compare(FLIPPED[relation], right, left) if isinstance(left, Num) else Compare(relation, left, right)
+    if kind in ("And", "Or"):
+        parts = tuple(_as_written(part) for part in fact.args)
+        return And(parts) if kind == "And" else Or(parts)
+    return condition_from_sympy(fact)
 
 
 def _is_one_value(condition: Condition | None) -> bool:
@@ -167,7 +184,7 @@ def _line(
             if text is not None:
                 return f"torch._check({text})", before(_as_frame(frame)), None, names
             continue
-        named = names.named(_as_written(fact, condition))
+        named = names.named(_as_written(fact))
         if named is not None:
             return f"torch._check({to_text(named)})", before(_as_frame(frame)), named, names
     innermost = _as_frame(frames[0]) if frames else None
@@ -182,7 +199,7 @@ def _line(
                 return f"torch._check({statement.test}){_IN_PLACE}", place, None, None
             flag = "flag" if positive else "torch.sym_not(flag)"
             return f"flag = {statement.test}; torch._check({flag})  # then branch on flag", place, None, None
-    text = str(fact) if condition is None else to_text(_as_written(fact, condition))
+    text = str(fact) if condition is None else to_text(_as_written(fact))
     line = "" if origin is None else f" at {PurePath(origin.file).name}:{origin.line}"
     return f"torch._check({text})  # {symbols}: made{line}; give it a name there", place, None, None
 
