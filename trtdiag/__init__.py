@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trtdiag.capture.load import capture
+    from trtdiag.fixdims.fix import Fix
+    from trtdiag.fixdims.run import fix_dims
     from trtdiag.options import AnalyzeOptions
     from trtdiag.pipeline import analyze
     from trtdiag.report.report import Report
 
-__all__ = ["AnalyzeOptions", "Report", "__version__", "analyze", "capture"]
+__all__ = ["AnalyzeOptions", "Fix", "Report", "__version__", "analyze", "capture", "fix_dims"]
 
 try:
     __version__ = version("trtdiag")
@@ -21,9 +23,12 @@ except PackageNotFoundError:  # run from a source folder that was never installe
 _HOMES = {
     "analyze": "trtdiag.pipeline",
     "capture": "trtdiag.capture.load",
+    "fix_dims": "trtdiag.fixdims.run",
     "AnalyzeOptions": "trtdiag.options",
+    "Fix": "trtdiag.fixdims.fix",
     "Report": "trtdiag.report.report",
 }
+_SHOWN_BY = {"fix_dims": "trtdiag.report.fix_notebook", "Fix": "trtdiag.report.fix_notebook"}
 
 
 def __getattr__(name: str) -> Any:
@@ -31,5 +36,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         from importlib import import_module
 
+        if name in _SHOWN_BY:
+            import_module(_SHOWN_BY[name])  # what it gives can then be printed, and shown in a notebook
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'trtdiag' has no attribute {name!r}")

@@ -35,15 +35,16 @@ def with_model_changes(
         final: What is suggested.
         ranks: Input -> number of dims; without it padding is advised in words and not as a line of code.
     """
-    padded = [change for change in changes if _paddable(change, asked, final)]
+    lines = [_change_of_line(change, asked, final) for change in changes]
+    padded = [
+        change for change, line in zip(changes, lines, strict=True) if line is None and _paddable(change, asked, final)
+    ]
     return tuple(
         replace(
             change,
-            model_change=_padding(change, padded, asked, final, ranks or {})
-            if change in padded
-            else _change_of_line(change, asked, final),
+            model_change=line or (_padding(change, padded, asked, final, ranks or {}) if change in padded else None),
         )
-        for change in changes
+        for change, line in zip(changes, lines, strict=True)
     )
 
 
@@ -69,7 +70,7 @@ class _Pad:
 def _paddable(change: Change, asked: Plan, final: Plan) -> bool:
     """Whether every dim takes one class of sizes, nothing but these dims is tied to it, and padding keeps more."""
     first = final.leaves.get(change.sites[0])
-    if change.kind != "multiple" or first is None or first.kind is not LeafKind.DIM or first.scale < 2:
+    if change.kind not in ("multiple", "example") or first is None or first.kind is not LeafKind.DIM or first.scale < 2:
         return False
     tied = [leaf for leaf in final.leaves.values() if leaf.root == first.root and leaf.kind is LeafKind.DIM]
     if any((leaf.scale, leaf.offset) != (first.scale, first.offset) for leaf in tied):
@@ -82,13 +83,16 @@ def _paddable(change: Change, asked: Plan, final: Plan) -> bool:
 
 def _kept_by_padding(site: str, asked: Plan, final: Plan) -> tuple[int, int] | None:
     """Requested sizes whose next size of the class is admitted, and how many were requested."""
-    leaf, before = final.leaves[site], asked.leaves.get(site)
-    requested = None if before is None else values_of(before, asked)
+    requested = values_of(asked.leaves[site], asked) if site in asked.leaves else None
     if requested is None or requested.count is None:
         return None
-    extent = asked_range(leaf, final)
-    low = None if extent.min is None else extent.min - leaf.scale + 1
-    return requested.intersect(ValueSet.full(Range(low, extent.max))).count or 0, requested.count
+    return requested.intersect(ValueSet.full(_padded_range(site, final))).count or 0, requested.count
+
+
+def _padded_range(site: str, final: Plan) -> Range:
+    """The sizes whose next size of the class is admitted."""
+    extent, step = asked_range(final.leaves[site], final), final.leaves[site].scale
+    return Range(None if extent.min is None else max(1, extent.min - step + 1), extent.max)
 
 
 def _padding(
@@ -103,7 +107,7 @@ def _padding(
     kept = _kept_by_padding(change.sites[0], asked, final)
     words = f"pad {change.name} to {to}, first in forward"
     code = [_line(name, [pad for pad in pads if pad.input == name], ranks[name]) for name in inputs if name in ranks]
-    request = asked_range(asked.leaves[change.sites[0]], asked)
+    request = asked_range(asked.leaves[change.sites[0]], asked).intersect(_padded_range(change.sites[0], final))
     bounds = ", ".join(
         f"{end}={value}" for end, value in (("min", request.min), ("max", request.max)) if value is not None
     )
@@ -137,7 +141,7 @@ def _line(name: str, pads: Sequence[_Pad], rank: int) -> str:
 
 def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | None:
     before, after = asked.leaves.get(change.sites[0]), final.leaves.get(change.sites[0])
-    if before is None or after is None or change.kind in ("example", "hint", "bound"):
+    if before is None or after is None or change.kind in ("hint", "bound", "multiple"):
         return None
     if change.kind == "related":
         return _made_inside(change, final)
@@ -149,7 +153,7 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
             continue
         text = (
             _pinned(reason, frame)
-            if after.kind is LeafKind.STATIC
+            if after.kind is LeafKind.STATIC or change.kind == "example"
             else _larger_table(reason, frame, before, asked) or _branch(reason, frame)
         )
         if text is not None:
@@ -168,7 +172,7 @@ def _pinned(reason: Reason, frame: Frame) -> str | None:
     if _LOOP.search(code):
         return f"write the Python loop over {name} at {frame} as one tensor operation: {code}"
     if literal and reason.by == PYTHON and not _REFUSAL.match(code):
-        return f"remove the comparison with {value} at {frame}, or export with another example: {code}"
+        return f"remove the comparison with {value} at {frame}: {code}"
     return None
 
 

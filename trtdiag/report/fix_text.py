@@ -124,11 +124,12 @@ def _model_change(page: _Page, other: Alternative | None, shown_code: set[str]) 
         return
     words, _, code = other.text.partition("\n")
     page.labelled("or model", f"{words}{f': keeps {kept_words(other.kept)}' if other.kept else ''}")
-    if code and code not in shown_code:
-        shown_code.add(code)
-        for line in code.splitlines():
-            page.lines.append(Text(" " * (_LABEL_COLUMNS + 6) + visible(line)))
-    page.labelled("", other.note, style="dim")
+    repeated = bool(code) and code in shown_code
+    for line in [] if repeated else code.splitlines():
+        page.lines.append(Text(" " * (_LABEL_COLUMNS + 6) + visible(line)))
+    shown_code.add(code)
+    # Beside the same lines of code only what is particular to this dim is said again.
+    page.labelled("", f"with the lines above; {other.note.partition(':')[0]}" if repeated else other.note, style="dim")
 
 
 def _checks(page: _Page, fix: Fix) -> None:
