@@ -1,0 +1,46 @@
+"""Sets of sizes as measured, and the most of one that a single ``Dim`` can say: by trying them all."""
+
+from __future__ import annotations
+
+import re
+
+_STEP = re.compile(r"^(\d+)\.\.(\d+) step (\d+)$")
+_RANGE = re.compile(r"^\[(\d+),(\d+)\]$")
+_ONE = re.compile(r"^\{(\d+)\}$")
+_RESIDUES = re.compile(r"^(\d+)\.\.(\d+) with v%(\d+) in \[([\d, ]+)\](?:\.\.\((\d+)\))?$")
+
+
+def measured_values(text: str, count: int) -> list[int] | None:
+    """The values behind a text of ``measured.json``; ``None`` where the text does not tell them all."""
+    if found := _RANGE.match(text):
+        values = list(range(int(found[1]), int(found[2]) + 1))
+    elif found := _STEP.match(text):
+        values = list(range(int(found[1]), int(found[2]) + 1, int(found[3])))
+    elif found := _ONE.match(text):
+        values = [int(found[1])]
+    elif found := _RESIDUES.match(text):
+        residues = [int(residue) for residue in found[4].split(",")]
+        if found[5]:  # a list that was cut: the residues go on one by one, or the count below tells otherwise
+            residues = list(range(residues[0], residues[0] + int(found[5])))
+        values = [v for v in range(int(found[1]), int(found[2]) + 1) if v % int(found[3]) in residues]
+    else:
+        return None
+    return values if len(values) == count else None
+
+
+def best_progression(values: list[int], example: int) -> int:
+    """How many of the values the largest ``low, low + step, ..., high`` with the example has, no other value in it."""
+    inside = set(values)
+    if example not in inside:
+        return 0
+    best = 1
+    for step in range(1, values[-1] - values[0] + 1):
+        if (values[-1] - values[0]) // step + 1 <= best:
+            break
+        low = high = example
+        while low - step in inside:
+            low -= step
+        while high + step in inside:
+            high += step
+        best = max(best, (high - low) // step + 1)
+    return best
