@@ -13,6 +13,9 @@ from trtdiag.fixdims.system import asked_range
 from trtdiag.symbolic import Proof, Range, ValueSet
 from trtdiag.symbolic.proof import ProofKind
 
+MOST_STEP = 1 << 20
+"""A set of multiples of more is not counted: it takes a mask of that length."""
+
 
 @dataclass
 class Noted:
@@ -114,9 +117,9 @@ def _sharing(plan: Plan) -> set[frozenset[str]]:
 
 
 def values_of(leaf: Leaf, plan: Plan) -> ValueSet | None:
-    """The sizes that a leaf admits; ``None`` where others determine them."""
+    """The sizes that a leaf admits; ``None`` where others determine them, or where its step is beyond all sizes."""
     range_ = asked_range(leaf, plan)
-    if leaf.kind is LeafKind.AUTO and leaf.range == Range():
+    if (leaf.kind is LeafKind.AUTO and leaf.range == Range()) or leaf.scale > MOST_STEP:
         return None
     if leaf.kind is LeafKind.DIM and leaf.scale > 1:
         return ValueSet.residues(leaf.scale, [leaf.offset], range_)
@@ -173,7 +176,7 @@ def _change(
     name = names[first]
     if admitted is not None and allowed == admitted.describe(name):
         allowed = ""
-    kind = next((note.kind for note in known if note.kind), "") or _kind(before, after, final)
+    kind = next((note.kind for note in known if note.kind), "") or _kind(first, asked, final)
     return Change(
         sites=tuple(sites),
         name=name,
@@ -213,19 +216,17 @@ def _lost(requested: ValueSet | None, admitted: ValueSet | None, name: str) -> s
     return words if gone.count is None else f"{words}: {gone.count} values"
 
 
-def _kind(before: Leaf, after: Leaf, final: Plan) -> str:
-    if after.kind is LeafKind.STATIC:
-        return "static"
-    if after.kind is LeafKind.AUTO:
-        return "related"
-    if after.kind is LeafKind.DYNAMIC:
-        return "hint"
-    if after.scale != before.scale or after.offset != before.offset:
-        users = {leaf.root: 0 for leaf in final.leaves.values()}
-        for leaf in final.leaves.values():
-            users[leaf.root] += (leaf.scale, leaf.offset) == (1, 0)
-        return "related" if users[after.root] else "multiple"
-    return "shared" if before.root != after.root and before.kind is LeafKind.DIM else "range"
+def _kind(site: str, asked: Plan, final: Plan) -> str:
+    before = asked.leaves[site]
+    after = final.leaves.get(site, before)
+    if after.kind is not LeafKind.DIM:
+        return {LeafKind.STATIC: "static", LeafKind.AUTO: "related", LeafKind.DYNAMIC: "hint"}[after.kind]
+    if (after.scale, after.offset) != (before.scale, before.offset):
+        users = [leaf for leaf in final.leaves.values() if leaf.root == after.root]
+        return "related" if any((leaf.scale, leaf.offset) == (1, 0) for leaf in users) else "multiple"
+    together = next((sites for sites in _sharing(final) if site in sites), frozenset())
+    apart = next((sites for sites in _sharing(asked) if site in sites), frozenset())
+    return "shared" if together - apart else "range"
 
 
 def reason(text: str, origin: GuardOrigin | None, counterexample: str = "") -> Reason:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import pickle
@@ -98,7 +99,9 @@ def _death(exit_code: int | None) -> str:
 def _serve(function: Callable[[], Any], pipe: Connection) -> None:
     # Threads of the parent do not exist here: a parallel region would wait for them for ever.
     torch.set_num_threads(1)
-    sys.stdout, sys.stderr = StringIO(), StringIO()  # the parent's terminal shows a progress bar
+    # The parent's terminal shows a progress bar, and what torch logs about a refused export comes back in words.
+    sys.stdout, sys.stderr = StringIO(), StringIO()
+    logging.disable(logging.CRITICAL)
     try:
         answer = pickle.dumps(("value", function()))
     except TrtdiagError as error:

@@ -25,9 +25,20 @@ class _Line:
 
 
 def dim_names(asked: Plan) -> dict[str, str]:
-    """Site -> what the user calls this dim: his Dim's name, else its place."""
+    """Site -> what to call this dim: the name of the user's Dim where the dim is just that, else its place."""
     return {
-        site: (leaf.name or leaf.root) if leaf.kind is LeafKind.DIM else site for site, leaf in asked.leaves.items()
+        site: leaf.name or (leaf.root if (leaf.scale, leaf.offset) == (1, 0) else site)
+        if leaf.kind is LeafKind.DIM
+        else site
+        for site, leaf in asked.leaves.items()
+    }
+
+
+def _stems(asked: Plan) -> dict[str, str]:
+    """Site -> what names in the code are made of: the user's Dim even where the dim is derived from it."""
+    return {
+        site: (leaf.name or leaf.root).strip("_") if leaf.kind is LeafKind.DIM else site
+        for site, leaf in asked.leaves.items()
     }
 
 
@@ -40,16 +51,16 @@ def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: 
         tried: The plan of that try: which dims are declared, and hints that may stay.
         asked: What the user asked first: its names are kept.
     """
-    asked_names = dim_names(asked)
+    stems = _stems(asked)
     steps = {symbol: _steps(symbol, chosen) for symbol in chosen.sets}
     sizes: dict[str, Expr | _Line | int] = {}
     for dim, _leaf in dims_in(inputs, tried):
         sizes[dim.site] = _over_steps(dim, chosen, steps)
-    names = _root_names(sizes, chosen, asked, asked_names)
+    names = _root_names(sizes, chosen, asked, stems)
     definitions = {root: DimDef(name, _step_range(chosen, root)) for root, name in names.items()}
     leaves: dict[str, Leaf] = {}
     used: dict[str, DimDef] = {}
-    variables = _variables(sizes, asked_names, {d.name for d in definitions.values()})
+    variables = _variables(sizes, stems, {d.name for d in definitions.values()})
     for dim, leaf in dims_in(inputs, tried):
         size = sizes[dim.site]
         if isinstance(size, int):
@@ -102,7 +113,7 @@ def _hint_stays(leaf: Leaf, range_: Range, root: str, sizes: Mapping[str, object
 
 
 def _root_names(
-    sizes: Mapping[str, Expr | _Line | int], chosen: Chosen, asked: Plan, asked_names: Mapping[str, str]
+    sizes: Mapping[str, Expr | _Line | int], chosen: Chosen, asked: Plan, stems: Mapping[str, str]
 ) -> dict[str, str]:
     """Root symbol -> the name of its Dim: the user's where a dim is just the root, else that with ``_`` before it."""
     names: dict[str, str] = {}
@@ -116,14 +127,12 @@ def _root_names(
         if was is not None and was.kind is LeafKind.DIM and (was.scale, was.offset) == (size.scale, size.offset):
             names[root] = _free(was.root, set(names.values()))
             continue
-        plain = identifier(asked_names.get(site, site)).lstrip("_") or "dim"
+        plain = identifier(stems.get(site, site)).lstrip("_") or "dim"
         names[root] = _free(plain if whole else f"_{plain}", set(names.values()))
     return names
 
 
-def _variables(
-    sizes: Mapping[str, Expr | _Line | int], asked_names: Mapping[str, str], taken: set[str]
-) -> dict[str, str]:
+def _variables(sizes: Mapping[str, Expr | _Line | int], stems: Mapping[str, str], taken: set[str]) -> dict[str, str]:
     """Site -> the variable that holds its derived size: the user's name, the same for the same size."""
     variables: dict[str, str] = {}
     by_size: dict[_Line, str] = {}
@@ -131,7 +140,7 @@ def _variables(
         if not isinstance(size, _Line) or (size.scale, size.offset) == (1, 0):
             continue
         if size not in by_size:
-            plain = identifier(asked_names.get(site, site)).lstrip("_") or "dim"
+            plain = identifier(stems.get(site, site)).lstrip("_") or "dim"
             by_size[size] = _free(plain, taken | set(by_size.values()))
         variables[site] = by_size[size]
     return variables

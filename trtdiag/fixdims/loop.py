@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from trtdiag.dims.torch_text import read_export_error
 from trtdiag.fixdims.changes import NO_PROOF, same_plan
@@ -13,8 +13,9 @@ from trtdiag.fixdims.chosen import Chosen
 from trtdiag.fixdims.corners import raised_minimum
 from trtdiag.fixdims.declare import declared, dim_names, respelled
 from trtdiag.fixdims.fix import ConflictSet, Reason
+from trtdiag.fixdims.inside import starting_plans
 from trtdiag.fixdims.notes import Notebook
-from trtdiag.fixdims.pins import other_sizes, pinned_groups
+from trtdiag.fixdims.other_examples import OtherExamples
 from trtdiag.fixdims.plan import LeafKind, Plan
 from trtdiag.fixdims.system import System, dims_in, from_data, system_of
 from trtdiag.fixdims.tried import Tried
@@ -90,7 +91,7 @@ class Search:
         self.found = Found(None, None, False, NO_PROOF, self.notebook)
         self._attempt = attempt
         self._determine = True
-        self._moved = False
+        self.moved = False
         self._tries = 0
 
     def attempt(self, plan: Plan, why: str) -> Tried | str:
@@ -101,36 +102,58 @@ class Search:
 
     def run(self) -> Found:
         """Search until a plan is confirmed or nothing is left to try."""
-        plan = Unfinished.inside(self.asked, self.examples, self.notebook)
+        plan, tried = self._started()
+        if tried is None:
+            return self._gave_up(None, self.found.failure)
         seen: list[Plan] = []
         for _ in range(self.rounds):
-            first = self.known is not None and not seen
-            tried = self.known if first else self.attempt(plan, "as asked" if not seen else "with the corrected dims")
-            if isinstance(tried, str) or tried is None:
-                return self._gave_up(plan if seen else None, str(tried))
+            if tried is None:
+                answer = self.attempt(plan, "with the corrected dims")
+                if isinstance(answer, str):
+                    return self._gave_up(plan, answer)
+                tried = answer
             if not tried.finished:
                 opened = Unfinished(self, plan, tried).opened()
                 if opened is None:
                     return self.found
                 plan, tried = opened
-            if not self._moved and not first:
-                plan, tried = self._with_other_examples(plan, tried)
+            if not self.moved and tried is not self.known:
+                plan, tried = OtherExamples(self).for_pinned(plan, tried)
             step = self._solved(plan, tried)
             if step is None:
                 return self.found
             seen.append(plan)
             if any(same_plan(step, earlier) for earlier in seen):
                 return self._repeated(step, tried)
-            plan = step
+            plan, tried = step, None
         self.found.plan, self.found.confirmed = plan, False
         self.found.notes.append(f"{self.rounds} declarations were tried and each export brought new conditions")
         return self.found
 
+    def _started(self) -> tuple[Plan, Tried | None]:
+        """The first plan whose example torch accepts, and its try."""
+        if self.known is not None:
+            return self.asked, self.known
+        plan, tried = self.asked, None
+        for plan in starting_plans(self.asked, self.examples, self.notebook):
+            answer = self.attempt(plan, "as asked" if plan is self.asked else "with an example inside the asked ranges")
+            if isinstance(answer, str):
+                self.found.failure = answer
+                continue
+            tried = answer
+            if answer.finished:
+                self.found.failure = ""
+                break
+        return plan, tried
+
     def _solved(self, plan: Plan, tried: Tried) -> Plan | None:
         """The next plan to try; ``None`` where the search is over."""
         found, system = self.found, system_of(tried.inputs, plan)
+        chosen = self.chosen(plan, tried, system)
+        if not self.moved and tried is not self.known:
+            plan, tried, chosen = OtherExamples(self).for_collapsed(plan, tried, chosen)
+            system = system_of(tried.inputs, plan)
         found.last = tried
-        chosen = self._chosen(plan, tried, system)
         if chosen.conflict is not None:
             self._note_conflict(plan, chosen, tried, system)
             return None
@@ -150,7 +173,8 @@ class Search:
         found.confirmed = True
         return None
 
-    def _chosen(self, plan: Plan, tried: Tried, system: System) -> Chosen:
+    def chosen(self, plan: Plan, tried: Tried, system: System) -> Chosen:
+        """The sizes that satisfy what a try has left."""
         conditions = [c for c in tried.conditions if not from_data(c, system.box)]
         given = [*conditions, *system.asked]
         chosen = choose(given, system.box, tried.hints, determine=self._determine)
@@ -192,35 +216,6 @@ class Search:
                     ]
                 )
         return new
-
-    def _with_other_examples(self, plan: Plan, tried: Tried) -> tuple[Plan, Tried]:
-        """Another example, where a dim took a constant because of the one that was given."""
-        groups = pinned_groups(tried, plan, {**self.examples, **plan.sizes})
-        if not groups:
-            return plan, tried
-        self._moved = True
-        best, left = (plan, tried), {group.key for group in groups}
-        for sizes in other_sizes(groups, plan):
-            moved = replace(plan, sizes=sizes)
-            shown = ", ".join(f"{site} = {size}" for site, size in sizes.items() if plan.sizes.get(site) != size)
-            again = self.attempt(moved, f"with another example: {shown}")
-            if isinstance(again, str) or not again.finished:
-                continue
-            still = {group.key for group in pinned_groups(again, moved, {**self.examples, **sizes})}
-            if len(still) < len(left):
-                best, left = (moved, again), still
-            if not still:
-                break
-        for group in groups:
-            done = group.key not in left
-            self.notebook.pinned(group, tried, moved=best[0].sizes.get(group.sites[0]) if done else None)
-        kept = {site: size for site, size in best[0].sizes.items() if self._needed(site, size, best[0], left)}
-        return replace(best[0], sizes=kept), best[1]
-
-    def _needed(self, site: str, size: int, plan: Plan, left: set[str]) -> bool:
-        """Whether the moved example size belongs to a dim that is dynamic now."""
-        leaf = plan.leaves.get(site)
-        return leaf is None or (leaf.root or site) not in left or self.examples.get(site) == size
 
     def _note_conflict(self, plan: Plan, chosen: Chosen, tried: Tried, system: System) -> None:
         conflict = chosen.conflict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from trtdiag.capture.program import InputDim, Join, Pin
 from trtdiag.dims.facts import GuardOrigin
@@ -33,9 +33,11 @@ class Notebook:
         """The notes of one site."""
         return self.sites.setdefault(site, Noted())
 
-    def round(self, tried: Tried, plan: Plan, system: System, chosen: Chosen) -> None:
-        """Note why ``chosen`` narrows what ``plan`` asked."""
-        dims = [dim for dim, _leaf in dims_in(tried.inputs, plan)]
+    def round(
+        self, tried: Tried, plan: Plan, system: System, chosen: Chosen, *, only: Collection[str] | None = None
+    ) -> None:
+        """Note why ``chosen`` narrows what ``plan`` asked; of all sites, or of ``only`` some."""
+        dims = [dim for dim, _leaf in dims_in(tried.inputs, plan) if only is None or dim.site in only]
         names = self.symbol_names(tried, dims, plan)
         for symbol, conditions in chosen.narrowed_by.items():
             sites = [dim for dim in dims if symbol in free_symbols(dim.expr)]

@@ -51,9 +51,15 @@ def _group(
     key: str, members: Sequence[tuple[str, int]], tried: Tried, plan: Plan, examples: Mapping[str, int]
 ) -> PinnedGroup:
     site, value = members[0]
-    leaf = plan.leaves[site]
     compared = any(pin.site in dict(members) for pin in tried.pins)
     by_example = value in (0, 1) and examples.get(site, value) == value and not compared
+    return group_of(key, members, plan, by_example=by_example)
+
+
+def group_of(key: str, members: Sequence[tuple[str, int]], plan: Plan, *, by_example: bool = False) -> PinnedGroup:
+    """Dims of one Dim (site and size each) with the sizes to try instead."""
+    site, value = members[0]
+    leaf = plan.leaves[site]
     range_ = asked_range(leaf, plan)
     step, offset = (leaf.scale, leaf.offset) if leaf.kind is LeafKind.DIM else (1, 0)
     wanted = (size for size in _sizes(value, by_example=by_example) if size in range_ and size % step == offset % step)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from trtdiag.capture.again import program_recipe
 from trtdiag.capture.data_checks import NeededCheck, needed_checks
 from trtdiag.capture.factory import Recipe
 from trtdiag.fixdims.advice import with_model_changes
@@ -20,9 +21,9 @@ from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCon
 from trtdiag.fixdims.from_text import fix_text
 from trtdiag.fixdims.loop import Found, Search
 from trtdiag.fixdims.plan import Plan
-from trtdiag.fixdims.saved import program_plan, program_recipe
+from trtdiag.fixdims.saved import program_plan
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
-from trtdiag.fixdims.spell import spell, spell_sites
+from trtdiag.fixdims.spell import asked_code, spell, spell_sites
 from trtdiag.fixdims.system import affine
 from trtdiag.fixdims.tried import Tried, planned, read_program, trial
 from trtdiag.symbolic import Proof, ProofKind
@@ -167,6 +168,7 @@ def _assembled(
     checks: tuple[DataCheck, ...],
     notes: tuple[str, ...],
 ) -> Fix:
+    original = kind in ("live", "factory") and recipe.dynamic_shapes is not None
     plan = found.plan if found.plan is not None else asked
     unread = _unread(found)
     proof = found.proof if not unread else Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
@@ -191,7 +193,7 @@ def _assembled(
         plan=plan,
         dynamic_shapes=final.dynamic_shapes,
         code=_commented(spelled.code),
-        asked_code=spell(asked, structure).code,
+        asked_code=asked_code(structure) if original else spell(asked, structure).code,
         changes=changes,
         proof=proof,
         confirmation=Confirmation(confirmed, found.rounds, _ran(found), _unrun(found, refused)),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trtdiag.fixdims.fix import Reason
-from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.fixdims.system import asked_range
 from trtdiag.fixdims.tried import Tried
@@ -31,26 +29,6 @@ class Unfinished:
         self.search = search
         self.plan = plan
         self.tried = tried
-
-    @staticmethod
-    def inside(plan: Plan, examples: Mapping[str, int], notebook: Notebook) -> Plan:
-        """``plan`` with example sizes inside the asked ranges: torch refuses an example outside before it traces."""
-        sizes = dict(plan.sizes)
-        for site, leaf in plan.leaves.items():
-            size, range_ = examples.get(site), asked_range(leaf, plan)
-            if leaf.kind is LeafKind.STATIC or size is None or size in range_ or range_.empty:
-                continue
-            step = leaf.scale if leaf.kind is LeafKind.DIM else 1
-            nearest = range_.min if range_.min is not None and size < range_.min else range_.max
-            if nearest is None:
-                continue
-            # Twice the least size where there is room: at the very end of a range 0 and 1 are near.
-            roomy = 2 * nearest if size < nearest and 2 * nearest in range_ and nearest < 2 else nearest
-            sizes[site] = roomy + (leaf.offset - roomy) % step if step > 1 else roomy
-            note = notebook.of(site)
-            note.kind = "example"
-            note.because([Reason(f"the example's size {size} is not in the asked range {range_}", by="torch.export")])
-        return replace(plan, sizes=sizes)
 
     def opened(self) -> tuple[Plan, Tried] | None:
         """A plan with which the whole model is traced, and its try; ``None`` where there is none.
