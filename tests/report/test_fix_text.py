@@ -14,7 +14,7 @@ from trtdiag.fixdims.fix import Alternative, ConflictSet, DataCheck, Fix, Outcom
 from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
 from trtdiag.report.fix_notebook import fix_snippet
 from trtdiag.report.fix_text import fix_text, print_fix
-from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, listed, place
+from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, listed, place, proof_words
 from trtdiag.symbolic.proof import Proof, ProofKind
 
 VERDICTS = {
@@ -123,7 +123,22 @@ def test_the_same_padding_line_is_shown_once() -> None:
 
 
 def test_other_example_sizes_stand_beside_the_code() -> None:
-    assert "and export with example inputs of other sizes: x.shape[0] = 2" in fix_text(MADE["other_example"]())
+    assert "export with example inputs of other sizes: x.shape[0] = 2" in fix_text(MADE["other_example"]())
+
+
+def test_a_dim_that_only_became_the_root_of_another_is_no_news() -> None:
+    made = MADE["related"]()
+    root = change("x.shape[1]", name="t", before="t: 1..64", after="t: 1..64", kind="shared", lost="")
+    text = fix_text(replace(made, changes=(root, *made.changes)))
+    assert text.startswith("m must change:")
+    assert "\nt: 1..64, as asked (mask.shape[1] is made of it now)\n" in text
+
+
+def test_where_only_a_largest_size_is_missing_there_is_nothing_to_paste() -> None:
+    bound = change(before="h >= 2", after="h >= 2 with max= the largest size that you will run", kind="bound", lost="")
+    made = fix(changes=(bound,), asked_code=fix().code)
+    assert fix_text(made).startswith("h has no largest size: ")
+    assert "Declare this" not in fix_text(made)
 
 
 def test_what_was_not_checked_is_said() -> None:
@@ -188,6 +203,25 @@ def test_words() -> None:
     ]
     many = fix(changes=tuple(change(name=f"d{n}") for n in range(5)))
     assert fix_verdict(many).text.startswith("5 dims must change")
+
+
+@pytest.mark.parametrize(
+    ("proof", "words"),
+    [
+        (Proof(ProofKind.EXHAUSTIVE, 2026), "all 2,026 values tried"),
+        (Proof(ProofKind.EXHAUSTIVE, 1), "the only value tried"),
+        (Proof(ProofKind.EXHAUSTIVE, 0, "there is no condition"), "exact: there is no condition"),
+        (Proof(ProofKind.PERIODIC, 8), "exact, by residue classes"),
+        (Proof(ProofKind.MONOTONE), "exact, decided at the corners"),
+        (Proof(ProofKind.SMT), "z3 finds no size that breaks it and shows that there is none"),
+        (Proof(ProofKind.SAMPLED, 500, "too many"), "not proven, 500 values tried: too many"),
+        (Proof(ProofKind.NONE), "not proven"),
+    ],
+)
+def test_a_proof_in_words_claims_no_more_than_it_is(proof: Proof, words: str) -> None:
+    assert proof_words(proof) == words
+    assert proof.proven is not ("not proven" in words)
+    assert ("not proven" in fix_text(fix(proof=proof))) is not proof.proven
 
 
 def test_places_below_the_working_directory_are_short(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from trtdiag.report.fix_words import (
     example_words,
     extent_words,
     fix_verdict,
+    joined_words,
     kept_words,
     not_checked,
     place,
@@ -56,15 +57,7 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[T
     for change in fix.changes:
         _change(page, change, fix, shown_code)
     if fix.outcome is Outcome.CHANGED:
-        page.heading("Declare this")
-        page.code(fix.code)
-        if fix.plan.sizes:
-            page.blank()
-            page.prose(f"and export with example inputs of other sizes: {example_words(fix.plan)}")
-        difference = plan_diff(fix.asked_code, fix.code) if fix.asked_code else ""
-        if difference:
-            page.heading("Against what was asked")
-            page.difference(difference)
+        _declaration(page, fix)
     _checks(page, fix)
     _conflicts(page, fix)
     if fix.outcome is Outcome.IMPOSSIBLE and fix.failure:
@@ -82,12 +75,28 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[T
     return page.lines
 
 
+def _declaration(page: _Page, fix: Fix) -> None:
+    if fix.code != fix.asked_code:  # else only a largest size is missing, which nobody but the user knows
+        page.heading("Declare this")
+        page.code(fix.code)
+    if fix.plan.sizes:
+        page.blank()
+        page.prose(f"export with example inputs of other sizes: {example_words(fix.plan)}")
+    difference = plan_diff(fix.asked_code, fix.code) if fix.asked_code else ""
+    if difference:
+        page.heading("Against what was asked")
+        page.difference(difference)
+
+
 def _change(page: _Page, change: Change, fix: Fix, shown_code: set[str]) -> None:
     name, before = one_line(change.name), one_line(change.before)
     extent = extent_words(change, fix.plan) if fix.outcome is Outcome.CHANGED else ""
     asked = before if before.startswith((f"{name}:", f"{name} ")) or before == name else f"{name}: {before}"
     page.blank()
-    page.prose(f"{asked}  ->  {one_line(change.after)}{f'  ({extent})' if extent else ''}", style="bold", hang=4)
+    if change.before == change.after:
+        page.prose(f"{asked}, as asked{joined_words(change, fix.plan)}", style="bold", hang=4)
+    else:
+        page.prose(f"{asked}  ->  {one_line(change.after)}{f'  ({extent})' if extent else ''}", style="bold", hang=4)
     if change.sites != (change.name,):
         page.labelled("at", ", ".join(one_line(site) for site in change.sites))
     for reason in change.why[:_MOST_REASONS]:
@@ -97,7 +106,7 @@ def _change(page: _Page, change: Change, fix: Fix, shown_code: set[str]) -> None
     page.labelled("keeps", kept_words(change.kept))
     page.labelled("loses", change.lost)
     if change.allowed:
-        page.labelled("guards", f"allow more than one Dim can say: {change.allowed}")
+        page.labelled("guards", f"allow {change.allowed}{' (no one Dim says that)' if extent else ''}")
     for other in change.alternatives[:_MOST_ALTERNATIVES]:
         page.labelled("or", _alternative(other))
     _model_change(page, change.model_change, shown_code)

@@ -44,6 +44,8 @@ def proof_words(proof: Proof) -> str:
     """How a statement was shown: ``all 254 values tried``, ``not proven: ...``."""
     detail = f": {one_line(proof.detail, _LONGEST_CHARS)}" if proof.detail else ""
     match proof.kind:
+        case ProofKind.EXHAUSTIVE if proof.checked == 0:
+            return f"exact{detail}"
         case ProofKind.EXHAUSTIVE:
             return "the only value tried" if proof.checked == 1 else f"all {amount(proof.checked, 'value')} tried"
         case ProofKind.PERIODIC:
@@ -85,6 +87,14 @@ def extent_words(change: Change, plan: Plan) -> str:
     return f"{Range(low, high)}{f' in steps of {leaf.scale}' if leaf.scale > 1 else ''}"
 
 
+def joined_words(change: Change, plan: Plan) -> str:
+    """`` (mask.shape[1] is made of it now)`` where other dims share this one's Dim."""
+    root = plan.leaves[change.sites[0]].root if change.sites and change.sites[0] in plan.leaves else ""
+    others = [site for site, leaf in plan.leaves.items() if root and leaf.root == root and site not in change.sites]
+    shown = listed([one_line(site) for site in others[:_MOST_NAMED]]) if others else ""
+    return f" ({shown} {'is' if len(others) == 1 else 'are'} made of it now)" if shown else ""
+
+
 def kept_words(kept: tuple[int, int] | None) -> str:
     """``254 of 2,026 values``, ``all 2,026 values``; empty where that is not known."""
     if kept is not None and kept[0] == kept[1] > 1:
@@ -110,11 +120,12 @@ def listed(words: Sequence[str]) -> str:
 
 
 def _what_changes(fix: Fix) -> str:
-    names = list(dict.fromkeys(one_line(change.name, 60) for change in fix.changes))
+    changes = [change for change in fix.changes if change.before != change.after] or fix.changes
+    names = list(dict.fromkeys(one_line(change.name, 60) for change in changes))
     parts = []
     if names:
         shown = listed(names) if len(names) <= _MOST_NAMED else f"{len(names)} dims"
-        kinds = {change.kind for change in fix.changes}
+        kinds = {change.kind for change in changes}
         parts.append(_WHAT.get(kinds.pop() if len(kinds) == 1 else "", "{} must change").format(shown))
     if fix.checks:
         parts.append(f"the model needs {amount(len(fix.checks), 'check')}")
