@@ -14,7 +14,7 @@ from trtdiag.fixdims.fix import Change, Confirmation, ConflictSet, Fix, Outcome,
 from trtdiag.fixdims.plan import LeafKind, Plan
 from trtdiag.fixdims.system import LOWEST_HINTED, LOWEST_NAMED, asked_range
 from trtdiag.fixdims.text_checks import data_check
-from trtdiag.fixdims.text_code import spelled_text
+from trtdiag.fixdims.text_code import asked_text, spelled_text
 from trtdiag.fixdims.text_examples import example_sizes, inside, outside_changes, solved_examples
 from trtdiag.fixdims.text_reasons import noted, reason_of
 from trtdiag.fixdims.text_system import TextSystem, system_of_text
@@ -34,12 +34,13 @@ _HINT = (
 _SUGGESTED = "part of this is torch's own suggestion, for dims of which the text states no guard"
 
 
-def fix_text(text: str, label: str = "the given text") -> Fix:
+def fix_text(text: str, label: str = "the given text", *, limit_s: float = LIMIT_S) -> Fix:
     """Corrected dims from an export error, a traceback or a log.
 
     Args:
         text: Anything; limits are those of ``read_export_error``.
         label: What to call it.
+        limit_s: Seconds for solving; what is not decided then is said to be open.
 
     Raises:
         DimsError: The text states no condition on sizes.
@@ -62,7 +63,7 @@ def fix_text(text: str, label: str = "the given text") -> Fix:
         for symbol, sites in system.sites.items()
     }
     examples = solved_examples(system, box)
-    chosen = choose(tuple(system.conditions), box, examples, limit_s=LIMIT_S)
+    chosen = choose(tuple(system.conditions), box, examples, limit_s=limit_s)
     if chosen.conflict is not None:
         return _contradictory(label, system, box, asked, chosen)
     final = declared(chosen, system.inputs(), asked, asked)
@@ -132,7 +133,7 @@ def _answer(
         plan=final,
         dynamic_shapes=spelled.dynamic_shapes,
         code=spelled.code,
-        asked_code="" if same_plan(asked, final) or not system.named else spelled_text(asked).code,
+        asked_code="" if same_plan(asked, final) or not system.named else asked_text(asked),
         changes=changes,
         proof=proof,
         confirmation=Confirmation(None, note=_NO_MODEL),
@@ -169,7 +170,7 @@ def _notes(system: TextSystem, changes: tuple[Change, ...], chosen: Chosen, held
     if system.hinted:
         found.append(_SUGGESTED)
     if chosen.open:
-        found.append(f"{len(chosen.open)} conditions could be neither shown to hold nor mended in {LIMIT_S:g} s")
+        found.append(f"{len(chosen.open)} conditions could be neither shown to hold nor mended")
     if not changes and system.unread and not system.conditions:
         found.append("what the text says could not be read, so nothing is suggested")
     if system.checks:
@@ -185,15 +186,14 @@ def _contradictory(label: str, system: TextSystem, box: dict[str, Range], asked:
     symbols = sorted({symbol for member in members for symbol in free_symbols(member)} or box)
     reasons: tuple[Reason, ...] = tuple(reason_of(member, system, box) for member in members)
     ranges = tuple(f"{symbol}: {box[symbol]}" for symbol in symbols if symbol in box)
-    spelled = spelled_text(asked)
     return Fix(
         label=label,
         source="text",
         outcome=Outcome.IMPOSSIBLE,
         plan=asked,
-        dynamic_shapes=spelled.dynamic_shapes,
-        code=spelled.code,
-        asked_code=spelled.code,
+        dynamic_shapes=None,
+        code="",
+        asked_code=asked_text(asked),
         changes=(),
         proof=Proof(ProofKind.NONE, 0, "there is no suggestion"),
         confirmation=Confirmation(None, note=_NO_MODEL),

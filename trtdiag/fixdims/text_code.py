@@ -40,6 +40,14 @@ def spelled_text(plan: Plan) -> Spelled:
     return Spelled(shapes, "\n".join(lines).strip() + "\n")
 
 
+def asked_text(plan: Plan) -> str:
+    """What was asked in Python; empty where torch itself would refuse it (a range without two values)."""
+    try:
+        return spelled_text(plan).code
+    except ValueError:
+        return ""
+
+
 def _used(plan: Plan, leaves: dict[str, Leaf]) -> tuple[DimDef, ...]:
     roots = {leaf.root for leaf in leaves.values() if leaf.kind is LeafKind.DIM}
     return tuple(definition for definition in plan.defs if definition.name in roots)
