@@ -55,6 +55,7 @@ def test_places_are_the_lines_of_the_model() -> None:
     where = [check.where.frames[-1] for check in checks]
     assert {frame.file for frame in where} == {data_models.__file__}
     assert {frame.function for frame in where} == {"forward"}
+    assert {len(check.where.frames) for check in checks} == {1}  # the caller of the export is no part of the model
     assert where[0].line == _line_of("if n + m > 5")
     assert where[3].line == _line_of("elif n * m % 4 == 0")
     assert checks[3].before is not None
@@ -221,6 +222,18 @@ def test_line_of_a_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     assert check.where.user is not None
     assert check.where.user.function == "forward"
+
+
+def test_condition_in_torchs_own_module() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    found = needed_checks(nn.TransformerEncoder(layer, 1).eval(), (torch.ones(2, 5, 8),), {"mask": mask}, None)
+    assert found.passed
+    (check,) = found.checks
+    assert check.before is None
+    assert check.code == "torch._check(u0 == 1)  # u0: made inside torch"
+    assert check.where.frames[-1].function == "_detect_is_causal_mask"
+    assert "nothing can be written" in check.note
 
 
 def test_size_named_only_by_the_caller_is_checked_there() -> None:

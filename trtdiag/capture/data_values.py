@@ -17,6 +17,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.graph.source import NO_STACK, Frame, Stack
 
+EXPORT_MODULE = "torch.export._trace"  # calls the model
+_EXPORT_FILE = "torch/export/_trace.py"
 _OWN = str(Path(__file__).resolve().parent.parent)
 _TORCH = str(Path(torch.__file__).resolve().parent)
 _SHAPES_LOG = "torch.fx.experimental.symbolic_shapes"
@@ -42,12 +44,14 @@ class DataValues:
 
 
 def made_at(env: ShapeEnv, symbol: Any) -> Stack:
-    """The frames outside torch and Python that were active when ``symbol`` was made, outermost first."""
+    """The model's frames outside torch and Python that were active when ``symbol`` was made, outermost first."""
     trace = getattr(env, "var_to_stack", {}).get(symbol)
     if trace is None:
         return NO_STACK
-    frames = []
+    frames: list[Frame] = []
     for entry in trace.summary():
+        if entry.filename.endswith(_EXPORT_FILE):  # what is further out called the export and is no part of the model
+            frames.clear()
         frame = Frame(entry.filename, int(entry.lineno or 0), entry.name, (entry.line or "").strip())
         if frame.package not in ("torch", "python") and not frame.file.startswith((_OWN, _TORCH)):
             frames.append(frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from trtdiag.capture.data_assuming import Undecided
 from trtdiag.capture.data_names import LocalNames
 from trtdiag.capture.data_places import before, statement_at
-from trtdiag.capture.data_values import made_at
-from trtdiag.capture.guard_stacks import python_stack, running_op
+from trtdiag.capture.data_values import EXPORT_MODULE, made_at
+from trtdiag.capture.guard_stacks import running_op
 from trtdiag.capture.torch_private import backed_hints, value_range
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.symbolic import Condition, ExpressionError, condition_from_sympy, expr_from_sympy, to_text
@@ -24,7 +25,6 @@ from trtdiag.symbolic.conditions import FLIPPED
 from trtdiag.symbolic.expr import And, Compare, Num, Or, Relation, Sym
 from trtdiag.symbolic.functions import RELATIONS
 
-_MOST_FRAMES = 40
 _IN_PLACE = "  # in place of the assert"
 _RELATIONS = {"Eq": "==", "Ne": "!=", "Unequality": "!=", "Equality": "=="}
 
@@ -39,9 +39,10 @@ class NeededCheck:
         holds: Which way the example goes; true for a number.
         expr: The condition that must be true; ``None`` where it cannot be read (floating-point values).
         code: The line to write (``torch._check(n != 1)``).
-        where: The frames outside torch at that moment, innermost last: the line that needs the check.
+        where: The model's frames outside torch at that moment, innermost last: the line that needs the check.  The
+            line of ``torch.nn`` where the whole model is torch's.
         before: The line before which ``code`` belongs: the beginning of the statement, in the function whose names
-            ``code`` has.
+            ``code`` has; ``None`` where the whole model is torch's.
         defined_at: Where the first of its symbols was made (``n = x.item()``).
         note: What it rests on and what it costs.
         pins: Whether it leaves the program right for one value, or one side of a branch on a tensor, only.
@@ -106,7 +107,7 @@ def worded_check(undecided: Undecided, answer: Any, fact: Any, known: Mapping[st
     branches = truth and not asserted
     pins = number or branches or (not truth and _is_one_value(condition))
     op = running_op(undecided.frame) or ""
-    where = Stack(tuple(f for f in python_stack(undecided.frame).frames if f.package != "torch"))
+    where = _where(undecided.frame, frames)
     asked_by = _asked_by(where.frames[-1].code if where.frames else "", op) if number else ""
     check = NeededCheck(
         condition=str(undecided.expr),
@@ -116,7 +117,9 @@ def worded_check(undecided: Undecided, answer: Any, fact: Any, known: Mapping[st
         where=where,
         before=place,
         defined_at=made,
-        note="; ".join((*_values_said(of_data, known, names, truth), *_cost(asked_by, branches, pins))),
+        note="; ".join(
+            (*_values_said(of_data, known, names, truth), *_cost(asked_by, branches, pins), *_torchs_own(place, where))
+        ),
         pins=pins,
         by=op,
     )
@@ -155,16 +158,31 @@ def _is_one_value(condition: Condition | None) -> bool:
 
 
 def _frames(frame: FrameType | None) -> list[FrameType]:
-    """The functions outside torch and Python that are running, innermost first, up to where this package called."""
-    found: list[FrameType] = []
-    while frame is not None and len(found) < _MOST_FRAMES:
-        package = str(frame.f_globals.get("__name__", "")).split(".")[0]
-        if package == "trtdiag" and found:
-            break
-        if package not in ("torch", "trtdiag") and _as_frame(frame).package not in ("torch", "python"):
-            found.append(frame)
+    """The functions of the model outside torch and Python that are running, innermost first."""
+    return [f for f in _of_model(frame) if _package(f) != "torch" and _as_frame(f).package not in ("torch", "python")]
+
+
+def _of_model(frame: FrameType | None) -> Iterator[FrameType]:
+    """The running functions from ``frame`` outwards to the one in which torch calls the model."""
+    while frame is not None and frame.f_globals.get("__name__") != EXPORT_MODULE:
+        yield frame
         frame = frame.f_back
-    return found
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).split(".")[0]
+
+
+def _where(frame: FrameType, frames: Sequence[FrameType]) -> Stack:
+    """The model's frames outside torch; where there is none, the one of ``torch.nn`` that asked."""
+    if frames:
+        return Stack(tuple(_with_code(_as_frame(f)) for f in reversed(frames)))
+    modules = (f for f in _of_model(frame) if str(f.f_globals.get("__name__", "")).startswith("torch.nn."))
+    return Stack(tuple(_with_code(_as_frame(f)) for f in modules if f.f_code.co_name != "_call_impl")[:1])
+
+
+def _with_code(frame: Frame) -> Frame:
+    return Frame(frame.file, frame.line, frame.function, linecache.getline(frame.file, frame.line).strip())
 
 
 def _as_frame(frame: FrameType) -> Frame:
@@ -200,8 +218,10 @@ def _line(
             flag = "flag" if positive else "torch.sym_not(flag)"
             return f"flag = {statement.test}; torch._check({flag})  # then branch on flag", place, None, None
     text = str(fact) if condition is None else to_text(_as_written(fact))
-    line = "" if origin is None else f" at {PurePath(origin.file).name}:{origin.line}"
-    return f"torch._check({text})  # {symbols}: made{line}; give it a name there", place, None, None
+    if origin is None:
+        return f"torch._check({text})  # {symbols}: made inside torch", place, None, None
+    line = f"{PurePath(origin.file).name}:{origin.line}"
+    return f"torch._check({text})  # {symbols}: made at {line}; give it a name there", place, None, None
 
 
 def _same_line(one: Frame, other: Frame) -> bool:
@@ -263,3 +283,9 @@ def _cost(number: str, truth: bool, pins: bool) -> Iterator[str]:
         )
     elif pins:
         yield "the program is right for that value only"
+
+
+def _torchs_own(place: Frame | None, where: Stack) -> Iterator[str]:
+    if place is None:
+        line = f" ({where.frames[-1]})" if where.frames else ""
+        yield f"torch's own code asks{line}, where nothing can be written: other arguments may keep it from asking"
