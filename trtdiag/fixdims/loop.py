@@ -91,7 +91,8 @@ class Search:
         self.found = Found(None, None, False, NO_PROOF, self.notebook)
         self._attempt = attempt
         self._determine = True
-        self.moved = False
+        self.moved_pinned = False
+        self.moved_collapsed = False
         self._tries = 0
 
     def attempt(self, plan: Plan, why: str) -> Tried | str:
@@ -117,7 +118,7 @@ class Search:
                 if opened is None:
                     return self.found
                 plan, tried = opened
-            if not self.moved and tried is not self.known:
+            if not self.moved_pinned and tried is not self.known:
                 plan, tried = OtherExamples(self).for_pinned(plan, tried)
             step = self._solved(plan, tried)
             if step is None:
@@ -150,7 +151,7 @@ class Search:
         """The next plan to try; ``None`` where the search is over."""
         found, system = self.found, system_of(tried.inputs, plan)
         chosen = self.chosen(plan, tried, system)
-        if not self.moved and tried is not self.known:
+        if not self.moved_collapsed and tried is not self.known:
             plan, tried, chosen = OtherExamples(self).for_collapsed(plan, tried, chosen)
             system = system_of(tried.inputs, plan)
         found.last = tried

@@ -40,7 +40,7 @@ class OtherExamples:
         groups = pinned_groups(tried, plan, {**search.examples, **plan.sizes})
         if not groups:
             return plan, tried
-        search.moved = True
+        search.moved_pinned = True
         best, left = (plan, tried), {group.key for group in groups}
         for sizes in other_sizes(groups, plan):
             moved = replace(plan, sizes=sizes)
@@ -74,7 +74,7 @@ class OtherExamples:
         if not groups:
             return plan, tried, chosen
         search = self.search
-        search.moved = True
+        search.moved_collapsed = True
         share = _share(plan, tried, chosen)
         for sizes in other_sizes(groups, plan):
             moved = replace(plan, sizes=sizes)
