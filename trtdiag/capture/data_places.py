@@ -41,10 +41,8 @@ def statement_at(file: str, line: int) -> Statement | None:
 def before(frame: Frame) -> Frame:
     """The frame at the first line of its statement."""
     statement = statement_at(frame.file, frame.line)
-    if statement is None or statement.line == frame.line:
-        return frame
-    text = linecache.getline(frame.file, statement.line).strip()
-    return Frame(frame.file, statement.line, frame.function, text)
+    line = frame.line if statement is None else statement.line
+    return Frame(frame.file, line, frame.function, linecache.getline(frame.file, line).strip())
 
 
 @lru_cache(maxsize=256)
