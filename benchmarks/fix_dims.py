@@ -35,6 +35,7 @@ from rich.table import Table
 
 from tests.guards.cases import CASES
 from tests.guards.fix_exceptions import TRULY_STATIC, UNSOLVABLE
+from tests.harness.best_dim import best_kept
 from tests.models.registry import LIBRARIES
 
 LIMIT_S = 900.0
@@ -72,6 +73,13 @@ def pins(answer: Answer) -> list[str]:
         return []
     known = TRULY_STATIC.get(answer["case"], {})
     return [name for name, count in answer["trtdiag"]["kept"].items() if count <= 1 and name not in known]
+
+
+def below_best(answer: Answer) -> list[str]:
+    """Dims that keep less than the best single ``Dim`` would, where that was measured."""
+    kept = answer["trtdiag"]["kept"]
+    best = best_kept(answer["case"]) if kept else {}
+    return [f"{name} {kept[name]} of {most}" for name, most in best.items() if kept[name] < most]
 
 
 def fails_on_export(answer: Answer) -> bool:
@@ -136,6 +144,7 @@ def summary_of(answers: list[Answer]) -> Answer:
         "suggestions that fail on export": [answer["case"] for answer in ran if fails_on_export(answer)],
         "unsound": [a["case"] for a in ran if a["trtdiag"]["ends"] == "works" and not a["trtdiag"]["sound"]],
         "narrower than torch": [answer["case"] for answer in solvable if narrower(answer)],
+        "below the best single Dim": [f"{a['case']}: {', '.join(below_best(a))}" for a in ran if below_best(a)],
         "needless static pins": [answer["case"] for answer in solvable if pins(answer)],
         "not solved": [answer["case"] for answer in solvable if not good(answer["trtdiag"])],
         "no answer": [answer["case"] for answer in answers if "broken" in answer],
@@ -143,6 +152,17 @@ def summary_of(answers: list[Answer]) -> Answer:
         "median time ratio where both end in an export": round(statistics.median(ratios), 2) if ratios else math.nan,
         "seconds in all": [round(sum(a[side]["seconds"] for a in ran), 1) for side in ("torch", "trtdiag")],
     }
+
+
+def record_of(answers: list[Answer]) -> str:
+    """torch's results as the tests hold them: a case on a line."""
+    lines = [
+        f'"{a["case"]}": '
+        + json.dumps({key: a["torch"][key] for key in ("ends", "sound", "kept", "joint")}).replace("\\n", " ")
+        for a in answers
+        if "torch" in a
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def chosen_cases(options: argparse.Namespace) -> list[str]:
@@ -161,6 +181,7 @@ def main() -> None:
     parser.add_argument("--cases", default="", help="names, separated by commas")
     parser.add_argument("--quick", action="store_true", help="only cases that need torch alone")
     parser.add_argument("--json", type=Path, help="where to write all answers")
+    parser.add_argument("--record", type=Path, help="where to write torch's results (tests/guards/torch_loop.json)")
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time; times are comparable with 1")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for one case, the judge included")
     options = parser.parse_args()
@@ -187,6 +208,8 @@ def main() -> None:
             print(f"[{len(answers)}/{len(names)}] {answer['case']}: {told or answer}", file=sys.stderr, flush=True)
             if options.json:
                 options.json.write_text(json.dumps({"summary": summary_of(answers), "cases": answers}, indent=1))
+    if options.record:
+        options.record.write_text(record_of(answers))
     console.print(table_of(answers))
     summary = summary_of(answers)
     for key, value in summary.items():

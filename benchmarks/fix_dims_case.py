@@ -135,9 +135,7 @@ def judged(side: Side, program: ExportedProgram, ask: Ask, asked: Sequence[Asked
     for one in asked:
         count = len(of.kept(one))
         side.kept[one.name] = min(count, side.kept.get(one.name, count))
-    side.joint = 1
-    for axis in of.axes:
-        side.joint *= len(of.values(axis))
+    side.joint = of.combinations()
 
 
 def timed_alike(sides: Sequence[Callable[[Ask, Sequence[Asked]], Side]], name: str) -> dict[str, Side]:

@@ -13,4 +13,13 @@ TRULY_STATIC: dict[str, dict[str, str]] = {
 }
 
 # Case -> asked names, joined -> what the best single Dim keeps, where measured.json cannot tell its values.
-BEST: dict[str, dict[str, tuple[int, str]]] = {}
+BEST: dict[str, dict[str, tuple[int, str]]] = {
+    "ghost_bn_chunk4": {"b": (1011, "14..1024: from 8 to 13 only 8, 11 and 12 split into four chunks")},
+    "reshape_b_m1_k_6ch12": {"t": (2042, "14..4096 step 2: 8 and 10 are allowed, 12 is not")},
+}
+
+# Case -> (asked name -> what is kept of what the best single Dim keeps, why that is right).
+KEEPS_LESS: dict[str, tuple[dict[str, str], str]] = {}
+
+# Case -> why the suggestion cannot be called proven.
+NOT_PROVEN: dict[str, str] = {}

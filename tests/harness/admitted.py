@@ -128,6 +128,13 @@ class Admitted:
         sizes = [(one, self._alone(one, axis)) for one in ours]
         return [v for v in range(axis.low, axis.high + 1) if all(one.low <= size(v) <= one.high for one, size in sizes)]
 
+    def combinations(self) -> int:
+        """How many points there are: the axes' asked values, multiplied."""
+        found = 1
+        for axis in self.axes:
+            found *= len(self.values(axis))
+        return found
+
     def _alone(self, one: Asked, axis: Axis) -> Callable[[int], int]:
         return _function([sympy.Symbol(axis.name, integer=True)], (self.exprs[one.leaf] or ())[one.dim])
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.guards.fix_exceptions import BEST
 
 _STEP = re.compile(r"^(\d+)\.\.(\d+) step (\d+)$")
 _RANGE = re.compile(r"^\[(\d+),(\d+)\]$")
@@ -44,3 +50,19 @@ def best_progression(values: list[int], example: int) -> int:
             high += step
         best = max(best, (high - low) // step + 1)
     return best
+
+
+@cache
+def _measured() -> dict[str, dict[str, Any]]:
+    path = Path(__file__).resolve().parent.parent / "guards" / "measured.json"
+    return dict(json.loads(path.read_text()))
+
+
+def best_kept(name: str) -> dict[str, int]:
+    """For each dim of a live case that was measured, what the best single ``Dim`` with the example in it keeps."""
+    found = {}
+    for measured in _measured().get(name, {}).get("allowed", ()):
+        values = measured_values(measured["values"], measured["count"])
+        dim = measured["dims"][0]
+        found[dim] = BEST[name][dim][0] if values is None else best_progression(values, measured["example"])
+    return found
