@@ -118,7 +118,9 @@ def shared() -> Fix:
     return fix(
         plan=Plan((DimDef("h", Range(135, 512)),), {"a.shape[2]": leaf, "b.shape[2]": leaf}),
         changes=(
-            change("b.shape[2]", name="h2", before="h2: 135..512", after="h: 135..512", kind="shared", why=why, lost=""),
+            change(
+                "b.shape[2]", name="h2", before="h2: 135..512", after="h: 135..512", kind="shared", why=why, lost=""
+            ),
         ),
     )
 

@@ -126,6 +126,11 @@ def test_other_example_sizes_stand_beside_the_code() -> None:
     assert "export with example inputs of other sizes: x.shape[0] = 2" in fix_text(MADE["other_example"]())
 
 
+def test_derived_dims_come_with_what_torch_cannot_do_with_them() -> None:
+    assert "cannot run_decompositions()" in " ".join(fix_text(multiple()).split())
+    assert "run_decompositions" not in fix_text(fix())
+
+
 def test_a_dim_that_only_became_the_root_of_another_is_no_news() -> None:
     made = MADE["related"]()
     root = change("x.shape[1]", name="t", before="t: 1..64", after="t: 1..64", kind="shared", lost="")

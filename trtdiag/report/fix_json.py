@@ -9,7 +9,7 @@ import torch
 from trtdiag import __version__
 from trtdiag.fixdims.fix import Alternative, Change, ConflictSet, DataCheck, Fix, Reason
 from trtdiag.fixdims.plan import Plan
-from trtdiag.report.fix_words import fix_verdict
+from trtdiag.report.fix_words import all_notes, fix_verdict
 from trtdiag.report.json_parts import Json, frame_json, json_text, kept_json, proof_json, range_json, strings
 
 FIX_SCHEMA = "trtdiag-fix/1"
@@ -39,7 +39,7 @@ def fix_json(fix: Fix) -> dict[str, Json]:
         "checks": [_check_json(check) for check in fix.checks],
         "conflicts": [_conflict_json(conflict) for conflict in fix.conflicts],
         "unread": [{"text": unread.text, "why": unread.why} for unread in fix.unread],
-        "notes": strings(fix.notes),
+        "notes": strings(all_notes(fix)),
         "failure": fix.failure,
         "confirmation": {
             "exported": fix.confirmation.exported,

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from trtdiag.fixdims.fix import Change, Fix, Outcome
 from trtdiag.report.fix_text import fix_text
-from trtdiag.report.fix_words import example_words, fix_verdict, kept_words, place
+from trtdiag.report.fix_words import all_notes, example_words, fix_verdict, kept_words, place
 from trtdiag.report.text import one_line, visible
 
 _COLOURS = {"good": "#116329", "changed": "#7d4e00", "impossible": "#a40e26"}
@@ -63,7 +63,7 @@ def _sentences(fix: Fix) -> list[str]:
     for conflict in fix.conflicts:
         found.append("cannot hold together: " + "; ".join(reason.text for reason in conflict.reasons))
     found += [f"not read: {unread.text} ({unread.why})" for unread in fix.unread]
-    return [one_line(sentence, 400) for sentence in (*found, *fix.notes)[:_LISTED]]
+    return [one_line(sentence, 400) for sentence in (*found, *all_notes(fix))[:_LISTED]]
 
 
 Fix.html_of = staticmethod(fix_snippet)

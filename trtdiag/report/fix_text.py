@@ -16,6 +16,7 @@ from trtdiag.fixdims.fix import Alternative, Change, Fix, Outcome, Reason
 from trtdiag.fixdims.spell import plan_diff
 from trtdiag.graph.source import Stack
 from trtdiag.report.fix_words import (
+    all_notes,
     example_words,
     extent_words,
     fix_verdict,
@@ -65,7 +66,7 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[T
         for words in fix.failure.strip().splitlines()[:_MOST_FAILURE_LINES]:
             page.prose(words.strip(), hang=4)
     page.listing("Could not be read, so nothing is proven", [f"{u.text} ({u.why})" for u in fix.unread])
-    page.listing("Note", fix.notes)
+    page.listing("Note", all_notes(fix))
     page.listing("Not checked", not_checked(fix))
     written = list(paths)
     if written:

@@ -16,6 +16,11 @@ from trtdiag.symbolic.proof import Proof, ProofKind
 _MOST_NAMED = 4
 _BOTH_ENDS = 2
 _LONGEST_CHARS = 400
+# torch 2.11 and 2.13: AssertionError "expected sympy.Symbol"; the live program works.
+_DERIVED = (
+    "a program with derived Dims (8*_h) that was saved and loaded cannot run_decompositions() in torch 2.11 to 2.13: "
+    "do that before saving, or export loaded.module() again"
+)
 _WHAT = {  # where every change is of this kind
     "example": "the example needs another size in {}",
     "hint": "{} must be declared in other words",
@@ -63,7 +68,7 @@ def proof_words(proof: Proof) -> str:
 def not_checked(fix: Fix) -> list[str]:
     """What the answer does not cover, one sentence each."""
     found = []
-    if fix.confirmation.exported is None:
+    if fix.confirmation.exported is None and not fix.confirmation.note:
         found.append("the export with this declaration: there is no model at hand")
     elif fix.confirmation.exported and not fix.confirmation.ran:
         found.append("the exported program was not run at the ends of its ranges")
@@ -72,6 +77,15 @@ def not_checked(fix: Fix) -> list[str]:
     if fix.outcome is not Outcome.IMPOSSIBLE:
         found.append("numerics: nothing was run on data")
     return found
+
+
+def all_notes(fix: Fix) -> list[str]:
+    """The notes of the answer, and what torch cannot do with what it declares."""
+    derived = any(
+        leaf.kind is LeafKind.DIM and (leaf.scale, leaf.offset) != (1, 0) for leaf in fix.plan.leaves.values()
+    )
+    said = fix.outcome is Outcome.CHANGED and derived
+    return [*fix.notes, *([_DERIVED] if said else [])]
 
 
 def extent_words(change: Change, plan: Plan) -> str:
