@@ -17,7 +17,7 @@ from trtdiag.fixdims.fix import Fix
 from trtdiag.fixdims.from_text import fix_text
 from trtdiag.symbolic import ProofKind
 
-MESSAGES = [
+MESSAGES: list[str] = [
     json.loads(line)["message"]
     for line in (Path(__file__).parents[1] / "guards" / "texts.jsonl").read_text(encoding="utf-8").splitlines()
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from trtdiag.dims.torch_text import ExportErrorText, read_export_error
@@ -14,7 +15,7 @@ from trtdiag.fixdims.fix import Change, Confirmation, ConflictSet, Fix, Outcome,
 from trtdiag.fixdims.plan import LeafKind, Plan
 from trtdiag.fixdims.system import LOWEST_HINTED, LOWEST_NAMED, asked_range
 from trtdiag.fixdims.text_checks import data_check
-from trtdiag.fixdims.text_code import asked_text, spelled_text
+from trtdiag.fixdims.text_code import asked_text, outside_code, spelled_text
 from trtdiag.fixdims.text_examples import example_sizes, inside, outside_changes, solved_examples
 from trtdiag.fixdims.text_reasons import noted, reason_of
 from trtdiag.fixdims.text_system import TextSystem, system_of_text
@@ -24,14 +25,37 @@ LIMIT_S = 20.0
 """For solving everything that one text states."""
 
 _NO_MODEL = "a text has no model to export with"
+_NOT_ALL = (
+    "a text does not have every guard: torch names none on several symbols, and none that it used up to replace one "
+    "size by another; the model itself has them"
+)
+_ONE_SIZE = "torch's solver left one size only, perhaps because of guards that it does not name"
 _ZERO_ONE = (
     "torch.export takes sizes 0 and 1 for constants, so the text has no conditions about them: what is said here is "
     "about sizes of 2 and more"
+)
+_POSITIONAL = (
+    "the text numbers the inputs: args[0] is the first positional one, flat_args[0] the first tensor of all; put the "
+    "names of the parameters there"
 )
 _HINT = (
     "torch refuses a plain Dim there, as it cannot see that its guards always hold; the hint asks for the same sizes"
 )
 _SUGGESTED = "part of this is torch's own suggestion, for dims of which the text states no guard"
+
+
+# What torch raises in place of the guards: torch 2.4.1, 2.13.
+_SOLVER_FAILURES = tuple(
+    map(
+        re.compile,
+        (
+            r"Node arity mismatch; expected \d{1,9}, but got \d{1,9}",
+            r"Cannot create Dim with inconsistent min=-?\d{1,40}, max=-?\d{1,40}",
+            r"cannot be solved using\s+solve_univariate_inequality",
+            r"Expected op to be '==', got \S{1,3}",
+        ),
+    )
+)
 
 
 def fix_text(text: str, label: str = "the given text", *, limit_s: float = LIMIT_S) -> Fix:
@@ -47,15 +71,7 @@ def fix_text(text: str, label: str = "the given text", *, limit_s: float = LIMIT
     """
     read = read_export_error(text)
     if not (read.guards or read.unread or read.outside or read.suggestions or read.solved):
-        raise DimsError(
-            f"{label!r} states no condition on sizes",
-            because="none of the sentences was found with which torch.export names one ('Not all values of h = ... "
-            "satisfy the generated guard ...', 'You marked h as dynamic but ...', 'must always be equal', 'Could not "
-            "guard on data-dependent expression ...', '... [guard added]', '64 not in range [135, 2160]')",
-            fix="paste the whole message of the failing torch.export.export, from 'Constraints violated' to its end; "
-            'or run again with TORCH_LOGS="+dynamic" and give that log; or give the model as package.module:factory',
-            reference="no-conditions-in-text",
-        )
+        raise _no_conditions(text, label)
     system = system_of_text(read)
     asked = system.plan()
     box = {
@@ -71,6 +87,27 @@ def fix_text(text: str, label: str = "the given text", *, limit_s: float = LIMIT
     final = (respelled(final, held) or final) if held else final
     final = _as_written(replace(final, sizes=example_sizes(system, final)), asked)
     return _answer(label, read, system, box, asked, final, chosen, held)
+
+
+def _no_conditions(text: str, label: str) -> DimsError:
+    """The error for a text that states nothing, with torch's own failure where it hid the guards."""
+    failed = next((match for pattern in _SOLVER_FAILURES if (match := pattern.search(text)) is not None), None)
+    because = (
+        "none of the sentences was found with which torch.export names one ('Not all values of h = ... satisfy the "
+        "generated guard ...', 'You marked h as dynamic but ...', 'must always be equal', 'Could not guard on "
+        "data-dependent expression ...', '... [guard added]', '64 not in range [135, 2160]')"
+    )
+    fix = "paste the whole message of the failing torch.export.export, from 'Constraints violated' to its end"
+    if failed is not None:
+        because = f"torch's own solver failed ({failed[0]!r}) before it could name the guards"
+        fix = "nothing more is in this message"
+    return DimsError(
+        f"{label!r} states no condition on sizes",
+        because=because,
+        fix=f'{fix}; run again with TORCH_LOGS="+dynamic" and give that log, or give the model as '
+        "package.module:factory",
+        reference="no-conditions-in-text",
+    )
 
 
 def _box(system: TextSystem, symbol: str, range_: Range) -> Range:
@@ -132,14 +169,14 @@ def _answer(
         outcome=outcome,
         plan=final,
         dynamic_shapes=spelled.dynamic_shapes,
-        code=spelled.code,
+        code=spelled.code if final.leaves else outside_code(read.outside) if read.outside else "",
         asked_code="" if same_plan(asked, final) or not system.named else asked_text(asked),
         changes=changes,
         proof=proof,
         confirmation=Confirmation(None, note=_NO_MODEL),
         unread=tuple(system.unread),
         checks=tuple(data_check(guard) for guard in system.checks),
-        notes=_notes(system, changes, chosen, held),
+        notes=_notes(system, changes, chosen, held, final),
     )
 
 
@@ -161,10 +198,27 @@ def _proof(system: TextSystem, chosen: Chosen) -> Proof:
     return chosen.proof
 
 
-def _notes(system: TextSystem, changes: tuple[Change, ...], chosen: Chosen, held: list[str]) -> tuple[str, ...]:
+def _reaches_one(site: str, final: Plan) -> bool:
+    """Whether sizes 0 or 1 are admitted there."""
+    leaf = final.leaves.get(site)
+    if leaf is None or leaf.kind is not LeafKind.DIM:
+        return False
+    low = asked_range(leaf, final).min
+    return low is not None and low < LOWEST_HINTED
+
+
+def _notes(
+    system: TextSystem, changes: tuple[Change, ...], chosen: Chosen, held: list[str], final: Plan
+) -> tuple[str, ...]:
     found = []
-    if changes:
+    if system.conditions and final.leaves:
+        found.append(_NOT_ALL)
+    if any(size > 1 for size in system.solved):
+        found.append(_ONE_SIZE)
+    if any(_reaches_one(site, final) for change in changes for site in change.sites):
         found.append(_ZERO_ONE)
+    if any(site.startswith(("args[", "flat_args[")) for site in system.sites_used()):
+        found.append(_POSITIONAL)
     if held:
         found.append(f"{', '.join(held)}: {_HINT}")
     if system.hinted:
@@ -200,5 +254,5 @@ def _contradictory(label: str, system: TextSystem, box: dict[str, Range], asked:
         unread=tuple(system.unread),
         conflicts=(ConflictSet(reasons, ranges, chosen.conflict.proof),),
         checks=tuple(data_check(guard) for guard in system.checks),
-        notes=(_ZERO_ONE,),
+        notes=(),
     )

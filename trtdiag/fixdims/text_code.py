@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from trtdiag.dims.torch_text import Outside
 from trtdiag.fixdims.changes import spelled
 from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.fixdims.spell import Spelled, spell_sites
@@ -23,21 +25,13 @@ def spelled_text(plan: Plan) -> Spelled:
     whole = spell_sites(Plan(_used(plan, placed), placed), [(name, None) for name in inputs])
     if not loose:
         return whole
-    named = {
-        name: Leaf(leaf.kind, leaf.root, leaf.scale, leaf.offset, leaf.value, leaf.range, name)
-        for name, leaf in loose.items()
-    }
+    named = {f"{name}.shape[0]": replace(leaf, name=name) for name, leaf in loose.items()}
     apart = spell_sites(Plan(_used(plan, loose), named), [(name, None) for name in loose])
     lines = apart.code.partition(_ASSIGNMENT)[0].rstrip().splitlines()
-    for name, leaf in loose.items():
-        lines.append(_loose_line(name, leaf, plan))
-    if not any(line.startswith("from torch.export") for line in lines) and any("= Dim." in line for line in lines):
-        lines = ["from torch.export import Dim", "", *lines]
-    shapes: Any = apart.dynamic_shapes
-    if placed:
-        shapes = {**shapes, **whole.dynamic_shapes}
-        lines += ["", *whole.code.splitlines()]
-    return Spelled(shapes, "\n".join(lines).strip() + "\n")
+    lines += [_loose_line(name, leaf, plan) for name, leaf in loose.items()]
+    if not placed:
+        return Spelled(apart.dynamic_shapes, "\n".join(lines).strip() + "\n")
+    return Spelled(whole.dynamic_shapes, "\n".join([*lines, "", *whole.code.splitlines()]).strip() + "\n")
 
 
 def asked_text(plan: Plan) -> str:
@@ -48,7 +42,7 @@ def asked_text(plan: Plan) -> str:
         return ""
 
 
-def _used(plan: Plan, leaves: dict[str, Leaf]) -> tuple[DimDef, ...]:
+def _used(plan: Plan, leaves: Mapping[str, Leaf]) -> tuple[DimDef, ...]:
     roots = {leaf.root for leaf in leaves.values() if leaf.kind is LeafKind.DIM}
     return tuple(definition for definition in plan.defs if definition.name in roots)
 
@@ -61,3 +55,10 @@ def _loose_line(name: str, leaf: Leaf, plan: Plan) -> str:
     if (leaf.scale, leaf.offset) == (1, 0):
         return f"# {leaf.root}: wherever {name} is declared"
     return f"# {leaf.name or name}: wherever {name} is declared"
+
+
+def outside_code(outside: Iterable[Outside]) -> str:
+    """What to do where nothing but the example is wrong, as comments."""
+    lines = ["# dynamic_shapes stays as it is"]
+    lines += [f"# the example of the dim declared {o.range} has to be in that range, not {o.value}" for o in outside]
+    return "\n".join(lines) + "\n"

@@ -36,7 +36,16 @@ def reason_of(condition: Condition, system: TextSystem, box: Mapping[str, Range]
     guard = system.conditions[condition]
     by = "torch's suggestion" if condition in system.hinted else ""
     sizes = ", ".join(f"{symbol} = {value}" for symbol, value in _broken(condition, box).items())
-    return Reason(to_text(condition), guard.stack, by, sizes)
+    text = (
+        f"{_subject(condition)} needs an upper bound: {guard.text}"
+        if condition in system.unbounded
+        else to_text(condition)
+    )
+    return Reason(text, guard.stack, by, sizes)
+
+
+def _subject(condition: Condition) -> str:
+    return ", ".join(sorted(free_symbols(condition)))
 
 
 def _note(symbol: str, system: TextSystem, box: Mapping[str, Range], chosen: Chosen) -> Noted:
@@ -54,6 +63,12 @@ def _note(symbol: str, system: TextSystem, box: Mapping[str, Range], chosen: Cho
         count, asked = solution.values.count, solution.values.range.count
         words = solution.values.describe(symbol)
         note.allowed = words if count is None or asked is None else f"{words}: {count} of {asked} values"
+    if any(condition in system.unbounded for condition in own):
+        note.alternatives.append(
+            Alternative(
+                "any smaller max", None, "the largest size that you need is a better bound than int64's maximum"
+            )
+        )
     asked = box[symbol].count
     for other in chosen.alternatives.get(symbol, ()):
         kept = None if other.kept is None or asked is None else (other.kept, asked)

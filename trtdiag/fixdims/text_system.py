@@ -48,10 +48,12 @@ class TextSystem:
         pinned: Symbols that torch took for constants 0 or 1 because of the example.
         constants: Symbol -> the one size that a statement gives it.
         examples: Symbol -> the example's size, as far as the text says it.
+        solved: The single sizes that torch's solver left.
         unread: What could not be read.
         suggested: torch's own suggestion.
         hinted: Conditions that are taken from torch's suggestion, as no guard is stated.
         checks: Data-dependent conditions.
+        unbounded: Conditions that ask for an upper bound, any one: they come from int64's maximum.
     """
 
     sites: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -62,10 +64,16 @@ class TextSystem:
     pinned: dict[str, TextGuard] = field(default_factory=dict)
     constants: dict[str, int] = field(default_factory=dict)
     examples: dict[str, int] = field(default_factory=dict)
+    solved: tuple[int, ...] = ()
     unread: list[UnreadCondition] = field(default_factory=list)
     suggested: Suggested = field(default_factory=lambda: Suggested({}, {}))
     hinted: set[Condition] = field(default_factory=set)
     checks: list[TextGuard] = field(default_factory=list)
+    unbounded: set[Condition] = field(default_factory=set)
+
+    def sites_used(self) -> list[str]:
+        """Every site, in order."""
+        return [site for sites in self.sites.values() for site in sites]
 
     def plan(self) -> Plan:
         """What was asked: a ``Dim`` where the text names one, else a hint."""
@@ -117,6 +125,7 @@ def site_of(source: str) -> str:
 def system_of_text(read: ExportErrorText) -> TextSystem:
     """Dims, ranges and conditions of a text; a statement that finds no place here is in ``unread``."""
     system = TextSystem(suggested=read_suggested(read.suggestions))
+    system.solved = tuple(entry.value for entry in read.solved)
     symbols = _Symbols(read)
     for entry in read.created:
         symbol = symbols.of(entry.symbol)
@@ -199,6 +208,8 @@ def _take(system: TextSystem, symbols: _Symbols, guard: TextGuard) -> None:
         system.always.update({symbols.of(source): guard for source in sources})
     else:
         system.conditions.setdefault(condition, guard)
+        if _asks_for_a_bound(condition):
+            system.unbounded.add(condition)
         system.constants.update(dict([value] if value is not None else []))
 
 
@@ -230,6 +241,15 @@ def _without_stand_ins(condition: Condition) -> Condition:
             case _:
                 kept.append(part)
     return all_of(kept)
+
+
+def _asks_for_a_bound(condition: Condition) -> bool:
+    """Whether it is what ``_without_stand_ins`` makes of ``size != 9223372036854775807``."""
+    match condition:
+        case Compare(Relation.LE, Sym(), Num(value)):
+            return value in (INT64_MAX - 1, INT64_MAX - 2)
+        case _:
+            return False
 
 
 def _ask(system: TextSystem, symbol: str, range_: Range) -> None:
