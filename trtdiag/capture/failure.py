@@ -55,6 +55,7 @@ _AFTER_TRACING = frozenset(
         "produce_guards_verbose",
         "produce_guards",
         "_suggest_or_raise_constraint_violation",
+        "make_constraints",
     }
 )
 

@@ -29,7 +29,7 @@ def input_sketch(
 
     A dim's expression is what the failed export made of its symbol (found by its source text), else its example size.
     """
-    symbols = {} if env is None else _sizes(env)
+    symbols = None if env is None else _sizes(env)
     tensors: list[InputTensor] = []
     position = 0
     taken = 0
@@ -63,14 +63,14 @@ def _sizes(env: ShapeEnv) -> dict[str, Expr]:
 
 
 def _tensor(
-    name: str, source: str, tensor: torch.Tensor, declared: dict[int, Declared], symbols: Mapping[str, Expr]
+    name: str, source: str, tensor: torch.Tensor, declared: dict[int, Declared], symbols: Mapping[str, Expr] | None
 ) -> InputTensor:
     dims = []
     for index, size in enumerate(tensor.shape):
         said = declared.get(index)
-        found = symbols.get(f"{source}.size()[{index}]")
+        found = None if symbols is None else symbols.get(f"{source}.size()[{index}]")
         # Without a ShapeEnv the export failed before any size was looked at: what was declared is all that is known.
-        if not symbols and said is not None and said.dynamic:
+        if symbols is None and said is not None and said.dynamic:
             found = Sym(f"{source}.size()[{index}]")
         expr: Expr = Num(int(size)) if found is None else found
         dims.append(

@@ -22,6 +22,7 @@ class Noted:
     """What was learnt about one site on the way: filled round by round, read once at the end."""
 
     reasons: list[Reason] = field(default_factory=list)
+    staying: list[Alternative] = field(default_factory=list)  # with the example as it is
     alternatives: list[Alternative] = field(default_factory=list)
     allowed: str = ""
     kind: str = ""
@@ -169,6 +170,7 @@ def _change(
     gathered = Noted()
     for note in known:
         gathered.because(note.reasons)
+        gathered.staying.extend(a for a in note.staying if a not in gathered.staying)
         gathered.alternatives.extend(a for a in note.alternatives if a not in gathered.alternatives)
     requested, admitted = values_of(before, asked), values_of(after, final)
     kept = _kept(requested, admitted)
@@ -187,7 +189,7 @@ def _change(
         kept=kept,
         lost=_lost(requested, admitted, name),
         allowed=allowed,
-        alternatives=tuple(gathered.alternatives),
+        alternatives=(*gathered.staying, *gathered.alternatives),
         model_change=None,
         proof=next((note.proof for note in known if note.proof is not None), proof),
     )

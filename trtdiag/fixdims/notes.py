@@ -136,9 +136,7 @@ class Notebook:
             if moved is not None:
                 note.kind = "example"
                 if not group.by_example:
-                    note.alternatives.append(
-                        Alternative(f"{name} = {group.value}, static", None, "keeps the example and its path")
-                    )
+                    note.staying.append(Alternative(f"{name} = {group.value}, static", None, "keeps the example"))
 
 
 def _origin(found: Join | Pin) -> GuardOrigin:

@@ -94,7 +94,7 @@ class OtherExamples:
         notebook.round(tried, plan, system_of(tried.inputs, plan), chosen, only=group.sites)
         for dim in dims:
             note, name = notebook.of(dim.site), notebook.names.get(dim.site, dim.site)
-            note.kind, note.allowed = "example", ""
+            note.kind, note.allowed, note.alternatives = "example", "", []
             values = _values(dim, chosen)
             note.alternatives = [
                 Alternative(f"with the example as it is: {values}", None, f"the path of {name}'s example")

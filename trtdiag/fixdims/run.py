@@ -82,8 +82,14 @@ def _fix_model(source: ModelSource, limit_s: float, rounds: int, step: Progress)
     structure = structure_of(recipe)
     asked = asked_plan(structure)
     exporter = _Exporter(recipe, structure, asked, limit_s, step)
-    found = Search(asked, _examples(structure), exporter.attempt, rounds).run()
+    examples = _examples(structure)
+    found = Search(asked, examples, exporter.attempt, rounds).run()
     checks = exporter.data_checks() if found.from_data else ()
+    if checks:
+        # What the dims must be once the checks are written: the conditions behind the first check are known only so.
+        words, exporter.assume = found.failure, True
+        found = Search(asked, examples, exporter.attempt, rounds).run()
+        found.failure = words
     return _assembled(source.label, source.kind, recipe, structure, asked, found, checks, exporter.notes())
 
 
@@ -119,6 +125,7 @@ class _Exporter:
         self.limit_s, self.step, self.original = limit_s, step, original
         self.count = 0
         self.here = False
+        self.assume = False
 
     def attempt(self, plan: Plan, why: str) -> Tried | str:
         """One export; a text where there is no answer at all."""
@@ -128,7 +135,10 @@ class _Exporter:
         given = self.recipe.dynamic_shapes if self.original and plan is self.asked else None
         given = given if self.recipe.dynamic_shapes is not None else None
         ended = run_in_child(
-            lambda: trial(self.recipe, plan, given, lambda: planned(self.recipe, self.structure, plan)), self.limit_s
+            lambda: trial(
+                self.recipe, plan, given, lambda: planned(self.recipe, self.structure, plan), assume=self.assume
+            ),
+            self.limit_s,
         )
         self.here = self.here or ended.here
         return ended.failure if ended.value is None else ended.value
@@ -142,7 +152,7 @@ class _Exporter:
         )
         if ended.value is None:
             return ()
-        return tuple(_data_check(check, passed=ended.value.passed) for check in ended.value.checks)
+        return tuple(_data_check(check, confirmed=ended.value.traced) for check in ended.value.checks)
 
     def notes(self) -> tuple[str, ...]:
         """What the reader should know about how the exports ran."""
@@ -150,8 +160,8 @@ class _Exporter:
         return (f"the exports ran in this process, without a time limit: {why}",) if why else ()
 
 
-def _data_check(check: NeededCheck, *, passed: bool) -> DataCheck:
-    return DataCheck(check.code, check.where, check.condition, confirmed=passed, note=check.note)
+def _data_check(check: NeededCheck, *, confirmed: bool) -> DataCheck:
+    return DataCheck(check.code, check.place, check.condition, confirmed=confirmed, note=check.note)
 
 
 def _examples(structure: Structure) -> dict[str, int]:
@@ -180,7 +190,9 @@ def _assembled(
     refused = _refusals(found)
     confirmed = found.confirmed and not refused
     changed = bool(changes) or not same_plan(asked, plan)
-    outcome = Outcome.IMPOSSIBLE if found.plan is None else Outcome.CHANGED if changed else Outcome.UNCHANGED
+    outcome = Outcome.CHANGED if changed else Outcome.UNCHANGED
+    if found.plan is None or checks:  # the model itself has to change first
+        outcome = Outcome.IMPOSSIBLE
     used = planned(recipe, structure, plan)
     spelled = spell(plan, structure)
     # The export without changes is the user's own, words included.
@@ -196,7 +208,7 @@ def _assembled(
         asked_code=asked_code(structure) if original else spell(asked, structure).code,
         changes=changes,
         proof=proof,
-        confirmation=Confirmation(confirmed, found.rounds, _ran(found), _unrun(found, refused)),
+        confirmation=Confirmation(confirmed, found.rounds, _ran(found), _unrun(found, refused, checks)),
         unread=unread,
         conflicts=tuple(found.conflicts),
         checks=checks,
@@ -276,7 +288,9 @@ def _ran(found: Found) -> tuple[str, ...]:
     )
 
 
-def _unrun(found: Found, refused: Sequence[str]) -> str:
+def _unrun(found: Found, refused: Sequence[str], checks: Sequence[DataCheck]) -> str:
+    if checks:
+        return "exported with the checks assumed, not yet written into the model"
     if refused:
         return f"the exported program refuses sizes that it admits: {refused[0]}"
     if found.last is not None and found.last.unrun:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from trtdiag.capture.attempted import attempted
 from trtdiag.capture.corner_run import NotRunnableError, ShapeRunner
+from trtdiag.capture.data_checks import assumed_checks, example_values
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.program import InputTensor, Join, Pin, Program
 from trtdiag.capture.sites import Sites
@@ -77,7 +79,7 @@ def planned(recipe: Recipe, structure: Structure, plan: Plan) -> Recipe:
     return replace(recipe, args=args, kwargs=kwargs, dynamic_shapes=spell(plan, structure).dynamic_shapes)
 
 
-def trial(recipe: Recipe, plan: Plan, given: object, spelled: Callable[[], Recipe]) -> Tried:
+def trial(recipe: Recipe, plan: Plan, given: object, spelled: Callable[[], Recipe], *, assume: bool = False) -> Tried:
     """Export with ``plan`` and read what is left; to be called in a child process.
 
     Args:
@@ -85,9 +87,11 @@ def trial(recipe: Recipe, plan: Plan, given: object, spelled: Callable[[], Recip
         plan: The plan that ``spelled`` declares.
         given: The user's own ``dynamic_shapes`` to use as they are; ``None`` spells the plan.
         spelled: Gives the recipe with the plan spelled.
+        assume: Go on where only data decides, the way the example goes.
     """
     used = spelled() if given is None else replace(recipe, dynamic_shapes=given)
-    outcome = attempted(used)
+    with _assuming(used) if assume else nullcontext():
+        outcome = attempted(used)
     tried = read_program(outcome.program, finished=outcome.finished)
     exported = outcome.program.exported
     if exported is None:
@@ -100,6 +104,11 @@ def trial(recipe: Recipe, plan: Plan, given: object, spelled: Callable[[], Recip
     except NotRunnableError as error:
         return replace(tried, corners=tuple(corners), unrun=str(error))
     return replace(tried, corners=tuple(corners))
+
+
+def _assuming(recipe: Recipe) -> AbstractContextManager[object]:
+    values = example_values(recipe.module, recipe.args, recipe.kwargs, recipe.dynamic_shapes)
+    return assumed_checks(values)
 
 
 def _sizes(

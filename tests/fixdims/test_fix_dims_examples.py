@@ -1,0 +1,134 @@
+"""Examples that make a dim a constant, lie outside the asked range, or take a path of their own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+from tests.fixdims import small_models as models
+from trtdiag.fixdims.fix import Change, Fix, Outcome
+from trtdiag.fixdims.plan import LeafKind
+from trtdiag.fixdims.run import fix_dims
+
+
+def change_of(fix: Fix, name: str) -> Change:
+    (change,) = [change for change in fix.changes if change.name == name]
+    return change
+
+
+def test_an_example_of_one_gets_another_size_and_the_dim_stays() -> None:
+    fix = fix_dims(models.Sum(), (torch.randn(1, 3), torch.randn(1, 3)), dynamic_shapes=({0: Dim("b", max=64)},) * 2)
+    assert fix.outcome is Outcome.CHANGED
+    assert fix.plan.sizes == {"x.shape[0]": 2, "y.shape[0]": 2}
+    assert change_of(fix, "b").kind == "example"
+    assert change_of(fix, "b").kept == (64, 64)
+    assert fix.confirmation.exported
+    assert fix.proven
+    program = fix.program.module()
+    for batch in (1, 2, 61, 64):
+        assert program(torch.ones(batch, 3), torch.ones(batch, 3)).shape == (batch, 3)
+
+
+def test_the_given_example_is_not_changed() -> None:
+    example = torch.randn(1, 3)
+    before = example.clone()
+    fix = fix_dims(models.Sum(), (example, example), dynamic_shapes=({0: Dim("b", max=64)},) * 2)
+    assert torch.equal(example, before)
+    assert example.shape == (1, 3)
+    assert fix.args is not None
+    assert fix.args[0].shape == (2, 3)
+
+
+def test_a_dim_that_is_compared_with_its_example_stays_dynamic_with_another_example() -> None:
+    fix = fix_dims(models.ComparedWithEight(), (torch.randn(8, 3),), dynamic_shapes={"x": {0: Dim("b", min=2, max=64)}})
+    change = change_of(fix, "b")
+    assert change.kind == "example"
+    assert any(reason.by == "a Python condition" and reason.stack.user is not None for reason in change.why)
+    assert any("b = 8, static" in other.text for other in change.alternatives)
+    leaf = fix.plan.leaves["x.shape[0]"]
+    assert leaf.kind is LeafKind.DIM
+    assert 8 not in range(fix.plan.range_of("b").min or 0, (fix.plan.range_of("b").max or 0) + 1)
+    x = torch.randn(9, 3)
+    assert torch.equal(fix.program.module()(x), x + 1)
+
+
+def test_a_dim_that_only_one_size_fits_becomes_static_with_the_line() -> None:
+    spec = {"x": {0: Dim("b", max=64), 1: Dim("t", min=2, max=512)}}
+    fix = fix_dims(models.FixedTable(), (torch.randn(2, 128, 8),), dynamic_shapes=spec)
+    change = change_of(fix, "t")
+    assert (change.kind, change.after, change.kept) == ("static", "128", (1, 511))
+    assert change.why[0].by == "aten.add.Tensor"
+    assert change.why[0].stack.user is not None
+    assert fix.dynamic_shapes["x"][1] == 128
+    assert isinstance(fix.dynamic_shapes["x"][0], Dim)
+    assert fix.plan.sizes == {}
+
+
+def test_an_example_outside_the_asked_range_is_replaced_by_a_multiple_of_it() -> None:
+    spec = {"x": {2: Dim("h", min=135, max=2160), 3: Dim("w", min=135, max=3840)}}
+    fix = fix_dims(models.Unshuffle(), (torch.randn(1, 3, 64, 64),), dynamic_shapes=spec)
+    assert fix.plan.sizes == {"x.shape[2]": 192, "x.shape[3]": 192}
+    assert fix.confirmation.exported
+    assert change_of(fix, "h").kept == (254, 2026)
+    assert "64 is not in the asked range 135..2160" in change_of(fix, "h").why[0].text
+
+
+def test_an_example_above_the_asked_range_is_divided() -> None:
+    spec = {"x": {2: Dim("h", min=8, max=64)}}
+    fix = fix_dims(models.Unshuffle(), (torch.randn(1, 3, 128, 64),), dynamic_shapes=spec)
+    assert fix.plan.sizes == {"x.shape[2]": 64}
+    assert change_of(fix, "h").after.startswith("8*_h, _h: 2..8")
+
+
+def test_a_path_for_one_size_is_left_for_another_example() -> None:
+    spec = {"x": {2: Dim("h", min=56, max=1120), 3: Dim("w", min=56, max=1120)}}
+    model = models.PositionTable()
+    fix = fix_dims(model, (torch.randn(1, 3, 224, 224),), dynamic_shapes=spec)
+    assert fix.confirmation.exported
+    assert fix.proven
+    assert fix.plan.sizes
+    kept = [change.kept for change in fix.changes if change.kept is not None]
+    assert all(share[0] * 5 > share[1] for share in kept)
+    assert any("with the example as it is" in a.text for change in fix.changes for a in change.alternatives)
+    high, low = torch.randn(1, 3, 1120, 1120), torch.randn(1, 3, *_least(fix))
+    program = fix.program.module()
+    for x in (high, low):
+        # The same kernels in the same order.
+        torch.testing.assert_close(program(x), model(x))
+
+
+def _least(fix: Fix) -> tuple[int, int]:
+    height, width = (fix.plan.leaves[f"x.shape[{index}]"] for index in (2, 3))
+    assert (height.scale, width.scale) == (1, 1)
+    return fix.plan.range_of(height.root).min or 0, fix.plan.range_of(width.root).min or 0
+
+
+def test_a_model_that_fails_at_every_size_is_said_not_to_be_about_dims() -> None:
+    fix = fix_dims(models.WrongProduct(), (torch.randn(2, 4),), dynamic_shapes={"x": {0: Dim("b", min=2, max=64)}})
+    assert fix.outcome is Outcome.IMPOSSIBLE
+    assert "reduction dim" in fix.failure
+    assert any("every dim static" in note for note in fix.notes)
+
+
+def test_sizes_that_data_decides_give_the_checks_to_write() -> None:
+    x = torch.tensor([1.0, -1.0, 2.0, 3.0, -2.0, 5.0, 7.0])
+    fix = fix_dims(models.CountedBranch(), (x,), dynamic_shapes={"x": {0: Dim("n", min=2, max=100)}})
+    assert fix.outcome is Outcome.IMPOSSIBLE
+    assert [check.confirmed for check in fix.checks] == [True]
+    (check,) = fix.checks
+    assert check.code.startswith("torch._check(positive.shape[0] > 3)")
+    assert check.where.user is not None
+    assert check.where.user.file.endswith("small_models.py")
+
+
+@pytest.mark.parametrize("size", [2, 3, 61])
+def test_nothing_changes_where_everything_holds(size: int) -> None:
+    spec = {"x": {0: Dim("b", min=2, max=64)}}
+    fix = fix_dims(nn.ReLU(), (torch.randn(size, 3),), dynamic_shapes=({0: spec["x"][0]},))
+    assert fix.outcome is Outcome.UNCHANGED
+    assert fix.changes == ()
+    assert fix.confirmation.exported
+    assert fix.dynamic_shapes == ({0: spec["x"][0]},)
+    assert fix.plan.sizes == {}
