@@ -175,7 +175,7 @@ def test_written_module_can_be_imported_and_exported_with(run: Run, tmp_path: Pa
     assert "written: dims.py" in done.stdout
     text = (tmp_path / "dims.py").read_text()
     assert text.startswith("# Written by trtdiag fix-dims [")
-    for words in ("from dims import dynamic_shapes", "Source: factory:build", "Proof: all 7 values tried"):
+    for words in ("from dims import dynamic_shapes", "Source: factory:build", "Proof: exact, every case tried (7)"):
         assert words in text
     assert f"trtdiag {front.__version__}, torch {torch.__version__}" in text
     exported = export(Halves(), (torch.randn(6, 5),), dynamic_shapes=imported(tmp_path / "dims.py").dynamic_shapes)

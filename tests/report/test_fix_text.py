@@ -27,7 +27,7 @@ VERDICTS = {
     "static": "h must change: proven, exported again in 2 rounds, run at its smallest and largest sizes",
     "other_example": "the example needs another size in b: proven, exported again in 2 rounds, run at its smallest "
     "and largest sizes",
-    "unbounded": "h must change: proven, exported again in 2 rounds, run at its smallest and largest sizes",
+    "unbounded": "h must change: proven, exported again in 2 rounds, run at 2 of its sizes",
     "hint": "h must be declared in other words: proven, exported again in 2 rounds, run at its smallest and largest "
     "sizes",
     "conflict": "no dims can make this export: 2 conditions contradict each other",
@@ -91,7 +91,7 @@ def test_order_is_that_of_a_person_who_fixes() -> None:
         "models/raft.py:88  x = x.view",
         "keeps     378 of 2,026",
         "loses     h > 512",
-        "proof     all 254 values tried, for the conditions that were read",
+        "proof     exact, every case tried (254), for the conditions that were read",
         "Declare this:",
         "Against what was asked:",
         "Write into the model:",
@@ -129,6 +129,24 @@ def test_other_example_sizes_stand_beside_the_code() -> None:
 def test_derived_dims_come_with_what_torch_cannot_do_with_them() -> None:
     assert "cannot run_decompositions()" in " ".join(fix_text(multiple()).split())
     assert "run_decompositions" not in fix_text(fix())
+
+
+@pytest.mark.parametrize(
+    ("allowed", "words"),
+    [
+        (
+            "h % 8 in {0, 5..7}: 1013 of 2026 values",
+            "guards    allow h % 8 in {0, 5..7}: 1013 of 2026 values (no one Dim",
+        ),
+        ("h % 8 == 0: 254 of 2026 values", ""),
+        ("h >= 7", "guards    allow h >= 7\n"),
+        ("_h: 17..270", ""),
+    ],
+)
+def test_what_the_guards_allow_is_said_where_it_is_more(allowed: str, words: str) -> None:
+    text = fix_text(fix(plan=multiple().plan, changes=(replace(multiple().changes[0], allowed=allowed),)), width=120)
+    assert words in text
+    assert ("guards  " in text) is bool(words)
 
 
 def test_a_dim_that_only_became_the_root_of_another_is_no_news() -> None:
@@ -213,12 +231,11 @@ def test_words() -> None:
 @pytest.mark.parametrize(
     ("proof", "words"),
     [
-        (Proof(ProofKind.EXHAUSTIVE, 2026), "all 2,026 values tried"),
-        (Proof(ProofKind.EXHAUSTIVE, 1), "the only value tried"),
-        (Proof(ProofKind.EXHAUSTIVE, 0, "there is no condition"), "exact: there is no condition"),
+        (Proof(ProofKind.EXHAUSTIVE, 2026), "exact, every case tried (2,026)"),
+        (Proof(ProofKind.EXHAUSTIVE, 1), "exact, every case tried"),
         (Proof(ProofKind.PERIODIC, 8), "exact, by residue classes"),
-        (Proof(ProofKind.MONOTONE), "exact, decided at the corners"),
-        (Proof(ProofKind.SMT), "z3 finds no size that breaks it and shows that there is none"),
+        (Proof(ProofKind.MONOTONE), "exact, decided at the ends of the ranges"),
+        (Proof(ProofKind.SMT), "exact, by z3: no size breaks it"),
         (Proof(ProofKind.SAMPLED, 500, "too many"), "not proven, 500 values tried: too many"),
         (Proof(ProofKind.NONE), "not proven"),
     ],

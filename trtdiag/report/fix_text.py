@@ -17,6 +17,7 @@ from trtdiag.fixdims.spell import plan_diff
 from trtdiag.graph.source import Stack
 from trtdiag.report.fix_words import (
     all_notes,
+    allowed_words,
     example_words,
     extent_words,
     fix_verdict,
@@ -66,7 +67,7 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[T
         for words in fix.failure.strip().splitlines()[:_MOST_FAILURE_LINES]:
             page.prose(words.strip(), hang=4)
     page.listing("Could not be read, so nothing is proven", [f"{u.text} ({u.why})" for u in fix.unread])
-    page.listing("Note", all_notes(fix))
+    page.listing("Note", [note for note in all_notes(fix) if note not in verdict.text])
     page.listing("Not checked", not_checked(fix))
     written = list(paths)
     if written:
@@ -106,8 +107,7 @@ def _change(page: _Page, change: Change, fix: Fix, shown_code: set[str]) -> None
         page.labelled("", f"and {len(change.why) - _MOST_REASONS:,} more conditions (--json has all)")
     page.labelled("keeps", kept_words(change.kept))
     page.labelled("loses", change.lost)
-    if change.allowed:
-        page.labelled("guards", f"allow {change.allowed}{' (no one Dim says that)' if extent else ''}")
+    page.labelled("guards", allowed_words(change, fix.plan))
     for other in change.alternatives[:_MOST_ALTERNATIVES]:
         page.labelled("or", _alternative(other))
     _model_change(page, change.model_change, shown_code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ _DERIVED = (
     "a program with derived Dims (8*_h) that was saved and loaded cannot run_decompositions() in torch 2.11 to 2.13: "
     "do that before saving, or export loaded.module() again"
 )
+_COUNTED = re.compile(r": (\d+) of \d+ values$")
 _WHAT = {  # where every change is of this kind
     "example": "the example needs another size in {}",
     "hint": "{} must be declared in other words",
@@ -49,16 +51,15 @@ def proof_words(proof: Proof) -> str:
     """How a statement was shown: ``all 254 values tried``, ``not proven: ...``."""
     detail = f": {one_line(proof.detail, _LONGEST_CHARS)}" if proof.detail else ""
     match proof.kind:
-        case ProofKind.EXHAUSTIVE if proof.checked == 0:
-            return f"exact{detail}"
         case ProofKind.EXHAUSTIVE:
-            return "the only value tried" if proof.checked == 1 else f"all {amount(proof.checked, 'value')} tried"
+            # Values of what is left of the conditions, not of the dim: 8*_h % 8 == 0 leaves none to try.
+            return f"exact, every case tried{f' ({proof.checked:,})' if proof.checked > 1 else ''}"
         case ProofKind.PERIODIC:
             return "exact, by residue classes"
         case ProofKind.MONOTONE:
-            return "exact, decided at the corners"
+            return "exact, decided at the ends of the ranges"
         case ProofKind.SMT:
-            return "z3 finds no size that breaks it and shows that there is none"
+            return "exact, by z3: no size breaks it"
         case ProofKind.SAMPLED:
             return f"not proven, {amount(proof.checked, 'value')} tried{detail}"
         case ProofKind.NONE:
@@ -99,6 +100,17 @@ def extent_words(change: Change, plan: Plan) -> str:
     if low is None or high is None:
         return f"in steps of {leaf.scale}" if leaf.scale > 1 else ""
     return f"{Range(low, high)}{f' in steps of {leaf.scale}' if leaf.scale > 1 else ''}"
+
+
+def allowed_words(change: Change, plan: Plan) -> str:
+    """What the guards allow, where that is more than the change admits; else empty."""
+    counted = _COUNTED.search(change.allowed)
+    if not change.allowed or change.allowed in change.after:
+        return ""
+    if counted is None or change.kept is None:
+        return f"allow {change.allowed}"
+    more = int(counted[1]) > change.kept[0]
+    return f"allow {change.allowed}{' (no one Dim says that)' if extent_words(change, plan) else ''}" if more else ""
 
 
 def joined_words(change: Change, plan: Plan) -> str:
@@ -156,11 +168,23 @@ def _certainty(fix: Fix) -> str:
     else:
         again = "exported" if fix.outcome is Outcome.UNCHANGED else "exported again"
         parts.append(again if sure.rounds <= 1 else f"{again} in {sure.rounds} rounds")
-        if len(sure.ran) >= _BOTH_ENDS:
+        if _open_ended(fix.plan) and sure.ran:
+            parts.append(f"run at {amount(len(sure.ran), 'of its sizes', 'of its sizes')}")
+        elif len(sure.ran) >= _BOTH_ENDS:
             parts.append("run at its smallest and largest sizes")
         elif sure.ran:
             parts.append(f"run at {one_line(sure.ran[0])}")
     return ", ".join(parts)
+
+
+def _open_ended(plan: Plan) -> bool:
+    """Whether some dim has no largest size that could have been run."""
+    ends = (
+        plan.range_of(leaf.root).max if leaf.kind is LeafKind.DIM else leaf.range.max
+        for leaf in plan.leaves.values()
+        if leaf.kind in (LeafKind.DIM, LeafKind.DYNAMIC)
+    )
+    return any(end is None for end in ends)
 
 
 def _why_unproven(fix: Fix) -> str:
