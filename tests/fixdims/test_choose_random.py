@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.symbolic.random_guards import Guard, guards
 from trtdiag.fixdims.choose import choose
+from trtdiag.fixdims.sizes import PIN
 from trtdiag.symbolic import Range, evaluate, free_symbols, parse_condition
 
 QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
@@ -89,8 +90,13 @@ def combinations(found) -> list[dict[str, int]]:
     return [{**point, **{n: int(evaluate(size, point)) for n, size in found.determined.items()}} for point in points]
 
 
+def measured(found) -> int:
+    """The combinations kept, a size that varies counting as much as several that do not."""
+    return prod(run.kept * (PIN if run.kept > 1 else 1) for run in found.sets.values())
+
+
 def largest_rectangle(mask: np.ndarray, row: int | None, column: int | None) -> int:
-    """The most cells of any product of two progressions of indexes whose cells are all true."""
+    """The most that any product of two progressions of indexes is worth whose cells are all true."""
 
     def lines(count: int, through: int | None):
         for step in range(1, count + 1):
@@ -100,14 +106,17 @@ def largest_rectangle(mask: np.ndarray, row: int | None, column: int | None) -> 
                     if (step == 1 or stop > start) and (through is None or through in range(start, stop + 1, step)):
                         yield part
 
+    def worth(height: int, width: int) -> int:
+        return height * width * (PIN if height > 1 else 1) * (PIN if width > 1 else 1)
+
     best = 0
     columns = list(lines(mask.shape[1], column))
     for part in lines(mask.shape[0], row):
         together = mask[part].all(axis=0)
         height = len(range(*part.indices(mask.shape[0])))
-        if not together.any() or height * int(together.sum()) <= best:
+        if not together.any() or worth(height, int(together.sum())) <= best:
             continue
-        best = max([best, *(height * together[c].size for c in columns if together[c].all())])
+        best = max([best, *(worth(height, together[c].size) for c in columns if together[c].all())])
     return best
 
 
@@ -140,8 +149,7 @@ def check_two(case) -> None:
         assert all(point[name] in ranges[name] for point in chosen for name in ranges)
         assert example in [{name: point[name] for name in example} for point in chosen]
         if not found.determined:
-            kept = prod(run.kept for run in found.sets.values())
-            assert kept >= largest_rectangle(mask, example["a"] - first[0], example["b"] - second[0])
+            assert measured(found) >= largest_rectangle(mask, example["a"] - first[0], example["b"] - second[0])
 
 
 def check_conflict(case) -> None:
@@ -174,7 +182,7 @@ def check_free(case) -> None:
     found = choose(conditions, {"a": Range(*first), "b": Range(*second)}, {})
     assert all(fine(guard_list, point) for point in combinations(found))
     if not found.determined:
-        assert prod(run.kept for run in found.sets.values()) >= largest_rectangle(mask, None, None)
+        assert measured(found) >= largest_rectangle(mask, None, None)
 
 
 @QUICK

@@ -29,3 +29,7 @@ class Clock:
     def question_s(self) -> float:
         """What one question may cost now."""
         return max(LEAST_S, min(QUESTION_S, self.left_s / 4))
+
+    def part(self, share: float) -> Clock:
+        """A clock for a share of what is left."""
+        return Clock(self.left_s * share)

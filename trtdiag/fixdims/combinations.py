@@ -27,7 +27,7 @@ def steps_of(conditions: Iterable[Condition], range_: Range = EVERYTHING) -> tup
             found.update(step for step in range(2, number + 1) if number % step == 0)
     count = range_.count
     short = range(2, count) if count is not None and count <= SHORT else ()
-    return tuple(sorted({*nsmallest(MOST_STEPS, found), *nlargest(LARGEST, numbers), *short}))
+    return tuple(sorted({2, *nsmallest(MOST_STEPS, found), *nlargest(LARGEST, numbers), *short}))
 
 
 def combined(columns: Mapping[str, Sequence[Progression]]) -> Iterator[dict[str, Progression]]:

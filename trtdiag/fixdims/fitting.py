@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from trtdiag.fixdims.combinations import steps_of
 from trtdiag.fixdims.joint import Parameters, joint_runs
@@ -12,7 +12,7 @@ from trtdiag.fixdims.runs import best_runs, keeps_all
 from trtdiag.fixdims.sizes import Volume, volume, words
 from trtdiag.fixdims.solving import Sets
 from trtdiag.fixdims.variants import affine
-from trtdiag.symbolic import Progression, ValueSet
+from trtdiag.symbolic import Progression, ValueSet, free_symbols
 
 
 @dataclass(frozen=True)
@@ -24,23 +24,34 @@ class Fitted:
         runs: Parameter -> its values.
         values: Parameter -> what the conditions on it alone allow.
         strained: Joint claims that took values away.
+        undecided: How many claims were neither shown to hold over the runs nor seen to break.
     """
 
     layout: Layout
     runs: Mapping[str, Progression]
     values: Mapping[str, ValueSet]
-    strained: tuple[Claim, ...] = field(default=())
+    strained: tuple[Claim, ...] = ()
+    undecided: int = 0
 
     @property
-    def rank(self) -> tuple[Volume, int, tuple[int, int, int]]:
-        """What is kept, and how hard it is to say: the least is the best."""
+    def rank(self) -> tuple[int, Volume, int, tuple[int, int, int]]:
+        """What is not decided, what is kept, and how hard it is to say: the least is the best."""
         hard = sum(affine(size) is None for size in self.layout.sizes.values())
-        return volume(self.runs), hard, words(self.runs)
+        return self.undecided, self.volume, hard, words(self.runs)
+
+    @property
+    def volume(self) -> Volume:
+        """How many combinations are kept; every symbol with one value counts as pinned."""
+        return _volume(self.layout, self.runs)
 
     @property
     def whole(self) -> bool:
         """Whether the parameters keep all that their claims allow: no other layout can keep more."""
-        return not self.strained and all(keeps_all(self.runs[name], values) for name, values in self.values.items())
+        return (
+            not self.strained
+            and not self.undecided
+            and all(keeps_all(self.runs[name], values) for name, values in self.values.items())
+        )
 
 
 def fitted(layout: Layout, sets: Sets, best: Fitted | None = None) -> Fitted | None:
@@ -64,10 +75,11 @@ def fitted(layout: Layout, sets: Sets, best: Fitted | None = None) -> Fitted | N
         if not found or (anchor is not None and anchor not in solution.values):
             return None
         widest[name] = found[0]
-    if best is not None and volume(widest) > volume(best.runs):
+    if best is not None and not best.undecided and _volume(layout, widest) > best.volume:
         return None
     runs = dict(widest)
     strained: list[Claim] = []
+    undecided = 0
     for group, claims in groups(layout.ranges, open_claims):
         if claims:
             point = {name: layout.point[name] for name in group if name in layout.point}
@@ -77,7 +89,13 @@ def fitted(layout: Layout, sets: Sets, best: Fitted | None = None) -> Fitted | N
                 return None
             runs.update(found_jointly.runs)
             strained += [] if found_jointly.free else claims
-    return Fitted(layout, runs, values, tuple(strained))
+            undecided += found_jointly.undecided
+    return Fitted(layout, runs, values, tuple(strained), undecided)
+
+
+def _volume(layout: Layout, runs: Mapping[str, Progression]) -> Volume:
+    pinned = sum(all(runs[name].single is not None for name in free_symbols(size)) for size in layout.sizes.values())
+    return volume(runs, pinned - sum(run.single is not None for run in runs.values()))
 
 
 def groups(names: Iterable[str], claims: Sequence[Claim]) -> list[tuple[tuple[str, ...], list[Claim]]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 
 import numpy as np
 
+from trtdiag.fixdims.clock import Clock
 from trtdiag.fixdims.combinations import combined, steps_of
 from trtdiag.fixdims.expand import expanded
 from trtdiag.fixdims.oracle import Oracle
@@ -22,6 +24,9 @@ from trtdiag.symbolic.expr import Condition
 MOST_ANCHORS = 4
 FEW_MEMBERS = 64
 TRIES = 1 << 12
+MOST_COMPARED = 1 << 8
+SHARE = 0.2  # of the time that is left, for one combination of steps
+PATIENCE = 12  # combinations in a row that may better nothing
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,17 @@ class Parameters:
 
 @dataclass(frozen=True)
 class JointRuns:
-    """Runs over which all joint conditions hold; ``free`` where these take nothing away from any parameter."""
+    """The best runs found.
+
+    Attributes:
+        runs: Parameter -> its values.
+        free: Whether the joint conditions take nothing away from any parameter.
+        undecided: How many conditions were neither shown to hold over the runs nor seen to break.
+    """
 
     runs: Mapping[str, Progression]
     free: bool
+    undecided: int = 0
 
 
 def joint_runs(parameters: Parameters, conditions: Sequence[Condition], sets: Sets) -> JointRuns | None:
@@ -62,20 +74,20 @@ def joint_runs(parameters: Parameters, conditions: Sequence[Condition], sets: Se
     oracle = Oracle(conditions, sets.clock)
     verdicts = {condition: oracle.one(condition, alone) for condition in conditions}
     if False not in verdicts.values():
-        return JointRuns(alone, free=None not in verdicts.values())
+        return JointRuns(alone, True, list(verdicts.values()).count(None))
     # What cannot be decided and broke nowhere would stop every step outwards: it is left open instead.
     conditions = [condition for condition, verdict in verdicts.items() if verdict is not None]
     oracle = Oracle(conditions, sets.clock)
     best: Mapping[str, Progression] | None = None
     if len(alone) == 2 and not parameters.kept & alone.keys():
         best = best_pair_anywhere(conditions, parameters.values, steps_of(conditions), sets.clock)
-    for point in _anchors(parameters, conditions) if best is None else ():
+    for point in _anchors(parameters, conditions, alone) if best is None else ():
         found = _around(parameters.values, point, conditions, oracle, sets)
         if found and (best is None or (volume(found), words(found)) < (volume(best), words(best))):
             best = found
         if sets.clock.out:
             break
-    return None if best is None else JointRuns(best, free=False)
+    return None if best is None else JointRuns(best, False, list(verdicts.values()).count(None))
 
 
 def _around(
@@ -92,14 +104,39 @@ def _around(
     steps = steps_of(conditions)
     columns = {name: _columns(here, point[name], steps) for name, here in reachable.items()}
     plane = _plane(columns, conditions, values, sets) if len(values) == 2 else None
+    candidates = combined(columns) if plane is not None else _promising(columns, oracle, point, sets.clock)
     best: dict[str, Progression] | None = None
-    for widest in combined(columns):
-        if best is not None and (volume(widest) > volume(best) or sets.clock.out):
-            break
+    idle = 0
+    for widest in candidates:
+        if best is not None:
+            if sets.clock.out or (plane is None and idle > PATIENCE):
+                break
+            if volume(widest) > volume(best):
+                continue
+        oracle.clock = sets.clock.part(SHARE)
         found = expanded(oracle, widest, point) if plane is None else plane.best_around(widest, point)
+        idle += 1
         if found and (best is None or (volume(found), words(found)) < (volume(best), words(best))):
-            best = found
+            best, idle = found, 0
     return best
+
+
+def _promising(
+    columns: Mapping[str, Sequence[Progression]], oracle: Oracle, point: Mapping[str, int], clock: Clock
+) -> Iterator[dict[str, Progression]]:
+    """Combinations of steps: the widest first, then those at which nothing breaks nearby, then the others.
+
+    Where something breaks nearby the runs mostly end at once, so these would waste the time.
+    """
+    candidates = combined(columns)
+    first = next(candidates)
+    yield first
+    comparing = clock.part(SHARE)
+    others = list(islice(candidates, MOST_COMPARED))
+    unbroken = [widest for widest in others if not comparing.out and oracle.holds_nearby(widest, point)]
+    yield from unbroken
+    yield from (widest for widest in others if widest not in unbroken)
+    yield from candidates
 
 
 def _with_others_fixed(
@@ -133,8 +170,18 @@ def _plane(
     return Plane.of(conditions, windows, values, sets.clock)
 
 
-def _anchors(parameters: Parameters, conditions: Sequence[Condition]) -> Iterator[dict[str, int]]:
-    """Points that satisfy everything, to look for runs around."""
+def _spread(run: Progression) -> list[int]:
+    """Values from all over the run, of an endless one from its begin."""
+    low = run.range.min if run.range.min is not None else 0
+    high = run.range.max if run.range.max is not None else low + FEW_MEMBERS**2
+    places = {low + (high - low) * index // FEW_MEMBERS for index in range(FEW_MEMBERS + 1)}
+    return [run.step * place + run.offset for place in sorted(places)]
+
+
+def _anchors(
+    parameters: Parameters, conditions: Sequence[Condition], alone: Mapping[str, Progression]
+) -> Iterator[dict[str, int]]:
+    """Points that satisfy everything, to look for runs around: the known one, and where it need not be kept others."""
     names = sorted(parameters.values)
     point = parameters.point
     if all(name in point and point[name] in parameters.values[name] for name in names):
@@ -143,9 +190,9 @@ def _anchors(parameters: Parameters, conditions: Sequence[Condition]) -> Iterato
             return
     chooser = Random(0)  # the same points in every run
     columns = {}
-    for name, values in parameters.values.items():
+    for name in parameters.values:
         anchor = parameters.anchor(name)
-        members = list(values.members(FEW_MEMBERS)) if anchor is None else [anchor]
+        members = [anchor] if anchor is not None else _spread(alone[name])
         columns[name] = np.array([chooser.choice(members) for _ in range(TRIES)], dtype=object)
     try:
         places = np.flatnonzero(np.asarray(holds_array(all_of(conditions), columns)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from trtdiag.fixdims.clock import Clock
 from trtdiag.fixdims.runs import over
@@ -14,6 +16,8 @@ from trtdiag.symbolic.expr import Condition, Truth
 from trtdiag.symbolic.grid import tuple_count
 
 SAMPLES = 256
+NEARBY = 16
+SMALL = 1 << 62
 FEW_TUPLES = 1 << 14  # tried even when the time is over
 FAR = 1 << 40  # sampled values where a range has no end
 
@@ -40,6 +44,19 @@ class Oracle:
                 return False
             verdict = verdict if answer else None
         return verdict
+
+    def holds_nearby(self, runs: Runs, point: Mapping[str, int]) -> bool:
+        """Whether no value of ``runs`` close to ``point`` was seen to break a condition: a hint, no proof."""
+        near = {}
+        for name, run in runs.items():
+            centre = (point[name] - run.offset) // run.step
+            window = run.range.intersect(Range(centre - NEARBY, centre + NEARBY))
+            picks = [self._chooser.randint(window.min or 0, window.max or 0) for _ in range(SAMPLES)]
+            near[name] = _array([run.step * pick + run.offset for pick in picks])
+        try:
+            return all(bool(np.all(holds_array(each, near))) for each in self.conditions)
+        except (OverflowError, ValueError):
+            return False
 
     def one(self, condition: Condition, runs: Runs) -> bool | None:
         """Whether one condition holds over ``runs``; ``None`` where that is not decided."""
@@ -68,9 +85,7 @@ class Oracle:
         """Whether ends or random values break it; a found point is remembered."""
         names = sorted(free_symbols(moved))
         columns = [self._values(box[name]) for name in names]
-        arrays = {name: np.array(column, dtype=object) for name, column in zip(names, columns, strict=True)}
-        if all(abs(value) < 1 << 62 for column in columns for value in column):
-            arrays = {name: array.astype(np.int64) for name, array in arrays.items()}
+        arrays = {name: _array(column) for name, column in zip(names, columns, strict=True)}
         try:
             mask = np.asarray(holds_array(moved, arrays)).reshape(-1)
         except (OverflowError, ValueError):
@@ -90,3 +105,8 @@ class Oracle:
         picks = [self._chooser.choice(ends) for _ in range(SAMPLES // 2)]
         picks += [self._chooser.randint(low, near) for _ in range(SAMPLES // 4)]
         return picks + [self._chooser.randint(low, high) for _ in range(SAMPLES // 4)]
+
+
+def _array(values: list[int]) -> npt.NDArray[Any]:
+    small = all(-SMALL < value < SMALL for value in values)
+    return np.array(values, dtype=np.int64 if small else object)

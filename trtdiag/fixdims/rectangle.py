@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trtdiag.fixdims.clock import Clock
+from trtdiag.fixdims.sizes import PIN
 from trtdiag.symbolic import Range, ValueSet, holds_array
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.evaluate_array import all_values
@@ -44,8 +45,9 @@ class Rectangle:
 
     @property
     def worth(self) -> tuple[int, int]:
-        """The cells; of equal ones the less narrow is better."""
-        return self.height * self.width, min(self.height, self.width)
+        """The cells, where a single row or column costs as any pin does; of equal ones the less narrow is better."""
+        size = self.height * self.width * (PIN if self.height > 1 else 1) * (PIN if self.width > 1 else 1)
+        return size, min(self.height, self.width)
 
 
 def pair_mask(
@@ -111,7 +113,7 @@ def around(mask: Mask, row: int, column: int) -> Rectangle | None:
         steps, lefts, rights = (part[begin : begin + size, None] for part in up)
         widths = np.minimum(rights, down[2][None, :]) - np.maximum(lefts, down[1][None, :]) + 1
         heights = steps + down[0][None, :] + 1
-        worth = widths * heights * (mask.size + 1) + np.minimum(widths, heights)
+        worth = _worth(widths, heights, mask.size)
         place = np.unravel_index(int(np.argmax(worth)), worth.shape)
         above, below = begin + int(place[0]), int(place[1])
         found = Rectangle(
@@ -124,6 +126,13 @@ def around(mask: Mask, row: int, column: int) -> Rectangle | None:
             best = (found.worth, found)
     assert best is not None
     return best[1]
+
+
+def _worth(widths: Index, heights: Index, cells: int) -> Index:
+    """``Rectangle.worth`` as one number."""
+    free = np.where(widths > 1, PIN, 1) * np.where(heights > 1, PIN, 1)
+    worth: Index = widths * heights * free * (cells + 1) + np.minimum(widths, heights)
+    return worth
 
 
 def _reach(mask: Mask) -> Index:
@@ -167,15 +176,15 @@ def _from_each_row(mask: Mask) -> Iterator[Rectangle]:
     for top in range(len(mask)):
         if not mask[top].any():
             continue
-        common = np.logical_and.accumulate(mask[top:], axis=0)
-        runs = np.zeros(common.shape, dtype=np.int64)
-        runs[:, 0] = common[:, 0]
-        for column in range(1, common.shape[1]):
-            runs[:, column] = (runs[:, column - 1] + 1) * common[:, column]
+        shared = np.logical_and.accumulate(mask[top:], axis=0)
+        runs = np.zeros(shared.shape, dtype=np.int64)
+        runs[:, 0] = shared[:, 0]
+        for column in range(1, shared.shape[1]):
+            runs[:, column] = (runs[:, column - 1] + 1) * shared[:, column]
         ends = runs.argmax(axis=1)
         widths = runs.max(axis=1)
         heights = np.arange(1, len(widths) + 1)
-        worth = widths * heights * (mask.size + 1) + np.minimum(widths, heights)
+        worth = _worth(widths, heights, mask.size)
         at = int(np.argmax(worth))
         if widths[at]:
             yield Rectangle(top, top + at, int(ends[at]) - int(widths[at]) + 1, int(ends[at]))

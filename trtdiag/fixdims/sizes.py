@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from math import prod
 
 from trtdiag.symbolic import Progression
 
-Volume = tuple[int, int, int]
+Volume = tuple[int, int, Fraction]
+PIN = 4
+"""Own choice: a size that could vary is pinned only where that keeps more than four times as many combinations."""
 
 
-def volume(runs: Mapping[str, Progression]) -> Volume:
-    """How many combinations ``runs`` keep: more infinite ones first, of these the densest, then the most."""
+def volume(runs: Mapping[str, Progression], pinned: int = 0) -> Volume:
+    """How many combinations ``runs`` keep: more infinite ones first, of these the densest, then the most.
+
+    Args:
+        runs: By parameter; each single value among them counts as a pin.
+        pinned: How many sizes are pinned besides.
+    """
     endless = [run for run in runs.values() if run.kept is None]
-    density = prod(run.step for run in endless)
-    return -len(endless), density, -prod(run.kept for run in runs.values() if run.kept is not None)
+    price = PIN ** (pinned + sum(run.single is not None for run in runs.values()))
+    kept = prod(run.kept for run in runs.values() if run.kept is not None)
+    density = price * prod(run.step for run in endless) if endless else 0
+    return -len(endless), density, -Fraction(kept, price)
 
 
 def words(runs: Mapping[str, Progression]) -> tuple[int, int, int]:

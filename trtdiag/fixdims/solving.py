@@ -73,8 +73,17 @@ def causes(
 ) -> tuple[Condition, ...]:
     """The fewest of ``conditions`` (each one needed) that leave only the ``wanted`` values; shorter ones stay."""
     members = [condition for condition in conditions if not sets.one(condition, name, range_).values.is_full]
-    for condition in sorted(members, key=lambda condition: -len(repr(condition))):
-        rest = [other for other in members if other != condition]
-        if sets.all(rest, name, range_)[0].values.same_members(wanted):
-            members = rest
-    return tuple(members)
+    members.sort(key=lambda condition: -len(repr(condition)))
+    solutions = [sets.one(condition, name, range_).values for condition in members]
+    # later[i]: what all members from i on allow.
+    later = [ValueSet.full(range_)]
+    for values in reversed(solutions):
+        later.append(later[-1].intersect(values))
+    later.reverse()
+    kept: list[Condition] = []
+    reached = ValueSet.full(range_)
+    for index, condition in enumerate(members):
+        if not reached.intersect(later[index + 1]).same_members(wanted):
+            kept.append(condition)
+            reached = reached.intersect(solutions[index])
+    return tuple(condition for condition in members if condition in kept)
