@@ -39,15 +39,16 @@ from tests.harness.best_dim import best_kept
 from tests.models.registry import LIBRARIES
 
 LIMIT_S = 900.0
+JUDGE_S = 60.0
 TARGET = 0.95
 CHILD = Path(__file__).with_name("fix_dims_case.py")
 
 Answer = dict[str, Any]
 
 
-def answer_of(name: str, order: str, limit_s: float) -> Answer:
+def answer_of(name: str, order: str, limit_s: float, judge_s: float) -> Answer:
     """One case in a process of its own."""
-    command = [sys.executable, str(CHILD), name, order]
+    command = [sys.executable, str(CHILD), name, order, str(judge_s)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
@@ -154,15 +155,14 @@ def summary_of(answers: list[Answer]) -> Answer:
     }
 
 
-def record_of(answers: list[Answer]) -> str:
-    """torch's results as the tests hold them: a case on a line."""
-    lines = [
-        f'"{a["case"]}": '
-        + json.dumps({key: a["torch"][key] for key in ("ends", "sound", "kept", "joint")}).replace("\\n", " ")
-        for a in answers
-        if "torch" in a
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+def record(answers: list[Answer], path: Path) -> None:
+    """Enter torch's results into the file that the tests read: a case on a line."""
+    held = json.loads(path.read_text()) if path.exists() else {}
+    for answer in answers:
+        if "torch" in answer:
+            held[answer["case"]] = {key: answer["torch"][key] for key in ("ends", "sound", "kept", "joint")}
+    lines = [f"{json.dumps(name)}: {json.dumps(held[name])}" for name in sorted(held)]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def chosen_cases(options: argparse.Namespace) -> list[str]:
@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="where to write torch's results (tests/guards/torch_loop.json)")
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time; times are comparable with 1")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for one case, the judge included")
+    parser.add_argument("--judge", type=float, default=JUDGE_S, help="seconds for judging one export")
     options = parser.parse_args()
     names = chosen_cases(options)
     console = Console(width=170)
@@ -199,7 +200,7 @@ def main() -> None:
     answers: list[Answer] = []
 
     def one(index: int) -> Answer:
-        return answer_of(names[index], ("torch-first", "trtdiag-first")[index % 2], options.limit)
+        return answer_of(names[index], ("torch-first", "trtdiag-first")[index % 2], options.limit, options.judge)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         for answer in pool.map(one, range(len(names))):
@@ -209,7 +210,7 @@ def main() -> None:
             if options.json:
                 options.json.write_text(json.dumps({"summary": summary_of(answers), "cases": answers}, indent=1))
     if options.record:
-        options.record.write_text(record_of(answers))
+        record(answers, options.record)
     console.print(table_of(answers))
     summary = summary_of(answers)
     for key, value in summary.items():

@@ -30,7 +30,6 @@ from tests.harness.admitted import Ask, Asked, admitted, asked_dims
 from tests.harness.soundness import judge
 
 TORCH_ROUNDS = 5
-JUDGE_S = 60.0
 MESSAGE = 300
 
 
@@ -62,7 +61,7 @@ class Side:
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-def torch_side(ask: Ask, asked: Sequence[Asked]) -> Side:
+def torch_side(ask: Ask, asked: Sequence[Asked], judge_s: float) -> Side:
     """Export, take torch's suggestion, export again: as its documentation shows."""
     began, shapes = time.perf_counter(), ask.dynamic_shapes
     ends, program, rounds = "", None, 0
@@ -90,11 +89,11 @@ def torch_side(ask: Ask, asked: Sequence[Asked]) -> Side:
     seconds = time.perf_counter() - began
     side = Side((ends or f"no end after {TORCH_ROUNDS} rounds")[:MESSAGE], seconds, detail={"rounds": rounds})
     if program is not None:
-        judged(side, program, Ask(ask.model, ask.args, ask.kwargs, shapes), asked)
+        judged(side, program, Ask(ask.model, ask.args, ask.kwargs, shapes), asked, judge_s)
     return side
 
 
-def trtdiag_side(ask: Ask, asked: Sequence[Asked]) -> Side:
+def trtdiag_side(ask: Ask, asked: Sequence[Asked], judge_s: float) -> Side:
     """``fix_dims``, then the program exported with its suggestion."""
     began = time.perf_counter()
     try:
@@ -118,13 +117,13 @@ def trtdiag_side(ask: Ask, asked: Sequence[Asked]) -> Side:
         return side
     side.ends, side.seconds = "works", time.perf_counter() - began
     side.detail["outcome"] = fix.outcome.value
-    judged(side, program, Ask(ask.model, fix.args or ask.args, fix.kwargs or {}, fix.dynamic_shapes), asked)
+    judged(side, program, Ask(ask.model, fix.args or ask.args, fix.kwargs or {}, fix.dynamic_shapes), asked, judge_s)
     return side
 
 
-def judged(side: Side, program: ExportedProgram, ask: Ask, asked: Sequence[Asked]) -> None:
+def judged(side: Side, program: ExportedProgram, ask: Ask, asked: Sequence[Asked], judge_s: float) -> None:
     """Fill in what the judge says of an export."""
-    found = judge(program, ask, asked, limit_s=JUDGE_S)
+    found = judge(program, ask, asked, limit_s=judge_s)
     of = admitted(program, ask, asked)
     side.sound, side.tried, side.excluded = found.sound, (found.guarded, found.points), len(found.excluded)
     side.unfinished = found.unfinished
@@ -138,21 +137,23 @@ def judged(side: Side, program: ExportedProgram, ask: Ask, asked: Sequence[Asked
     side.joint = of.combinations()
 
 
-def timed_alike(sides: Sequence[Callable[[Ask, Sequence[Asked]], Side]], name: str) -> dict[str, Side]:
+def timed_alike(
+    sides: Sequence[Callable[[Ask, Sequence[Asked], float], Side]], name: str, judge_s: float
+) -> dict[str, Side]:
     """Both sides on one case, each with a model of its own, after a small one has warmed both."""
     pairs = Ask(torch.nn.Unflatten(1, (-1, 2)), (torch.ones(3, 8),), {}, ({1: torch.export.Dim("n", min=2, max=64)},))
     found = {}
     for side in sides:
-        side(pairs, asked_dims(pairs))
+        side(pairs, asked_dims(pairs), judge_s)
     for side in sides:
         ask = Ask(*cases.build(name))
-        found[side.__name__.removesuffix("_side")] = side(ask, asked_dims(ask))
+        found[side.__name__.removesuffix("_side")] = side(ask, asked_dims(ask), judge_s)
     return found
 
 
 def main(arguments: list[str]) -> None:
     """One case to one line of JSON."""
-    name, order = arguments
+    name, order, judge_s = arguments
     warnings.filterwarnings("ignore")
     logging.disable(logging.ERROR)
     torch.set_num_threads(1)
@@ -160,7 +161,7 @@ def main(arguments: list[str]) -> None:
     quiet = io.StringIO()
     with contextlib.redirect_stdout(quiet):
         try:
-            found = timed_alike(sides, name)
+            found = timed_alike(sides, name, float(judge_s))
         except ModuleNotFoundError as error:
             answer: dict[str, Any] = {"case": name, "missing": error.name}
         else:

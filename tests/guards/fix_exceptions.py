@@ -10,6 +10,9 @@ UNSOLVABLE: dict[str, str] = {
 # Case -> asked name -> why no declaration makes the dim dynamic.
 TRULY_STATIC: dict[str, dict[str, str]] = {
     "pos_add_full_table": {"t": "added to a table of 64 positions: only 64 fits (1 would broadcast the tokens)"},
+    "lstm_bt": {
+        "t": "torch.export runs nn.LSTM for the example's number of steps: any other example is pinned as well"
+    },
 }
 
 # Case -> asked names, joined -> what the best single Dim keeps, where measured.json cannot tell its values.

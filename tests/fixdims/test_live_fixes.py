@@ -1,0 +1,96 @@
+"""Live exports that a practitioner would try: each ends in a sound program that keeps what a single Dim can keep."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trtdiag
+from tests.guards import cases
+from tests.guards.fix_exceptions import BEST, KEEPS_LESS, NOT_PROVEN, TRULY_STATIC, UNSOLVABLE
+from tests.harness.admitted import Ask, admitted, asked_dims
+from tests.harness.best_dim import best_kept
+from tests.harness.soundness import judge
+from tests.models.registry import LIBRARIES
+from trtdiag.fixdims.fix import Fix, Outcome
+
+TORCH: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).resolve().parent.parent / "guards" / "torch_loop.json").read_text()
+)
+
+# One of each kind: residue, union of residues, split, pinned batch, relation, sum, product, nested floors, sizes from
+# data, torch's solver fails, torch's own loop needlessly narrow, a table that allows one size.
+QUICK = (
+    "conv_deconv_3mod4",
+    "branch_union_3",
+    "chunk2_gate",
+    "reshape_b_m1_k",
+    "strided_pair",
+    "cat_sum_dims",
+    "iss172561_sum_const",
+    "topk_quarter_pair",
+    "nonzero_branch",
+    "audio_codec_320",
+    "iss_mask_pad8_tautology",
+    "pos_add_full_table",
+)
+# One Dim says one progression: what is measured for several residues counts as the best of them.
+RANDOM_POINTS = 24
+
+
+def parameters() -> list[Any]:
+    """Every case: all but QUICK are slow, those of a library are of the zoo."""
+    found = []
+    for name in cases.CASES:
+        marks = [] if name in QUICK else [pytest.mark.slow]
+        if cases.CASES[name].family in LIBRARIES:
+            marks.append(pytest.mark.zoo)
+        found.append(pytest.param(name, marks=marks))
+    return found
+
+
+def ask_of(name: str) -> Ask:
+    try:
+        return Ask(*cases.build(name))
+    except ModuleNotFoundError as error:
+        if error.name not in LIBRARIES:
+            raise
+        pytest.skip(f"{name} needs {error.name}")
+
+
+def check_nothing_helps(fix: Fix) -> None:
+    assert fix.outcome is Outcome.IMPOSSIBLE
+    assert fix.conflicts or fix.checks or fix.failure
+
+
+@pytest.mark.parametrize("name", parameters())
+def test_live_fix(name: str) -> None:
+    ask = ask_of(name)
+    asked = asked_dims(ask)
+    fix = trtdiag.fix_dims((ask.model, ask.args, dict(ask.kwargs), ask.dynamic_shapes))
+    if name in UNSOLVABLE:
+        check_nothing_helps(fix)
+        return
+    assert fix.outcome is not Outcome.IMPOSSIBLE, (fix.notes, fix.failure, fix.conflicts)
+    final = Ask(ask.model, fix.args or ask.args, fix.kwargs or {}, fix.dynamic_shapes)
+    found = judge(fix.program, final, asked, random=RANDOM_POINTS)
+    assert found.failures == []
+    assert found.points > 0
+    assert fix.confirmation.exported
+    assert fix.proven == (name not in NOT_PROVEN), fix.proof
+
+    of = admitted(fix.program, final, asked)
+    kept = {one.name: len(of.kept(one)) for one in asked}
+    assert {dim for dim, count in kept.items() if count <= 1} == set(TRULY_STATIC.get(name, ()))
+    less = {dim: f"{kept[dim]} of {best}" for dim, best in best_kept(name).items() if kept[dim] < best}
+    assert less == KEEPS_LESS.get(name, ({}, ""))[0]
+    if TORCH.get(name, {}).get("sound"):
+        assert of.combinations() >= TORCH[name]["joint"]
+
+
+def test_exceptions_name_cases_that_exist() -> None:
+    named = {*UNSOLVABLE, *TRULY_STATIC, *KEEPS_LESS, *NOT_PROVEN, *BEST}
+    assert named <= set(cases.CASES)
