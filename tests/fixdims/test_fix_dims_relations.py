@@ -1,0 +1,106 @@
+"""Dims that depend on each other: shared, derived, worked out by torch, ordered."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import Dim
+
+from tests.fixdims import small_models as models
+from tests.fixdims.test_fix_dims_examples import change_of
+from trtdiag.fixdims.fix import Outcome
+from trtdiag.fixdims.plan import LeafKind
+from trtdiag.fixdims.run import fix_dims
+from trtdiag.symbolic.ranges import Range
+
+
+def test_dims_that_must_be_equal_share_the_common_part_of_their_ranges() -> None:
+    spec = {"x": {0: Dim("a", min=2, max=10)}, "y": {0: Dim("b", min=8, max=61)}}
+    fix = fix_dims(models.Sum(), (torch.randn(8, 3), torch.randn(8, 3)), dynamic_shapes=spec)
+    assert fix.dynamic_shapes["x"][0] is fix.dynamic_shapes["y"][0]
+    assert fix.plan.range_of(fix.plan.leaves["x.shape[0]"].root) == Range(8, 10)
+    assert change_of(fix, "b").kind == "shared"
+    assert any(reason.text in ("a == b", "b == a") for reason in change_of(fix, "b").why)
+    for size in (8, 9, 10):
+        assert fix.program.module()(torch.ones(size, 3), torch.ones(size, 3)).shape == (size, 3)
+
+
+def test_dims_that_are_equal_but_keep_their_range_are_still_a_change() -> None:
+    spec = {"x": {0: Dim("a", min=2, max=10)}, "y": {0: Dim("b", min=2, max=10)}}
+    fix = fix_dims(models.Sum(), (torch.randn(7, 3), torch.randn(7, 3)), dynamic_shapes=spec)
+    assert fix.outcome is Outcome.CHANGED
+    assert {change.kind for change in fix.changes} == {"shared"}
+    assert all(change.kept == (9, 9) and change.lost == "" for change in fix.changes)
+
+
+def test_a_sum_of_two_sizes_is_left_to_torch() -> None:
+    spec = {"a": {1: Dim("p", min=2, max=511)}, "b": {1: Dim("q", min=2, max=13)}, "c": {1: Dim("r", max=1024)}}
+    args = (torch.randn(2, 5), torch.randn(2, 7), torch.randn(2, 12))
+    fix = fix_dims(models.Concatenated(), args, dynamic_shapes=spec)
+    assert fix.plan.leaves["c.shape[1]"].kind is LeafKind.AUTO
+    assert fix.plan.leaves["a.shape[1]"].kind is LeafKind.DIM
+    assert fix.confirmation.exported
+    assert fix.proven
+    program = fix.program.module()
+    for p, q in ((2, 2), (511, 13), (2, 13), (509, 2)):
+        assert program(torch.ones(2, p), torch.ones(2, q), torch.ones(2, p + q)).shape == (2, p + q)
+
+
+def test_sizes_that_only_a_run_refuses_are_left_out() -> None:
+    # torch bounds a size under a hint as if those it is made of began at 2: its program refuses 1 + 1.
+    spec = {"a": {1: Dim("p", min=1, max=511)}, "b": {1: Dim("q", min=1, max=13)}, "c": {1: Dim("r", max=1024)}}
+    args = (torch.randn(2, 5), torch.randn(2, 7), torch.randn(2, 12))
+    fix = fix_dims(models.Concatenated(), args, dynamic_shapes=spec)
+    assert fix.confirmation.exported
+    assert (fix.plan.range_of("p"), fix.plan.range_of("q")) == (Range(2, 511), Range(2, 13))
+    assert any(reason.by == "a run on shapes" for reason in change_of(fix, "p").why)
+    assert fix.program.module()(torch.ones(2, 2), torch.ones(2, 2), torch.ones(2, 4)).shape == (2, 4)
+
+
+def test_a_relation_that_falls_is_left_to_torch() -> None:
+    spec = {"x": {0: Dim("dx", min=2, max=10)}, "y": {0: Dim("dy", min=2, max=10)}}
+    fix = fix_dims(models.AddUpTo(), (torch.randn(5, 3), torch.randn(7, 3)), dynamic_shapes=spec)
+    kinds = {leaf.kind for leaf in fix.plan.leaves.values()}
+    assert LeafKind.AUTO in kinds
+    assert LeafKind.STATIC not in kinds
+    for size in (2, 3, 10):
+        fix.program.module()(torch.ones(size, 3), torch.ones(12 - size, 3))
+
+
+def test_two_ordered_sizes_get_ranges_side_by_side() -> None:
+    spec = {"x": {0: Dim("m", min=2, max=100)}, "y": {0: Dim("n", min=2, max=100)}}
+    fix = fix_dims(models.Ordered(), (torch.randn(5, 3), torch.randn(7, 3)), dynamic_shapes=spec)
+    first, second = fix.plan.range_of("m"), fix.plan.range_of("n")
+    assert first.max is not None
+    assert second.min is not None
+    assert first.min == 2
+    assert second.max == 100
+    assert first.max <= second.min
+    # Of all such pairs of ranges around the example 5 and 7 none keeps more combinations.
+    most = max((most - 1) * (100 - most + 1) for most in range(5, 8))
+    assert (first.max - 1) * (100 - second.min + 1) == most
+
+
+def test_half_the_length_rounded_up_becomes_a_derived_dim() -> None:
+    spec = {"x": {1: Dim("t", min=2, max=4096)}, "y": {1: Dim("u", min=2, max=4096)}}
+    fix = fix_dims(models.EverySecond(), (torch.randn(2, 20), torch.randn(2, 10)), dynamic_shapes=spec)
+    long, short = fix.plan.leaves["x.shape[1]"], fix.plan.leaves["y.shape[1]"]
+    assert (long.kind, short.kind) == (LeafKind.DIM, LeafKind.DIM)
+    assert long.root == short.root
+    assert (long.scale, long.offset, short.scale, short.offset) == (2, 0, 1, 0)
+    assert fix.confirmation.exported
+    program, range_ = fix.program.module(), fix.plan.range_of(short.root)
+    assert range_.max == 2048
+    assert range_.min is not None
+    for size in (range_.min, 2048):
+        assert program(torch.ones(2, 2 * size), torch.ones(2, size)).shape == (2, size)
+
+
+def test_a_range_whose_guards_torch_cannot_see_to_hold_keeps_every_size() -> None:
+    fix = fix_dims(models.PaddedWindows(), (torch.randn(2, 48),), dynamic_shapes={"x": {1: Dim("t", min=9, max=2160)}})
+    leaf = fix.plan.leaves["x.shape[1]"]
+    assert (leaf.kind, leaf.range) == (LeafKind.DYNAMIC, Range(9, 2160))
+    assert change_of(fix, "t").kept == (2152, 2152)
+    assert fix.proven
+    program = fix.program.module()
+    for size in (9, 16, 17, 2160):
+        assert program(torch.ones(2, size)).shape == (2, -(-size // 8))
