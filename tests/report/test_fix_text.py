@@ -169,7 +169,11 @@ def test_what_was_not_checked_is_said() -> None:
     never_run = fix(confirmation=replace(fix().confirmation, ran=()))
     assert "not run at the ends of its ranges" in " ".join(fix_text(never_run).split())
     assert "Declare this" not in fix_text(MADE["conflict"]())
-    assert "Constraints violated (h)!" in fix_text(MADE["conflict"]())
+    assert "What torch says" not in fix_text(MADE["conflict"]())  # the conflict says it better
+    failed = replace(MADE["limit_hit"](), failure="RuntimeError: first\n\nsecond line\n")
+    assert "What torch says:\n\nRuntimeError: first\n\nsecond line\n" in fix_text(failed)
+    assert fix_text(failed).startswith("the export fails: RuntimeError: first\n")
+    assert "What torch says" not in fix_text(replace(failed, failure="it took longer than 5 s"))
 
 
 def test_long_lists_are_cut_and_say_so() -> None:

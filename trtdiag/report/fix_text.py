@@ -62,7 +62,8 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[T
         _declaration(page, fix)
     _checks(page, fix)
     _conflicts(page, fix)
-    if fix.outcome is Outcome.IMPOSSIBLE and fix.failure:
+    said = " ".join(fix.failure.split()) in verdict.text  # a failure of one line is in the verdict
+    if fix.outcome is Outcome.IMPOSSIBLE and not (said or fix.checks or fix.conflicts):
         page.heading("What torch says")
         for words in fix.failure.strip().splitlines()[:_MOST_FAILURE_LINES]:
             page.prose(words.strip(), hang=4)

@@ -204,5 +204,5 @@ def _impossible(fix: Fix) -> str:
     if fix.checks:
         return f"no dims alone can make this export: the model needs {amount(len(fix.checks), 'check')}"
     if fix.failure.strip():
-        return f"no dims mend this export: {one_line(fix.failure.strip().splitlines()[0], 200)}"
+        return f"the export fails: {one_line(fix.failure.strip().splitlines()[0], 200)}"
     return f"no answer: {one_line(fix.notes[0], _LONGEST_CHARS) if fix.notes else 'no reason was found'}"
