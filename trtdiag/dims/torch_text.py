@@ -28,8 +28,8 @@ from trtdiag.dims.torch_text_stacks import MOST_LINES, advice_in, named_at, stac
 
 __all__ = ["MOST_GUARD_CHARACTERS", "Created", "ExportErrorText", "Outside", "Solved", "TextGuard", "read_export_error"]
 
-MOST_GUARDS = 20_000
-"""So many different conditions are read (under 3 s); of the others the number is named as unread."""
+MOST_GUARDS = 10_000
+"""So many different conditions are read, which takes seconds; of the others the number is named as unread."""
 
 _SHOWN = 400
 _SHORTEST = 12  # a shorter line tells nothing
@@ -137,6 +137,7 @@ class _Reader:
         self.outside: dict[Outside, None] = {}
         self.created: dict[Created, None] = {}
         self.solved: dict[Solved, None] = {}
+        self.stated: set[str] = set()
         self.beyond = 0
         self.stacks = 0
 
@@ -210,9 +211,13 @@ class _Reader:
         return _Statement("\n".join(parts), statement.start, end)
 
     def state(self, statement: _Statement) -> None:
+        repeated = statement.text in self.stated
+        if repeated and ("data-dependent" not in statement.text or self.stacks >= _MOST_STACKS):
+            return
         if len(self.guards) >= MOST_GUARDS:
             self.beyond += 1
             return
+        self.stated.add(statement.text)
         found = read_sentence(statement.text, self.parser)
         match found:
             case TextGuard():

@@ -46,7 +46,7 @@ _BROKEN_LINE = re.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 # What loggers, schedulers and forums put before a line; tried again after each other, at most MOST_PREFIXES times.
 _PREFIX = re.compile(
-    r"\s*(?:"
+    r"(?:"
     r"[EIWDVF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\s\]]+\]"  # E0607 12:00:00.123456 4242 file.py:10]
     r"|\[\d+/\d+(?:_\d+)?\](?= )"  # [0/0], the frame that torch compiles
     r"|\[(?:__\w+|v\d)\](?= )"
@@ -60,6 +60,7 @@ _PREFIX = re.compile(
     r"|[\w.-]{1,40} +\| "  # docker compose
     r")"
 )
+_SPACE = re.compile(r"\s*")
 MOST_PREFIXES = 8
 # In a line that was printed as a Python or JSON string, line breaks and quotes are escaped.
 _QUOTED = re.compile(r"generated guard|Constraints violated|data-dependent expression|are valid because")
@@ -81,7 +82,7 @@ def clean_lines(text: str) -> list[str]:
         if "\\n" in line and _QUOTED.search(line):
             lines.extend(map(bare, line.replace("\\n", "\n").replace("\\'", "'").replace('\\"', '"').split("\n")))
         else:
-            lines.append(bare(line))
+            lines.append(bare(line) if line else line)
     return lines
 
 
@@ -89,7 +90,7 @@ def bare(line: str) -> str:
     """The line without the prefixes of loggers and quotes; its indentation stays where nothing stood before it."""
     start = 0
     for _ in range(MOST_PREFIXES):
-        match = _PREFIX.match(line, start)
+        match = _PREFIX.match(line, _SPACE.match(line, start).end())  # type: ignore[union-attr]  # it always matches
         if match is None:
             break
         start = match.end()

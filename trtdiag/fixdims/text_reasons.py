@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import monotonic
 
 from trtdiag.dims.torch_text import TextGuard
 from trtdiag.fixdims.changes import Noted
@@ -14,14 +15,19 @@ from trtdiag.symbolic import Range, Sym, allowed, check, free_symbols, to_text
 from trtdiag.symbolic.expr import Compare, Condition, Num, Relation
 
 _WITNESS_LIMIT_S = 0.5
+_WITNESSES_LIMIT_S = 5.0
 _MOST_REASONS = 40
 
 
 def noted(system: TextSystem, box: Mapping[str, Range], chosen: Chosen, final: Plan) -> dict[str, Noted]:
-    """Site -> its reasons, causes first, the allowed set and the alternatives."""
+    """Site -> its reasons, causes first, the allowed set and the alternatives.
+
+    Counterexamples are looked for during the first seconds only; later reasons go without.
+    """
     found: dict[str, Noted] = {}
+    broken = _Broken(box)
     for symbol, sites in system.sites.items():
-        note = _note(symbol, system, box, chosen)
+        note = _note(symbol, system, box, chosen, broken)
         pin = system.pinned.get(symbol)
         if pin is not None:
             _pinned(note, symbol, pin)
@@ -33,9 +39,13 @@ def noted(system: TextSystem, box: Mapping[str, Range], chosen: Chosen, final: P
 
 def reason_of(condition: Condition, system: TextSystem, box: Mapping[str, Range]) -> Reason:
     """One condition as a reason, with the smallest asked sizes that break it."""
+    return _reason(condition, system, _Broken(box))
+
+
+def _reason(condition: Condition, system: TextSystem, broken: _Broken) -> Reason:
     guard = system.conditions[condition]
     by = "torch's suggestion" if condition in system.hinted else ""
-    sizes = ", ".join(f"{symbol} = {value}" for symbol, value in _broken(condition, box).items())
+    sizes = ", ".join(f"{symbol} = {value}" for symbol, value in broken.sizes(condition).items())
     text = (
         f"{_subject(condition)} needs an upper bound: {guard.text}"
         if condition in system.unbounded
@@ -48,10 +58,10 @@ def _subject(condition: Condition) -> str:
     return ", ".join(sorted(free_symbols(condition)))
 
 
-def _note(symbol: str, system: TextSystem, box: Mapping[str, Range], chosen: Chosen) -> Noted:
+def _note(symbol: str, system: TextSystem, box: Mapping[str, Range], chosen: Chosen, broken: _Broken) -> Noted:
     note = Noted()
     own = over(symbol, system.conditions)[:_MOST_REASONS]
-    reasons = [reason_of(condition, system, box) for condition in own]
+    reasons = [_reason(condition, system, broken) for condition in own]
     # A guard that every asked size satisfies is no cause; it is told where there is nothing else to tell.
     causes = [reason for reason in reasons if reason.counterexample]
     unclear = [r for r, c in zip(reasons, own, strict=True) if not r.counterexample and len(free_symbols(c)) > 1]
@@ -105,12 +115,26 @@ def _static(note: Noted, symbol: str, system: TextSystem) -> None:
         return
 
 
-def _broken(condition: Condition, box: Mapping[str, Range]) -> Mapping[str, int]:
-    symbols = free_symbols(condition)
-    if len(symbols) == 1:
-        (symbol,) = symbols
-        solution = allowed((condition,), symbol, box.get(symbol, Range(1, None)))
-        least = solution.values.complement().min if solution.proof.proven else None
-        return {} if least is None else {symbol: least}
-    here = {symbol: box.get(symbol, Range(1, None)) for symbol in symbols}
-    return check(condition, here, limit_s=_WITNESS_LIMIT_S).counterexample or {}
+class _Broken:
+    """Finds the smallest asked sizes that break a condition, as long as there is time."""
+
+    def __init__(self, box: Mapping[str, Range]) -> None:
+        self._box = box
+        self._known: dict[Condition, Mapping[str, int]] = {}
+        self._end = monotonic() + _WITNESSES_LIMIT_S
+
+    def sizes(self, condition: Condition) -> Mapping[str, int]:
+        """Empty where there are none, none was found, or the time is over."""
+        if condition not in self._known:
+            self._known[condition] = {} if monotonic() > self._end else self._found(condition)
+        return self._known[condition]
+
+    def _found(self, condition: Condition) -> Mapping[str, int]:
+        symbols = free_symbols(condition)
+        here = {symbol: self._box.get(symbol, Range(1, None)) for symbol in symbols}
+        if len(symbols) == 1:
+            (symbol,) = symbols
+            solution = allowed((condition,), symbol, here[symbol], _WITNESS_LIMIT_S)
+            least = solution.values.complement().min if solution.proof.proven else None
+            return {} if least is None else {symbol: least}
+        return check(condition, here, limit_s=_WITNESS_LIMIT_S).counterexample or {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from trtdiag.capture.program import InputDim, InputTensor
 from trtdiag.dims.torch_text import ExportErrorText, TextGuard
@@ -19,6 +20,7 @@ INT64_MAX = 2**63 - 1
 MOST_CONDITIONS = 500
 """So many go to the solver, the others are named as unread; the most in one export of 99 live cases were 83."""
 
+_BEYOND = f"only {MOST_CONDITIONS} of one text are solved"
 _SIZE = re.compile(r"(?P<tensor>.+)\.(?:size\(\)|shape)\[(?P<dim>\d{1,3})\]$")
 _INPUT = re.compile(r"L\['(?P<name>[A-Za-z_]\w*)'\](?P<rest>.*)$", re.DOTALL)
 _SYMBOL = re.compile(r"z?[su]\d+$")
@@ -161,7 +163,8 @@ class _Symbols:
                     self.sources.setdefault(source, name)
                 elif name != source and not name.startswith("L["):
                     self.names.setdefault(source, name)
-        self.known = {*self.names.values(), *read.violated}
+        alone = {name for guard in read.guards for source, name in guard.names if source == name}
+        self.known = {*self.names.values(), *alone, *read.violated}
 
     def of(self, text: str) -> str:
         source = self.sources.get(text, text)
@@ -205,7 +208,8 @@ def _take(system: TextSystem, symbols: _Symbols, guard: TextGuard) -> None:
     if value is not None and value[1] in (0, 1) and guard.kind in ("constant", "guard", "equal"):
         system.pinned.setdefault(value[0], guard)
     elif condition == Truth(True):
-        system.always.update({symbols.of(source): guard for source in sources})
+        subjects = sources or [source for source, _ in guard.names]
+        system.always.update({symbols.of(source): guard for source in subjects})
     else:
         system.conditions.setdefault(condition, guard)
         if _asks_for_a_bound(condition):
@@ -278,13 +282,25 @@ def _hint(system: TextSystem, symbols: _Symbols) -> None:
 
 
 def _limit(system: TextSystem) -> None:
-    """Name conditions beyond the limit as unread."""
-    beyond = list(system.conditions)[MOST_CONDITIONS:]
-    for condition in beyond:
-        del system.conditions[condition]
-    if beyond:
-        why = f"only {MOST_CONDITIONS} conditions of one text are solved"
-        system.unread.append(UnreadCondition(f"{len(beyond)} more conditions", why))
+    """Name what is beyond the limits as unread; leave out dims about which nothing is left to say."""
+    told: tuple[tuple[Any, str], ...] = (
+        (system.conditions, "conditions"),
+        (system.pinned, "sizes of 0 or 1"),
+        (system.always, "guards that always hold"),
+    )
+    for entries, words in told:
+        beyond = list(entries)[MOST_CONDITIONS:]
+        for entry in beyond:
+            del entries[entry]
+        if beyond:
+            system.unread.append(UnreadCondition(f"{len(beyond)} more {words}", _BEYOND))
+    if len(system.checks) > MOST_CONDITIONS:
+        count = len(system.checks) - MOST_CONDITIONS
+        system.unread.append(UnreadCondition(f"{count} more data-dependent conditions", _BEYOND))
+        del system.checks[MOST_CONDITIONS:]
+    used = {symbol for condition in system.conditions for symbol in free_symbols(condition)}
+    used |= system.pinned.keys() | system.always.keys()
+    system.sites = {symbol: sites for symbol, sites in system.sites.items() if symbol in used}
 
 
 def over(symbol: str, conditions: Iterable[Condition]) -> list[Condition]:
