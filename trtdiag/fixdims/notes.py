@@ -13,12 +13,12 @@ from trtdiag.fixdims.pins import PinnedGroup
 from trtdiag.fixdims.plan import LeafKind, Plan
 from trtdiag.fixdims.system import System, affine, dims_in
 from trtdiag.fixdims.tried import Tried
-from trtdiag.symbolic import ValueSet, allowed, check, evaluate, free_symbols, to_text
+from trtdiag.symbolic import Progression, ValueSet, allowed, check, evaluate, free_symbols, to_text
 from trtdiag.symbolic.expr import Condition, Sym
 
 _MOST_REASONS = 6
 _MOST_ALTERNATIVES = 4
-_WORTH_NAMING = 4  # an alternative that keeps less than a quarter of the suggestion is no choice
+_LEAST_SHARE = 4  # an alternative that keeps less than a quarter of the suggestion is no choice
 _WITNESS_LIMIT_S = 0.3
 
 
@@ -96,7 +96,7 @@ class Notebook:
         asked = system.box[symbol].count if symbol in system.box else None
         example, best = tried.hints.get(symbol), chosen.sets.get(symbol)
         for other in chosen.alternatives.get(symbol, ()):
-            if best is not None and best.kept is not None and (other.kept or 0) * _WORTH_NAMING < best.kept:
+            if best is None or not _worth_naming(other, best):
                 continue
             kept = None if other.kept is None or asked is None else (other.kept, asked)
             moved = example is not None and example not in other
@@ -137,6 +137,16 @@ class Notebook:
                 note.kind = "example"
                 if not group.by_example:
                     note.staying.append(Alternative(f"{name} = {group.value}, static", None, "keeps the example"))
+
+
+def _worth_naming(other: Progression, best: Progression) -> bool:
+    """Whether someone could prefer ``other``: it keeps more, or is simpler and keeps nearly as much.
+
+    The same step at another residue is no choice: it only needs another example.
+    """
+    if other.kept is None or best.kept is None:
+        return other.step < best.step
+    return other.kept > best.kept or (other.step < best.step and other.kept * _LEAST_SHARE >= best.kept)
 
 
 def _origin(found: Join | Pin) -> GuardOrigin:
