@@ -241,6 +241,8 @@ def test_a_contradiction_names_the_conditions_that_it_needs():
 def test_only_needed_conditions_are_said_to_narrow():
     found = chosen(["h % 8 == 0", "h % 2 == 0", "h >= 2"], {"h": (1, 64), "w": (1, 64)}, {"h": 8, "w": 3})
     assert {name: [to_text(c) for c in by] for name, by in found.narrowed_by.items()} == {"h": ["h % 8 == 0"]}
+    hole = chosen(["h != 100", "h != 50", "h != 140"], {"h": (2, 150)}, {"h": 60})
+    assert {name: [to_text(c) for c in by] for name, by in hole.narrowed_by.items()} == {"h": ["h != 100", "h != 50"]}
     tied = chosen(["a == b", "b >= 4", "a != 1"], {"a": (2, 64), "b": (2, 64)}, {"a": 8, "b": 8})
     assert {name: [to_text(c) for c in by] for name, by in tied.narrowed_by.items()} == {
         "a": ["a == b", "b >= 4"],

@@ -73,15 +73,16 @@ def check_one(case) -> None:
     assert len(kept) == longest(wanted, example)
     for other in found.alternatives["a"]:
         assert set(members(other)) <= wanted
-    if len(kept) < high - low + 1:
-        causes = [
-            guard
-            for guard, condition in zip(guard_list, conditions, strict=True)
-            if condition in found.narrowed_by["a"]
-        ]
-        assert {value for value in range(low, high + 1) if fine(causes, {"a": value})} == wanted
-    else:
+    if len(kept) == high - low + 1:
         assert "a" not in found.narrowed_by
+        return
+    # The conditions that are named leave no more by themselves, and without any one of them more would stay.
+    pairs = [pair for pair in zip(guard_list, conditions, strict=True) if pair[1] in found.narrowed_by["a"]]
+    for left_out in (None, *found.narrowed_by["a"]):
+        causes = [guard for guard, condition in pairs if condition != left_out]
+        left = {value for value in range(low, high + 1) if fine(causes, {"a": value})}
+        best = longest(left, example if example in wanted else None)
+        assert best == len(kept) if left_out is None else best >= len(kept)
 
 
 def combinations(found) -> list[dict[str, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from trtdiag.fixdims.layout import Claim, Layout, replaced
@@ -60,14 +60,20 @@ def linear(condition: Condition) -> Linear | None:
 
 def _next(layout: Layout) -> list[Layout] | None:
     """What using one more equation leads to; ``None`` where none is left that can be used, empty: a contradiction."""
-    equations = [(claim, form) for claim in layout.claims if len(claim.names) > 1 and (form := linear(claim.condition))]
+    equations = [
+        (claim, form)
+        for claim in layout.claims
+        if len(claim.names) > 1 and claim.condition not in layout.set_aside and (form := linear(claim.condition))
+    ]
     for claim, form in equations:
         if _proportional(form):
             made = _along(layout, claim, form)
             return [] if made is None else [made]
     for claim, form in equations:
-        options = list(_solved(layout, claim, form)) or list(_unrounded(layout, claim, form))
-        options = options or list(_divided(layout, claim, form))
+        options = list(_solved(layout, claim, form))
+        if not options:
+            options = list(_unrounded(layout, claim, form)) or list(_divided(layout, claim, form))
+            options += [replace(layout, set_aside=layout.set_aside | {claim.condition})] if options else []
         if options:
             return [option for option in options if option is not None]
     return None

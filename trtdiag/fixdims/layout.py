@@ -38,6 +38,7 @@ class Layout:
         point: Parameter -> the value that belongs to the example; empty without an example.
         kept: The parameters whose value at the point must stay.
         lossless: Whether it has all solutions; otherwise it is one of several lines through them.
+        set_aside: Equations that stay claims, because using them up would give up solutions.
     """
 
     sizes: Mapping[str, Expr]
@@ -47,6 +48,7 @@ class Layout:
     point: Mapping[str, int]
     kept: frozenset[str]
     lossless: bool = True
+    set_aside: frozenset[Condition] = frozenset()
 
 
 def first_layout(
@@ -123,6 +125,7 @@ def replaced(
         {name: value for name, value in {**layout.point, **(point or {})}.items() if name in ranges},
         frozenset(kept & ranges.keys()),
         layout.lossless and lossless,
+        layout.set_aside,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from trtdiag.fixdims.fitting import Fitted
 from trtdiag.fixdims.layout import NOBODY, Claim, Layout
@@ -11,10 +11,11 @@ from trtdiag.fixdims.parts import Answer
 from trtdiag.fixdims.runs import best_runs, fills, moved, rank, same_run
 from trtdiag.fixdims.solving import Sets, causes
 from trtdiag.fixdims.variants import affine
-from trtdiag.symbolic import BoundsCache, Progression, Range, Solution, ValueSet, free_symbols
+from trtdiag.symbolic import BoundsCache, Progression, Range, Solution, ValueSet, free_symbols, holds
 from trtdiag.symbolic.expr import Condition, Sym
 
 MOST_ALTERNATIVES = 5
+REASONS_SHARE = 0.1  # of the time that is left, to find the fewest
 MOST_FACTOR = 1 << 8  # of a size in its parameter, for alternatives to be looked for
 
 
@@ -50,7 +51,35 @@ def _own(answer: Answer, name: str, solution: Solution, sets: Sets) -> tuple[Con
         return ()
     range_ = answer.part.ranges[name]
     own = [condition for condition in answer.part.conditions if free_symbols(condition) == {name}]
-    return causes(own, name, range_, solution.values, sets)
+
+    def explained(members: Sequence[Condition]) -> bool:
+        values = sets.all(tuple(members), name, range_)[0].values
+        return same_run(best_runs(values, anchor, (run.step,))[0], run)
+
+    # Mostly those explain it that refuse the values right beyond the run and between its first two.
+    beside = _beside(run)
+    members = [each for each in own if any(not _holds(each, {name: value}) for value in beside)]
+    if not explained(members):
+        members = list(causes(own, name, range_, solution.values, sets))
+    clock = sets.clock.part(REASONS_SHARE)
+    for condition in sorted(members, key=lambda condition: -len(repr(condition))):
+        rest = [other for other in members if other != condition]
+        if not clock.out and explained(rest):
+            members = rest
+    return tuple(members)
+
+
+def _beside(run: Progression) -> list[int]:
+    low, high = run.extent.min, run.extent.max
+    found = [] if low is None else [low - run.step, low + 1] if run.step > 1 else [low - 1]
+    return [value for value in (*found, *([] if high is None else [high + run.step])) if value >= 0]
+
+
+def _holds(condition: Condition, values: Mapping[str, int]) -> bool:
+    try:
+        return holds(condition, values)
+    except OverflowError:
+        return False
 
 
 def _joint(answer: Answer, name: str, sets: Sets) -> tuple[Condition, ...]:

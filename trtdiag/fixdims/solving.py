@@ -12,6 +12,7 @@ from trtdiag.symbolic.polynomials import NotApplicableError
 
 FEW_VALUES = 1 << 12  # tried even when the time is over
 LIMITS_S = (1.0, 0.25, 0.05)
+CAUSES_SHARE = 0.1  # of the time that is left; what is not found needless by then is named as a cause
 
 
 class Sets:
@@ -20,6 +21,7 @@ class Sets:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._one: dict[tuple[Condition, str, Range], Solution] = {}
+        self._all: dict[tuple[tuple[Condition, ...], str, Range], tuple[Solution, list[Condition]]] = {}
 
     def one(self, condition: Condition, name: str, range_: Range) -> Solution:
         """The values of ``name`` in ``range_`` for which ``condition`` holds."""
@@ -30,23 +32,27 @@ class Sets:
 
     def all(self, conditions: Iterable[Condition], name: str, range_: Range) -> tuple[Solution, list[Condition]]:
         """The values for which all hold, and the conditions that could not be solved (the values ignore them)."""
-        values = ValueSet.full(range_)
-        unsure: list[Condition] = []
-        proofs: list[Proof] = []
-        for condition in conditions:
-            solution = self.one(condition, name, range_)
-            if not solution.proof.proven:
-                unsure.append(condition)
-                continue
-            try:
-                values = values.intersect(solution.values)
-                proofs.append(solution.proof)
-            except PatternError:
-                unsure.append(condition)
+        asked = tuple(conditions)
+        key = (asked, name, range_)
+        if key not in self._all:
+            self._all[key] = self._intersect(asked, name, range_)
+        return self._all[key]
+
+    def _intersect(
+        self, conditions: tuple[Condition, ...], name: str, range_: Range
+    ) -> tuple[Solution, list[Condition]]:
+        solved = {condition: self.one(condition, name, range_) for condition in conditions}
+        unsure = [condition for condition, solution in solved.items() if not solution.proof.proven]
+        sure = [solution for solution in solved.values() if solution.proof.proven]
+        try:
+            values = _intersection([solution.values for solution in sure], range_)
+        except PatternError:  # together too irregular: nothing is taken from them, and all are checked later
+            values, unsure = ValueSet.full(range_), list(conditions)
         if unsure:
-            detail = f"not solved: {len(unsure)} of {len(unsure) + len(proofs)} conditions"
+            detail = f"not solved: {len(unsure)} of {len(conditions)} conditions"
             return Solution(values, Proof(ProofKind.NONE, 0, detail)), unsure
         none = Proof(ProofKind.EXHAUSTIVE, 0, "there is no condition")
+        proofs = (solution.proof for solution in sure)
         return Solution(values, max(proofs, key=lambda proof: proof.checked, default=none)), unsure
 
     def _solve(self, condition: Condition, name: str, range_: Range) -> Solution:
@@ -58,6 +64,16 @@ class Sets:
             return allowed((condition,), name, range_, limit_s)
         except (PatternError, OverflowError, MemoryError) as error:
             return Solution(ValueSet.full(range_), Proof(ProofKind.NONE, 0, str(error)))
+
+
+def _intersection(sets: list[ValueSet], range_: Range) -> ValueSet:
+    """Neighbours first, then the results: sets of many parts meet as late as possible."""
+    if not sets:
+        return ValueSet.full(range_)
+    while len(sets) > 1:
+        paired = [first.intersect(second) for first, second in zip(sets[::2], sets[1::2], strict=False)]
+        sets = paired + sets[2 * len(paired) :]
+    return sets[0]
 
 
 def _by_residues(condition: Condition, range_: Range) -> Solution:
@@ -75,6 +91,7 @@ def causes(
     members = [condition for condition in conditions if not sets.one(condition, name, range_).values.is_full]
     members.sort(key=lambda condition: -len(repr(condition)))
     solutions = [sets.one(condition, name, range_).values for condition in members]
+    clock = sets.clock.part(CAUSES_SHARE)
     # later[i]: what all members from i on allow.
     later = [ValueSet.full(range_)]
     for values in reversed(solutions):
@@ -83,7 +100,7 @@ def causes(
     kept: list[Condition] = []
     reached = ValueSet.full(range_)
     for index, condition in enumerate(members):
-        if not reached.intersect(later[index + 1]).same_members(wanted):
+        if clock.out or not reached.intersect(later[index + 1]).same_members(wanted):
             kept.append(condition)
             reached = reached.intersect(solutions[index])
     return tuple(condition for condition in members if condition in kept)
