@@ -19,7 +19,7 @@ from trtdiag.fixdims.text_code import asked_text, outside_code, spelled_text
 from trtdiag.fixdims.text_examples import example_sizes, inside, outside_changes, solved_examples
 from trtdiag.fixdims.text_reasons import noted, reason_of
 from trtdiag.fixdims.text_system import TextSystem, system_of_text
-from trtdiag.symbolic import Proof, ProofKind, Range, free_symbols
+from trtdiag.symbolic import BoundsCache, Proof, ProofKind, Range, free_symbols
 
 LIMIT_S = 20.0
 """For solving everything that one text states."""
@@ -38,9 +38,7 @@ _POSITIONAL = (
     "the text numbers the inputs: args[0] is the first positional one, flat_args[0] the first tensor of all; put the "
     "names of the parameters there"
 )
-_HINT = (
-    "torch refuses a plain Dim there, as it cannot see that its guards always hold; the hint asks for the same sizes"
-)
+_HINT = "torch refuses a plain Dim there, as it cannot see that its guards always hold; the hint has the same bounds"
 _SUGGESTED = "part of this is torch's own suggestion, for dims of which the text states no guard"
 
 
@@ -134,15 +132,23 @@ def _as_written(final: Plan, asked: Plan) -> Plan:
 
 
 def _held(system: TextSystem, asked: Plan, final: Plan) -> list[str]:
-    """Dims that stay as asked, though torch refused them: their guards always hold, which torch cannot see."""
+    """Plain Dims that torch would refuse though their guards always hold, as it cannot see that.
+
+    It refused those that stay as they were.  For others it compares the ends of the range alone (torch 2.13), which
+    is what bounds by intervals do.
+    """
     found = []
     for symbol, sites in system.sites.items():
-        own = [c for c, guard in system.conditions.items() if symbol in free_symbols(c) and guard.kind == "guard"]
-        if (own or symbol in system.always) and all(
-            same(asked.leaves[site], asked, final.leaves[site], final) for site in sites
-        ):
-            found.append(final.leaves[sites[0]].root)
-    return [name for name in found if name]
+        leaf = final.leaves[sites[0]]
+        if leaf.kind is not LeafKind.DIM or (leaf.scale, leaf.offset) != (1, 0):
+            continue
+        own = [c for c, guard in system.conditions.items() if free_symbols(c) == {symbol} and guard.kind == "guard"]
+        stays = all(same(asked.leaves[site], asked, final.leaves[site], final) for site in sites)
+        ends = BoundsCache({symbol: asked_range(leaf, final).intersect(Range(LOWEST_HINTED, None))})
+        unseen = any(ends.intervals.decide(condition) is not True for condition in own)
+        if (stays and (own or symbol in system.always)) or unseen:
+            found.append(leaf.root)
+    return found
 
 
 def _answer(
@@ -157,7 +163,7 @@ def _answer(
 ) -> Fix:
     proof = _proof(system, chosen)
     notes = noted(system, box, chosen, final)
-    changed = [_honest(c) for c in changes_between(asked, final, notes, proof) if c.after != c.before]
+    changed = [_honest(c, asked, final) for c in changes_between(asked, final, notes, proof) if c.after != c.before]
     changes = (*changed, *outside_changes(read, system, asked, proof))
     final = inside(read, system, asked, final)
     spelled = spelled_text(final)
@@ -180,11 +186,16 @@ def _answer(
     )
 
 
-def _honest(change: Change) -> Change:
-    """``change`` without a loss where a hint asks for the sizes that the Dim asked for."""
-    if change.kind != "hint":
+def _honest(change: Change, asked: Plan, final: Plan) -> Change:
+    """``change`` without a loss where a hint has the bounds that the Dim had."""
+    before, after = asked.leaves.get(change.sites[0]), final.leaves.get(change.sites[0])
+    if change.kind != "hint" or before is None or after is None:
         return change
-    return replace(change, lost="", kept=change.kept and (change.kept[1], change.kept[1]))
+    was, now = (
+        asked_range(leaf, plan).intersect(Range(LOWEST_HINTED, None))
+        for leaf, plan in ((before, asked), (after, final))
+    )
+    return replace(change, lost="", kept=change.kept and (change.kept[1], change.kept[1])) if was == now else change
 
 
 def _proof(system: TextSystem, chosen: Chosen) -> Proof:
