@@ -176,7 +176,7 @@ def _change(
     kept = _kept(requested, admitted)
     allowed = next((note.allowed for note in known if note.allowed), "")
     name = names[first]
-    if admitted is not None and allowed == admitted.describe(name):
+    if admitted is not None and allowed.partition(": ")[0] == admitted.describe(name):
         allowed = ""
     kind = next((note.kind for note in known if note.kind), "") or _kind(first, asked, final)
     return Change(

@@ -65,7 +65,7 @@ def run_in_child(function: Callable[[], T], limit_s: float) -> Ended[T]:
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                return Ended(None, f"it took longer than {limit_s:g} s", timed_out=True)
+                return Ended(None, f"it took longer than {limit_s:g} s (--time-limit, time_limit_s=)", timed_out=True)
             if ours.poll(min(_POLL_S, left)):
                 return _received(ours, child)
             if not child.is_alive() and not ours.poll(0):

@@ -10,18 +10,18 @@ from trtdiag.dims.torch_text import read_export_error
 from trtdiag.fixdims.changes import NO_PROOF, same_plan
 from trtdiag.fixdims.choose import choose
 from trtdiag.fixdims.chosen import Chosen
+from trtdiag.fixdims.conflicts import conflict_set, stated
 from trtdiag.fixdims.corners import raised_minimum
 from trtdiag.fixdims.declare import declared, dim_names, respelled
 from trtdiag.fixdims.fix import ConflictSet, Reason
 from trtdiag.fixdims.inside import starting_plans
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.other_examples import OtherExamples
-from trtdiag.fixdims.plan import LeafKind, Plan
-from trtdiag.fixdims.system import System, dims_in, from_data, system_of
+from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
+from trtdiag.fixdims.system import System, dims_in, system_of
 from trtdiag.fixdims.tried import Tried
 from trtdiag.fixdims.unfinished import Unfinished
 from trtdiag.symbolic import Proof, free_symbols, to_text
-from trtdiag.symbolic.expr import Condition
 
 Try = Callable[[Plan, str], "Tried | str"]
 _VIOLATED = re.compile(r"Constraints violated \(([^)]*)\)")
@@ -54,6 +54,7 @@ class Found:
         notes: Sentences for the reader.
         failure: torch's words where no dims help.
         rounds: How many exports were made.
+        open: Conditions that were not decided over the sizes of the plan, in the user's names.
         from_data: torch's words about a size that data decides; empty where there was none.
     """
 
@@ -66,6 +67,7 @@ class Found:
     notes: list[str] = field(default_factory=list)
     failure: str = ""
     rounds: int = 0
+    open: list[str] = field(default_factory=list)
     from_data: str = ""
 
 
@@ -145,7 +147,25 @@ class Search:
             if answer.finished:
                 self.found.failure = ""
                 break
-        return plan, tried
+        if tried is None or tried.finished or plan is self.asked:
+            return plan, tried
+        return self._contradiction() or (plan, tried)
+
+    def _contradiction(self) -> tuple[Plan, Tried] | None:
+        """What the model asks of its sizes at the given example, where that contradicts the asked ranges.
+
+        An example outside the ranges was replaced and does not run: the reason may be a condition that ties dims whose
+        ranges have nothing in common.  Without ranges torch takes the example as it is.
+        """
+        free = {
+            site: leaf if leaf.kind is LeafKind.STATIC else Leaf(LeafKind.DYNAMIC)
+            for site, leaf in self.asked.leaves.items()
+        }
+        answer = self.attempt(Plan((), free), "with the given example, without ranges")
+        if isinstance(answer, str) or not answer.finished:
+            return None
+        chosen = self.chosen(self.asked, answer, system_of(answer.inputs, self.asked))
+        return None if chosen.conflict is None else (self.asked, answer)
 
     def _solved(self, plan: Plan, tried: Tried) -> Plan | None:
         """The next plan to try; ``None`` where the search is over."""
@@ -156,9 +176,11 @@ class Search:
             system = system_of(tried.inputs, plan)
         found.last = tried
         if chosen.conflict is not None:
-            self._note_conflict(plan, chosen, tried, system)
+            found.plan = None
+            found.conflicts.append(conflict_set(plan, tried, system, chosen, self.notebook))
             return None
         self.notebook.round(tried, plan, system, chosen)
+        self._note_open(plan, tried, chosen)
         found.proof, found.plan = joined_proof(found.proof, chosen.proof), plan
         new = declared(chosen, tried.inputs, plan, self.asked)
         if not same_plan(new, plan):
@@ -176,13 +198,17 @@ class Search:
 
     def chosen(self, plan: Plan, tried: Tried, system: System) -> Chosen:
         """The sizes that satisfy what a try has left."""
-        conditions = [c for c in tried.conditions if not from_data(c, system.box)]
-        given = [*conditions, *system.asked]
+        given = stated(tried, system)
         chosen = choose(given, system.box, tried.hints, determine=self._determine)
         if self._determine and tried.passed and self._left_open(plan, tried, chosen):
             self._determine = False
             chosen = choose(given, system.box, tried.hints, determine=False)
         return chosen
+
+    def _note_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> None:
+        """Name the conditions that were not decided; only those of the last round stay open."""
+        names = self.notebook.symbol_names(tried, [dim for dim, _ in dims_in(tried.inputs, plan)], plan)
+        self.found.open = [to_text(condition, names) for condition in chosen.open]
 
     def _left_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> bool:
         """Whether torch gave a symbol of its own to a size that it was to work out from the others."""
@@ -217,22 +243,6 @@ class Search:
                     ]
                 )
         return new
-
-    def _note_conflict(self, plan: Plan, chosen: Chosen, tried: Tried, system: System) -> None:
-        conflict = chosen.conflict
-        assert conflict is not None
-        names = self.notebook.symbol_names(tried, [dim for dim, _ in dims_in(tried.inputs, plan)], plan)
-        given = [c for c in tried.conditions if not from_data(c, system.box)] + list(system.asked)
-        members = [given[index] for index in conflict.members or ()]
-        reasons = tuple(self._reason(member, tried, system, names) for member in members)
-        symbols = sorted(set().union(*(free_symbols(member) for member in members)) & system.box.keys())
-        ranges = tuple(f"{names.get(symbol, symbol)} in {system.box[symbol]}" for symbol in symbols)
-        self.found.plan = None
-        self.found.conflicts.append(ConflictSet(reasons, ranges, conflict.proof))
-
-    def _reason(self, member: Condition, tried: Tried, system: System, names: Mapping[str, str]) -> Reason:
-        origin = None if member in system.asked else tried.conditions.get(member)
-        return self.notebook.plain_reason(to_text(member, names), origin)
 
     def _repeated(self, step: Plan, tried: Tried) -> Found:
         self.found.plan, self.found.confirmed = step, False

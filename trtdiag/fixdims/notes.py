@@ -47,7 +47,7 @@ class Notebook:
         for dim in dims:
             if isinstance(dim.expr, Sym):
                 self._sets(dim, tried, chosen, system)
-        self._joins(tried, dims, names)
+        self.note_joins(tried, dims, names)
 
     def symbol_names(self, tried: Tried, dims: Sequence[InputDim], plan: Plan) -> dict[str, str]:
         """Symbol -> the user's name, that of a dim which is just this symbol before any other."""
@@ -61,7 +61,8 @@ class Notebook:
                 names[dim.expr.name] = self.names.get(dim.site, dim.site)
         return names
 
-    def plain_reason(self, text: str, origin: GuardOrigin | None) -> Reason:
+    @staticmethod
+    def plain_reason(text: str, origin: GuardOrigin | None) -> Reason:
         """A condition with its origin as a reason, without looking for sizes that break it."""
         return reason(text, origin)
 
@@ -104,7 +105,8 @@ class Notebook:
         note.alternatives.sort(key=lambda a: -(a.kept[0] if a.kept else 0))
         del note.alternatives[_MOST_ALTERNATIVES:]
 
-    def _joins(self, tried: Tried, dims: Sequence[InputDim], names: Mapping[str, str]) -> None:
+    def note_joins(self, tried: Tried, dims: Sequence[InputDim], names: Mapping[str, str]) -> None:
+        """Note which dims torch made of one symbol, and because of what."""
         by_site = {dim.site: dim for dim in dims}
         for join in tried.joins:
             first, second = (by_site.get(site) for site in join.sites)

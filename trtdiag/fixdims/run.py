@@ -31,6 +31,7 @@ from trtdiag.symbolic import Proof, ProofKind
 DEFAULT_LIMIT_S = 600.0
 DEFAULT_ROUNDS = 8
 MOST_REFUSAL_CHARACTERS = 300
+MOST_OPEN = 3
 
 _NO_MAX = re.compile(r"\w+ = Dim\((?!.*max=).*\)")
 
@@ -212,7 +213,7 @@ def _assembled(
         unread=unread,
         conflicts=tuple(found.conflicts),
         checks=checks,
-        notes=(*found.notes, *notes),
+        notes=(*found.notes, *_undecided(found), *notes),
         failure=found.failure,
         args=final.args,
         kwargs=final.kwargs,
@@ -252,7 +253,7 @@ def _without_module(source: ProgramSource, asked: Plan, found: Found) -> Fix:
         confirmation=Confirmation(None, 0, (), "the file has no example inputs to export again with"),
         unread=unread,
         conflicts=tuple(found.conflicts),
-        notes=tuple(found.notes),
+        notes=(*found.notes, *_undecided(found)),
         failure=found.failure,
     )
 
@@ -261,6 +262,14 @@ def _worked_out(found: Found) -> set[str]:
     """The sites whose size follows from several others."""
     inputs = () if found.last is None else found.last.inputs
     return {dim.site for tensor in inputs for dim in tensor.dims if affine(dim.expr) is None}
+
+
+def _undecided(found: Found) -> tuple[str, ...]:
+    """The conditions that are neither shown to hold nor mended."""
+    if not found.open or found.plan is None:
+        return ()
+    rest = f" and {len(found.open) - MOST_OPEN} more" if len(found.open) > MOST_OPEN else ""
+    return (f"not decided over the suggested sizes: {'; '.join(found.open[:MOST_OPEN])}{rest}",)
 
 
 def _unread(found: Found) -> tuple[UnreadCondition, ...]:
