@@ -1,0 +1,45 @@
+"""Why no sizes can satisfy a model: the smallest set of conditions, with the asked ranges."""
+
+from __future__ import annotations
+
+from trtdiag.fixdims.chosen import Chosen
+from trtdiag.fixdims.fix import ConflictSet, Reason
+from trtdiag.fixdims.notes import Notebook
+from trtdiag.fixdims.plan import Plan
+from trtdiag.fixdims.system import System, asked_range, dims_in, from_data
+from trtdiag.fixdims.tried import Tried
+from trtdiag.symbolic import free_symbols, to_text
+from trtdiag.symbolic.expr import Condition
+
+
+def stated(tried: Tried, system: System) -> tuple[Condition, ...]:
+    """The distinct conditions that sizes must satisfy, in the order in which the solver gets them."""
+    conditions = [c for c in tried.conditions if not from_data(c, system.box)]
+    return tuple(dict.fromkeys([*conditions, *system.asked]))
+
+
+def conflict_set(plan: Plan, tried: Tried, system: System, chosen: Chosen, notebook: Notebook) -> ConflictSet:
+    """The conflict of ``chosen`` in the user's words."""
+    assert chosen.conflict is not None
+    dims = [dim for dim, _leaf in dims_in(tried.inputs, plan)]
+    names = notebook.symbol_names(tried, dims, plan)
+    given = stated(tried, system)
+    members = [given[index] for index in chosen.conflict.members or ()]
+    symbols = set().union(*(free_symbols(member) for member in members)) & system.box.keys()
+    # Dims that became one symbol: where their ranges have nothing in common, what made them one is the conflict.
+    symbols |= {symbol for symbol, range_ in system.box.items() if range_.empty}
+    reasons = [_reason(member, tried, system, names) for member in members]
+    ranges = []
+    for dim in dims:
+        if free_symbols(dim.expr) & symbols:
+            ranges.append(f"{notebook.names.get(dim.site, dim.site)} in {asked_range(plan.leaves[dim.site], plan)}")
+    notebook.note_joins(tried, dims, names)
+    for dim in dims:
+        if any(system.box[s].empty for s in free_symbols(dim.expr) if s in system.box):
+            reasons += [r for r in notebook.of(dim.site).reasons if r not in reasons and r.by != "torch.export"]
+    return ConflictSet(tuple(reasons), tuple(dict.fromkeys(ranges)), chosen.conflict.proof)
+
+
+def _reason(member: Condition, tried: Tried, system: System, names: dict[str, str]) -> Reason:
+    origin = None if member in system.asked else tried.conditions.get(member)
+    return Notebook.plain_reason(to_text(member, names), origin)
