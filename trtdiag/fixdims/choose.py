@@ -114,5 +114,5 @@ def _joined(
     narrowed = {}
     for answer in answers:
         alternatives.update(alternatives_to(answer, solutions, example, sets))
-        narrowed.update(narrowing(answer, solutions, sets))
+        narrowed.update(narrowing(answer, solutions, example, sets))
     return Chosen(chosen, determined, solutions, alternatives, undecided, weakest(proofs.values()), None, narrowed)

@@ -84,7 +84,9 @@ def fitted(layout: Layout, sets: Sets, best: Fitted | None = None) -> Fitted | N
         if claims:
             point = {name: layout.point[name] for name in group if name in layout.point}
             parameters = Parameters({name: values[name] for name in group}, point, layout.kept)
-            found_jointly = joint_runs(parameters, [claim.condition for claim in claims], sets)
+            found_jointly = joint_runs(
+                parameters, {name: widest[name] for name in group}, [claim.condition for claim in claims], sets
+            )
             if found_jointly is None:
                 return None
             runs.update(found_jointly.runs)

@@ -63,14 +63,17 @@ class JointRuns:
     undecided: int = 0
 
 
-def joint_runs(parameters: Parameters, conditions: Sequence[Condition], sets: Sets) -> JointRuns | None:
-    """The best runs found; ``None`` where no combination is known for which the conditions hold."""
-    alone: dict[str, Progression] = {}
-    for name, values in parameters.values.items():
-        runs = best_runs(values, parameters.anchor(name))
-        if not runs:
-            return None
-        alone[name] = runs[0]
+def joint_runs(
+    parameters: Parameters, alone: Mapping[str, Progression], conditions: Sequence[Condition], sets: Sets
+) -> JointRuns | None:
+    """The best runs found; ``None`` where no combination is known for which the conditions hold.
+
+    Args:
+        parameters: The group.
+        alone: The best run of each parameter without the conditions.
+        conditions: To hold for every combination.
+        sets: Solves what is asked of one parameter.
+    """
     oracle = Oracle(conditions, sets.clock)
     verdicts = {condition: oracle.one(condition, alone) for condition in conditions}
     if False not in verdicts.values():

@@ -19,13 +19,15 @@ REASONS_SHARE = 0.1  # of the time that is left, to find the fewest
 MOST_FACTOR = 1 << 8  # of a size in its parameter, for alternatives to be looked for
 
 
-def narrowing(answer: Answer, solutions: Mapping[str, Solution], sets: Sets) -> dict[str, tuple[Condition, ...]]:
+def narrowing(
+    answer: Answer, solutions: Mapping[str, Solution], example: Mapping[str, int], sets: Sets
+) -> dict[str, tuple[Condition, ...]]:
     """Symbol -> the fewest conditions because of which it keeps less than its asked range."""
     found = {}
     for name, range_ in answer.part.ranges.items():
         if answer.fit is None or not _narrowed(answer, name, range_):
             continue
-        found[name] = _own(answer, name, solutions[name], sets) or _joint(answer, name, sets)
+        found[name] = _own(answer, name, solutions[name], example, sets) or _joint(answer, name, sets)
     return found
 
 
@@ -41,12 +43,14 @@ def _narrowed(answer: Answer, name: str, range_: Range) -> bool:
     return not fills(moved(run, line[0], line[2], range_), range_)
 
 
-def _own(answer: Answer, name: str, solution: Solution, sets: Sets) -> tuple[Condition, ...]:
+def _own(
+    answer: Answer, name: str, solution: Solution, example: Mapping[str, int], sets: Sets
+) -> tuple[Condition, ...]:
     """The conditions on this symbol alone, where these explain what it keeps."""
     run = answer.sets.get(name)
     if run is None or not solution.proof.proven or solution.values.is_full:
         return ()
-    anchor = answer.fit.layout.point.get(name) if answer.fit else None
+    anchor = example[name] if name in example and example[name] in run else None
     if not any(same_run(run, best) for best in best_runs(solution.values, anchor, (run.step,))):
         return ()
     range_ = answer.part.ranges[name]
