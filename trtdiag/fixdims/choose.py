@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 
 from trtdiag.fixdims.chosen import Chosen
@@ -12,6 +13,7 @@ from trtdiag.fixdims.naming import named
 from trtdiag.fixdims.parts import Answer, Part, parts_of, usable_point
 from trtdiag.fixdims.proving import proved, weakest
 from trtdiag.fixdims.reasons import alternatives_to, narrowing
+from trtdiag.fixdims.reduce import reduced
 from trtdiag.fixdims.search import searched
 from trtdiag.fixdims.solving import Sets
 from trtdiag.symbolic import (
@@ -25,6 +27,7 @@ from trtdiag.symbolic import (
     evaluate,
     free_symbols,
 )
+from trtdiag.symbolic.conditions import TRUE
 from trtdiag.symbolic.expr import Condition, Expr
 
 SIZES = Range(0, None)
@@ -53,9 +56,39 @@ def choose(
     """
     whole = Clock(limit_s)
     sets = Sets(Clock(SEARCH_SHARE * limit_s))
-    every = tuple(dict.fromkeys(conditions))
-    unasked = sorted({name for condition in every for name in free_symbols(condition)} - box.keys())
-    ranges = {name: box.get(name, Range()).intersect(SIZES) for name in [*box, *unasked]}
+    given = tuple(dict.fromkeys(conditions))
+    ranges = _ranges(given, box)
+    origins: dict[Condition, Condition] = {}
+    for condition, simple in zip(given, reduced(given, ranges, sets), strict=True):
+        if simple != TRUE:
+            origins.setdefault(simple, condition)
+    chosen = _chosen(tuple(origins), ranges, example, determine, sets, Sets(whole))
+    if chosen.conflict is not None:
+        # A reduced condition rests on others: a smallest set is one of the conditions as they were given.
+        return _chosen(given, ranges, example, determine, Sets(Clock(limit_s)), Sets(Clock(limit_s)))
+    return replace(
+        chosen,
+        open=tuple(origins.get(condition, condition) for condition in chosen.open),
+        narrowed_by={
+            name: tuple(dict.fromkeys(origins.get(cause, cause) for cause in causes))
+            for name, causes in chosen.narrowed_by.items()
+        },
+    )
+
+
+def _ranges(conditions: Sequence[Condition], box: Mapping[str, Range]) -> dict[str, Range]:
+    unasked = sorted({name for condition in conditions for name in free_symbols(condition)} - box.keys())
+    return {name: box.get(name, Range()).intersect(SIZES) for name in [*box, *unasked]}
+
+
+def _chosen(
+    every: Sequence[Condition],
+    ranges: Mapping[str, Range],
+    example: Mapping[str, int],
+    determine: bool,
+    sets: Sets,
+    proving: Sets,
+) -> Chosen:
     solutions = {
         name: sets.all([each for each in every if free_symbols(each) == {name}], name, range_)[0]
         for name, range_ in ranges.items()
@@ -73,7 +106,7 @@ def choose(
             found = ConflictResult(members, answer.conflict.proof, None, answer.conflict.minimal)
             return _impossible(found, solutions)
         answers.append(answer)
-    return _joined(answers, every, ranges, solutions, example, Sets(whole))
+    return _joined(answers, every, ranges, solutions, example, proving)
 
 
 def _impossible(found: ConflictResult, solutions: Mapping[str, Solution]) -> Chosen:

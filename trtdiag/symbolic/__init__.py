@@ -22,7 +22,16 @@ from trtdiag.symbolic.build import (
     where,
 )
 from trtdiag.symbolic.check import CheckResult, check
-from trtdiag.symbolic.conditions import all_of, any_of, compare, conjuncts, negate, normalise, substitute
+from trtdiag.symbolic.conditions import (
+    all_of,
+    any_of,
+    compare,
+    conjuncts,
+    negate,
+    normalise,
+    substitute,
+    transform_condition,
+)
 from trtdiag.symbolic.conflict import ConflictResult, conflict, implied
 from trtdiag.symbolic.defined import always_defined
 from trtdiag.symbolic.evaluate import evaluate, holds
@@ -105,6 +114,7 @@ __all__ = [
     "substitute",
     "symbol",
     "to_text",
+    "transform_condition",
     "truediv",
     "trunc",
     "where",

@@ -7,7 +7,7 @@ no ``Not``: it is pushed down to the comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, gcd, lcm
@@ -40,6 +40,9 @@ from trtdiag.symbolic.expr import (
     Where,
 )
 from trtdiag.symbolic.tree import is_integer, is_total, order_key
+
+Replace = Callable[[Expr], Expr | None]
+"""Gives what stands for a part of an expression, or ``None`` where it stays."""
 
 TRUE = Truth(True)
 FALSE = Truth(False)
@@ -151,56 +154,74 @@ def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     return condition.args if isinstance(condition, And) else (condition,)
 
 
-def substitute_expr(expr: Expr, values: Mapping[str, Expr | int]) -> Expr:
-    """``expr`` with symbols replaced, in normal form."""
+def transform_expr(expr: Expr, replace: Replace) -> Expr:
+    """``expr`` with every part for which ``replace`` gives another one replaced, outermost first, in normal form."""
+    other = replace(expr)
+    if other is not None:
+        return other
     match expr:
-        case Num():
+        case Num() | Sym():
             return expr
-        case Sym(name):
-            return as_expr(values[name]) if name in values else expr
         case Add(args):
-            return build.add(*(substitute_expr(arg, values) for arg in args))
+            return build.add(*(transform_expr(arg, replace) for arg in args))
         case Mul(args):
-            return build.mul(*(substitute_expr(arg, values) for arg in args))
+            return build.mul(*(transform_expr(arg, replace) for arg in args))
         case Min(args):
-            return build.minimum(*(substitute_expr(arg, values) for arg in args))
+            return build.minimum(*(transform_expr(arg, replace) for arg in args))
         case Max(args):
-            return build.maximum(*(substitute_expr(arg, values) for arg in args))
+            return build.maximum(*(transform_expr(arg, replace) for arg in args))
         case FloorDiv(left, right):
-            return build.floordiv(substitute_expr(left, values), substitute_expr(right, values))
+            return build.floordiv(transform_expr(left, replace), transform_expr(right, replace))
         case Mod(left, right):
-            return build.mod(substitute_expr(left, values), substitute_expr(right, values))
+            return build.mod(transform_expr(left, replace), transform_expr(right, replace))
         case TrueDiv(left, right):
-            return build.truediv(substitute_expr(left, values), substitute_expr(right, values))
+            return build.truediv(transform_expr(left, replace), transform_expr(right, replace))
         case Pow(base, exponent):
-            return build.power(substitute_expr(base, values), substitute_expr(exponent, values))
+            return build.power(transform_expr(base, replace), transform_expr(exponent, replace))
         case Floor(arg):
-            return build.floor(substitute_expr(arg, values))
+            return build.floor(transform_expr(arg, replace))
         case Ceil(arg):
-            return build.ceil(substitute_expr(arg, values))
+            return build.ceil(transform_expr(arg, replace))
         case Trunc(arg):
-            return build.trunc(substitute_expr(arg, values))
+            return build.trunc(transform_expr(arg, replace))
         case Where(condition, then, otherwise):
             return build.where(
-                substitute_condition(condition, values),
-                substitute_expr(then, values),
-                substitute_expr(otherwise, values),
+                transform_condition(condition, replace),
+                transform_expr(then, replace),
+                transform_expr(otherwise, replace),
             )
 
 
-def substitute_condition(condition: Condition, values: Mapping[str, Expr | int]) -> Condition:
-    """``condition`` with symbols replaced, in normal form."""
+def transform_condition(condition: Condition, replace: Replace) -> Condition:
+    """``condition`` with parts of its expressions replaced, in normal form."""
     match condition:
         case Truth():
             return condition
         case Compare(relation, left, right):
-            return compare(relation, substitute_expr(left, values), substitute_expr(right, values))
+            return compare(relation, transform_expr(left, replace), transform_expr(right, replace))
         case And(args):
-            return all_of(substitute_condition(arg, values) for arg in args)
+            return all_of(transform_condition(arg, replace) for arg in args)
         case Or(args):
-            return any_of(substitute_condition(arg, values) for arg in args)
+            return any_of(transform_condition(arg, replace) for arg in args)
         case Not(arg):
-            return negate(substitute_condition(arg, values))
+            return negate(transform_condition(arg, replace))
+
+
+def _by_symbol(values: Mapping[str, Expr | int]) -> Replace:
+    def replace(expr: Expr) -> Expr | None:
+        return as_expr(values[expr.name]) if isinstance(expr, Sym) and expr.name in values else None
+
+    return replace
+
+
+def substitute_expr(expr: Expr, values: Mapping[str, Expr | int]) -> Expr:
+    """``expr`` with symbols replaced, in normal form."""
+    return transform_expr(expr, _by_symbol(values))
+
+
+def substitute_condition(condition: Condition, values: Mapping[str, Expr | int]) -> Condition:
+    """``condition`` with symbols replaced, in normal form."""
+    return transform_condition(condition, _by_symbol(values))
 
 
 @lru_cache(maxsize=1 << 14)
