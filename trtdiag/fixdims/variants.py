@@ -43,7 +43,7 @@ def straightened(layout: Layout) -> list[Layout] | None:
     if len(names) == 1:
         found += _lines(layout, symbol, names[0], because)
     elif len(names) == 2:
-        found += on_lines(layout, (names[0], names[1]), because, ((1, 1),))
+        found += on_lines(layout, (names[0], names[1]), because)
     for name in names:
         if name in layout.point:
             found.append(replaced(layout, {name: Num(layout.point[name])}, because))
