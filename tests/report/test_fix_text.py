@@ -237,8 +237,8 @@ def test_words() -> None:
     [
         (Proof(ProofKind.EXHAUSTIVE, 2026), "exact, every case tried (2,026)"),
         (Proof(ProofKind.EXHAUSTIVE, 1), "exact, every case tried"),
-        (Proof(ProofKind.PERIODIC, 8), "exact, by residue classes"),
-        (Proof(ProofKind.MONOTONE), "exact, decided at the ends of the ranges"),
+        (Proof(ProofKind.PERIODIC, 8), "exact, by algebra over residue classes"),
+        (Proof(ProofKind.MONOTONE), "exact, by bounds over the ranges"),
         (Proof(ProofKind.SMT), "exact, by z3: no size breaks it"),
         (Proof(ProofKind.SAMPLED, 500, "too many"), "not proven, 500 values tried: too many"),
         (Proof(ProofKind.NONE), "not proven"),

@@ -55,9 +55,9 @@ def proof_words(proof: Proof) -> str:
             # Values of what is left of the conditions, not of the dim: 8*_h % 8 == 0 leaves none to try.
             return f"exact, every case tried{f' ({proof.checked:,})' if proof.checked > 1 else ''}"
         case ProofKind.PERIODIC:
-            return "exact, by residue classes"
+            return "exact, by algebra over residue classes"
         case ProofKind.MONOTONE:
-            return "exact, decided at the ends of the ranges"
+            return "exact, by bounds over the ranges"
         case ProofKind.SMT:
             return "exact, by z3: no size breaks it"
         case ProofKind.SAMPLED:
