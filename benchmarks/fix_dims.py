@@ -76,6 +76,11 @@ def pins(answer: Answer) -> list[str]:
     return [name for name, count in answer["trtdiag"]["kept"].items() if count <= 1 and name not in known]
 
 
+def solved(answer: Answer) -> bool:
+    """Whether ours is good, and not by pinning what can be dynamic."""
+    return good(answer["trtdiag"]) and not pins(answer)
+
+
 def below_best(answer: Answer) -> list[str]:
     """Dims that keep less than the best single ``Dim`` would, where that was measured."""
     kept = answer["trtdiag"]["kept"]
@@ -141,13 +146,13 @@ def summary_of(answers: list[Answer]) -> Answer:
         "trtdiag: of these proven": sum(
             good(answer["trtdiag"]) and bool(answer["trtdiag"]["detail"].get("proven")) for answer in solvable
         ),
-        "share sound": sum(good(answer["trtdiag"]) for answer in solvable) / max(len(solvable), 1),
+        "share sound, nothing pinned needlessly": sum(solved(answer) for answer in solvable) / max(len(solvable), 1),
         "suggestions that fail on export": [answer["case"] for answer in ran if fails_on_export(answer)],
         "unsound": [a["case"] for a in ran if a["trtdiag"]["ends"] == "works" and not a["trtdiag"]["sound"]],
         "narrower than torch": [answer["case"] for answer in solvable if narrower(answer)],
         "below the best single Dim": [f"{a['case']}: {', '.join(below_best(a))}" for a in ran if below_best(a)],
         "needless static pins": [answer["case"] for answer in solvable if pins(answer)],
-        "not solved": [answer["case"] for answer in solvable if not good(answer["trtdiag"])],
+        "not solved": [answer["case"] for answer in solvable if not solved(answer)],
         "no answer": [answer["case"] for answer in answers if "broken" in answer],
         "library missing": sum("missing" in answer for answer in answers),
         "median time ratio where both end in an export": round(statistics.median(ratios), 2) if ratios else math.nan,
@@ -216,7 +221,7 @@ def main() -> None:
     for key, value in summary.items():
         shown = ", ".join(map(str, value)) or "none" if isinstance(value, list) else value
         console.print(f"  {key}: {f'{shown:.3f}' if isinstance(shown, float) else shown}")
-    met = summary["share sound"] >= TARGET
+    met = summary["share sound, nothing pinned needlessly"] >= TARGET
     console.print(f"  target: {TARGET:.0%} of the solvable cases sound: {'met' if met else 'MISSED'}")
     console.print(f"  {time.perf_counter() - began:.0f} s")
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 # Case -> why no dynamic_shapes makes it export.  From the model and torch alone, whatever trtdiag manages.
 UNSOLVABLE: dict[str, str] = {
     "nonzero_branch": "branches on the number of nonzero elements: the model needs a torch._check, no size helps",
+    "hf_encodec": "a padding that is read from a tensor decides a branch: the export fails with every dim static too",
 }
 
 # Case -> asked name -> why no declaration makes the dim dynamic.
 TRULY_STATIC: dict[str, dict[str, str]] = {
     "pos_add_full_table": {"t": "added to a table of 64 positions: only 64 fits (1 would broadcast the tokens)"},
+    "hf_whisper_enc": {
+        "t": "the encoder raises ValueError unless it gets exactly as many frames as it has positions for"
+    },
     "lstm_bt": {
         "t": "torch.export runs nn.LSTM for the example's number of steps: any other example is pinned as well"
     },
