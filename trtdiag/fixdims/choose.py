@@ -8,6 +8,7 @@ from itertools import count
 
 from trtdiag.fixdims.chosen import Chosen
 from trtdiag.fixdims.clock import Clock
+from trtdiag.fixdims.fitting import Fitted
 from trtdiag.fixdims.layout import first_layout, within
 from trtdiag.fixdims.naming import named
 from trtdiag.fixdims.parts import Answer, Part, parts_of, usable_point
@@ -15,6 +16,7 @@ from trtdiag.fixdims.proving import proved, weakest
 from trtdiag.fixdims.reasons import alternatives_to, narrowing
 from trtdiag.fixdims.reduce import reduced
 from trtdiag.fixdims.search import searched
+from trtdiag.fixdims.slices import sliced
 from trtdiag.fixdims.solving import Sets
 from trtdiag.symbolic import (
     ConflictResult,
@@ -117,12 +119,25 @@ def _answered(part: Part, example: Mapping[str, int], determine: bool, fresh: It
     point, kept, conflict = usable_point(part, example, sets.clock)
     if conflict is not None:
         return Answer(part, conflict=conflict)
-    fit = searched(first_layout(part.conditions, part.ranges, point, kept), determine, sets)
+    start = first_layout(part.conditions, part.ranges, point, kept)
+    fit = searched(start, determine, sets)
+    if fit is None or _pins(fit, part):
+        other = sliced(start, sets)
+        if other is not None and (fit is None or other.rank < fit.rank):
+            fit = other
     if fit is None:
         whole = {name: Progression(1, 0, range_, range_.count, range_) for name, range_ in part.ranges.items()}
         return Answer(part, whole)
     roots = named(fit, part.ranges, fresh)
     return Answer(part, roots.sets, roots.determined, fit)
+
+
+def _pins(fit: Fitted, part: Part) -> bool:
+    """Whether a symbol that was asked to take several sizes is left with one."""
+    return any(
+        all(fit.runs[root].single is not None for root in free_symbols(size)) and part.ranges[name].single is None
+        for name, size in fit.layout.sizes.items()
+    )
 
 
 def _joined(

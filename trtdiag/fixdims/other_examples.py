@@ -101,14 +101,16 @@ class OtherExamples:
             ]
 
     def _collapsed(self, plan: Plan, tried: Tried, chosen: Chosen) -> list[PinnedGroup]:
-        """Dims that keep hardly anything because of a Python condition."""
+        """Dims that keep hardly anything because of a Python condition, or nothing but the example."""
         box = system_of(tried.inputs, plan).box
         found: dict[str, list[str]] = {}
         for dim, leaf in dims_in(tried.inputs, plan):
             symbols = free_symbols(dim.expr)
             blamed = [c for s in symbols for c in chosen.narrowed_by.get(s, ())]
             branches = [c for c in blamed if c in tried.conditions and tried.conditions[c].branch]
-            if branches and any(_kept(s, chosen, box[s].count) < COLLAPSED for s in symbols if s in box):
+            narrow = any(_kept(s, chosen, box[s].count) < COLLAPSED for s in symbols if s in box)
+            alone = any(s in chosen.sets and chosen.sets[s].single is not None for s in symbols)
+            if narrow and (branches or (alone and blamed)):
                 found.setdefault(leaf.root or dim.site, []).append(dim.site)
         examples = {**self.search.examples, **plan.sizes}
         return [group_of(key, [(site, examples[site]) for site in sites], plan) for key, sites in found.items()]
