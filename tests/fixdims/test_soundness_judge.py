@@ -85,6 +85,16 @@ def test_a_dim_that_torch_makes_follow_others_in_silence_is_refused_where_it_was
     assert [len(of.kept(one)) for one in of.asked] == [49, 49, 97]  # c from 4 to 100
 
 
+def test_the_bounds_of_a_hint_are_a_promise() -> None:
+    ask = Ask(nn.Linear(4, 4), (torch.ones(3, 4),), {}, ({0: Dim.DYNAMIC(min=1, max=64)},))
+    program = torch.export.export(ask.model, ask.args, dynamic_shapes=ask.dynamic_shapes)
+    (axis,) = admitted(program, ask).axes
+    assert (axis.low, axis.high) == (1, 64)
+    assert judge(program, ask).sound
+    promised = Ask(Rows(8), (torch.ones(3, 16),), {}, ({1: Dim.DYNAMIC(min=9, max=200)},))
+    assert not judged(promised).sound
+
+
 def test_real_tensors_are_used_where_values_are_read() -> None:
     ask = Ask(
         Cut(), (), {"x": torch.randn(2, 9), "count": torch.tensor(4)}, {"x": {1: Dim("n", max=64)}, "count": None}

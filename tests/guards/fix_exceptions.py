@@ -6,6 +6,7 @@ from __future__ import annotations
 UNSOLVABLE: dict[str, str] = {
     "nonzero_branch": "branches on the number of nonzero elements: the model needs a torch._check, no size helps",
     "hf_encodec": "a padding that is read from a tensor decides a branch: the export fails with every dim static too",
+    "hf_longformer": "branches on whether any token attends globally: the export fails with every dim static too",
 }
 
 # Case -> asked name -> why no declaration makes the dim dynamic.
@@ -14,6 +15,7 @@ TRULY_STATIC: dict[str, dict[str, str]] = {
     "hf_whisper_enc": {
         "t": "the encoder raises ValueError unless it gets exactly as many frames as it has positions for"
     },
+    "hf_patchtst": {"t": "the model raises ValueError unless it gets exactly the length it was configured for"},
     "lstm_bt": {
         "t": "torch.export runs nn.LSTM for the example's number of steps: any other example is pinned as well"
     },

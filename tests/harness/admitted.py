@@ -174,7 +174,7 @@ def admitted(program: ExportedProgram, ask: Ask, asked: Sequence[Asked] = ()) ->
 
     A dim that was declared by a ``Dim`` takes any value of it, whatever torch made of it inside; a dim that was left
     to torch (``Dim.AUTO``, ``Dim.DYNAMIC``, ``None``) is what the program says: an expression of other sizes follows
-    them, a symbol of its own has the range of ``range_constraints``.
+    them, a symbol of its own has the range of ``range_constraints``, or the one that ``Dim.DYNAMIC(...)`` promised.
 
     Args:
         program: The export.
@@ -209,6 +209,7 @@ def admitted(program: ExportedProgram, ask: Ask, asked: Sequence[Asked] = ()) ->
         name = f"{symbol}"
         limits = program.range_constraints.get(symbol)
         low, high = (0, 1 << 62) if limits is None else (int(limits.lower), _end(limits.upper))
+        low, high = _bounds_of_hint(symbol, declared, inside, low, high)
         axes[name] = _axis(name, low, high, _hint(symbol, inside, leaves), capped)
         symbols[symbol] = sympy.Symbol(name, integer=True)
 
@@ -256,6 +257,27 @@ def _hint(symbol: sympy.Symbol, inside: Mapping[int, Sequence[sympy.Expr]], leav
             if size.free_symbols == {symbol} and size.coeff(symbol) != 0:
                 return int(_solved(size, symbol, sympy.Integer(leaves[leaf].shape[dim])))
     return 2
+
+
+def _bounds_of_hint(
+    symbol: sympy.Symbol, declared: Sequence[dict[int, Any]], inside: Mapping[int, Any], low: int, high: int
+) -> tuple[int, int]:
+    """The range of a symbol as its hint states it.
+
+    ``Dim.DYNAMIC(min=, max=)`` is a promise, whatever ``range_constraints`` came to; ``Dim.AUTO`` leaves it to torch.
+    torch writes 2 for a least size of 0 or 1, and the module takes it all the same.
+    """
+    for leaf, dims in enumerate(declared):
+        for dim, given in dims.items():
+            if isinstance(given, (Dim, int)) or inside[leaf][dim] != symbol:
+                continue
+            least, most = getattr(given, "min", None), getattr(given, "max", None)
+            promised = given.type.name == "DYNAMIC"
+            if least is not None and (promised or low <= 2):
+                low = int(least)
+            if most is not None and promised:
+                high = int(most)
+    return low, high
 
 
 def _end(upper: Any) -> int:
