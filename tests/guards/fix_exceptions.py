@@ -6,6 +6,7 @@ from __future__ import annotations
 UNSOLVABLE: dict[str, str] = {
     "nonzero_branch": "branches on the number of nonzero elements: the model needs a torch._check, no size helps",
     "hf_encodec": "a padding that is read from a tensor decides a branch: the export fails with every dim static too",
+    "hf_nystromformer": "the export fails with every dim static too; the model itself raises for 32, 64 and 128 tokens",
     "hf_longformer": "branches on whether any token attends globally: the export fails with every dim static too",
 }
 
@@ -16,6 +17,8 @@ TRULY_STATIC: dict[str, dict[str, str]] = {
         "t": "the encoder raises ValueError unless it gets exactly as many frames as it has positions for"
     },
     "hf_patchtst": {"t": "the model raises ValueError unless it gets exactly the length it was configured for"},
+    "tv_vit_cfg": dict.fromkeys("hw", "the model asserts the one image size that it was configured for"),
+    "hf_clip_vision_static": dict.fromkeys("hw", "the model raises ValueError for any other image size"),
     "lstm_bt": {
         "t": "torch.export runs nn.LSTM for the example's number of steps: any other example is pinned as well"
     },
