@@ -14,7 +14,7 @@ from trtdiag.dims import torch_text
 from trtdiag.dims.torch_text import MOST_GUARD_CHARACTERS, MOST_GUARDS, read_export_error
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.fix import Fix
-from trtdiag.fixdims.from_text import fix_text
+from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.symbolic import ProofKind
 
 MESSAGES: list[str] = [

@@ -12,7 +12,7 @@ from torch.export import Dim, export
 from torch.nn import functional
 
 from trtdiag.fixdims.changes import values_of
-from trtdiag.fixdims.from_text import fix_text
+from trtdiag.fixdims.text.from_text import fix_text
 
 
 class Traced(nn.Module):

@@ -13,8 +13,8 @@ import pytest
 from tests.guards.text_exceptions import CALLED, FEWER, NO_CONDITION, STATIC_BY_TORCH
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.fix import Fix, Outcome
-from trtdiag.fixdims.from_text import fix_text
 from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
+from trtdiag.fixdims.text.from_text import fix_text
 
 TEXTS: dict[str, dict[str, Any]] = {
     entry["id"]: entry

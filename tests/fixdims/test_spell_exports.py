@@ -10,9 +10,9 @@ from torch.export import Dim, export
 
 from tests.fixdims.structure_cases import CASES, Args, One, Pair, Rest, Sample, Times, Two, t
 from trtdiag.capture.factory import Recipe
-from trtdiag.fixdims.asked import asked_plan, structure_of
 from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.fixdims.spell import Spelled, asked_code, spell, spell_sites
+from trtdiag.fixdims.spelling.asked import asked_plan, structure_of
+from trtdiag.fixdims.spelling.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.symbolic import Range
 
 

@@ -52,7 +52,6 @@ class GuardStacks:
             if op is not None:
                 self._ops[key] = op
 
-
     def also_in_roots(self, known: Mapping[str, Any]) -> None:
         """Find each condition under its replaced symbols too: torch rewrites its guards when a dim is derived.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from trtdiag.capture.program import InputDim, InputTensor
 from trtdiag.dims.suggest import identifier
-from trtdiag.fixdims.chosen import Chosen
 from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.fixdims.solver.chosen import Chosen
 from trtdiag.fixdims.system import LOWEST_HINTED, affine, dims_in
 from trtdiag.symbolic import add, mul, substitute
 from trtdiag.symbolic.expr import Expr, Num, Sym

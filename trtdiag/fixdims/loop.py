@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from trtdiag.dims.torch_text import read_export_error
 from trtdiag.fixdims.changes import NO_PROOF, same_plan
-from trtdiag.fixdims.choose import choose
-from trtdiag.fixdims.chosen import Chosen
 from trtdiag.fixdims.conflicts import conflict_set, stated
 from trtdiag.fixdims.corners import raised_minimum
 from trtdiag.fixdims.declare import declared, dim_names, respelled
@@ -18,6 +16,8 @@ from trtdiag.fixdims.inside import starting_plans
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.other_examples import OtherExamples
 from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
+from trtdiag.fixdims.solver.choose import choose
+from trtdiag.fixdims.solver.chosen import Chosen
 from trtdiag.fixdims.system import System, dims_in, system_of
 from trtdiag.fixdims.tried import Tried
 from trtdiag.fixdims.unfinished import Unfinished

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from trtdiag.capture.program import InputDim, Join, Pin
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.fixdims.changes import Noted, reason
-from trtdiag.fixdims.chosen import Chosen
 from trtdiag.fixdims.fix import Alternative, Reason
 from trtdiag.fixdims.pins import PinnedGroup
 from trtdiag.fixdims.plan import LeafKind, Plan
+from trtdiag.fixdims.solver.chosen import Chosen
 from trtdiag.fixdims.system import System, affine, dims_in
 from trtdiag.fixdims.tried import Tried
 from trtdiag.symbolic import Progression, ValueSet, allowed, check, evaluate, free_symbols, to_text

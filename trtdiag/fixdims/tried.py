@@ -14,10 +14,10 @@ from trtdiag.capture.program import InputTensor, Join, Pin, Program
 from trtdiag.capture.sites import Sites
 from trtdiag.dims.collect import gather
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
-from trtdiag.fixdims.asked import Structure
-from trtdiag.fixdims.examples import resized
 from trtdiag.fixdims.plan import Plan
-from trtdiag.fixdims.spell import spell
+from trtdiag.fixdims.spelling.asked import Structure
+from trtdiag.fixdims.spelling.examples import resized
+from trtdiag.fixdims.spelling.spell import spell
 from trtdiag.fixdims.system import corner_points, system_of
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.expr import Condition

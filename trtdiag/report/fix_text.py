@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trtdiag.fixdims.fix import Alternative, Change, Fix, Outcome, Reason
-from trtdiag.fixdims.spell import plan_diff
+from trtdiag.fixdims.spelling.spell import plan_diff
 from trtdiag.graph.source import Stack
 from trtdiag.report.fix_words import (
     all_notes,

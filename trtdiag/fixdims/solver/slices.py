@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from itertools import islice, product
 
 from trtdiag.dims.within import try_all
-from trtdiag.fixdims.clock import Clock
-from trtdiag.fixdims.fitting import Fitted
-from trtdiag.fixdims.layout import Layout
-from trtdiag.fixdims.oracle import Oracle
-from trtdiag.fixdims.runs import best_runs
-from trtdiag.fixdims.sizes import volume
-from trtdiag.fixdims.solving import Sets
+from trtdiag.fixdims.solver.clock import Clock
+from trtdiag.fixdims.solver.fitting import Fitted
+from trtdiag.fixdims.solver.layout import Layout
+from trtdiag.fixdims.solver.oracle import Oracle
+from trtdiag.fixdims.solver.runs import best_runs
+from trtdiag.fixdims.solver.sizes import volume
+from trtdiag.fixdims.solver.solving import Sets
 from trtdiag.symbolic import Num, Progression, ValueSet, free_symbols, substitute
 from trtdiag.symbolic.expr import Condition
 

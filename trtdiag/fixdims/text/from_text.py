@@ -8,17 +8,17 @@ from dataclasses import replace
 from trtdiag.dims.torch_text import ExportErrorText, read_export_error
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.changes import changes_between, same, same_plan
-from trtdiag.fixdims.choose import choose
-from trtdiag.fixdims.chosen import Chosen
 from trtdiag.fixdims.declare import declared, respelled
 from trtdiag.fixdims.fix import Change, Confirmation, ConflictSet, Fix, Outcome, Reason
 from trtdiag.fixdims.plan import LeafKind, Plan
+from trtdiag.fixdims.solver.choose import choose
+from trtdiag.fixdims.solver.chosen import Chosen
 from trtdiag.fixdims.system import LOWEST_HINTED, LOWEST_NAMED, asked_range
-from trtdiag.fixdims.text_checks import data_check
-from trtdiag.fixdims.text_code import asked_text, outside_code, spelled_text
-from trtdiag.fixdims.text_examples import example_sizes, inside, outside_changes, solved_examples
-from trtdiag.fixdims.text_reasons import noted, reason_of
-from trtdiag.fixdims.text_system import TextSystem, system_of_text
+from trtdiag.fixdims.text.checks import data_check
+from trtdiag.fixdims.text.code import asked_text, outside_code, spelled_text
+from trtdiag.fixdims.text.examples import example_sizes, inside, outside_changes, solved_examples
+from trtdiag.fixdims.text.reasons import noted, reason_of
+from trtdiag.fixdims.text.system import TextSystem, system_of_text
 from trtdiag.symbolic import BoundsCache, Proof, ProofKind, Range, free_symbols
 
 LIMIT_S = 20.0

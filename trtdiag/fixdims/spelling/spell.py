@@ -9,12 +9,20 @@ from typing import Any
 
 from torch.export import Dim
 
-from trtdiag.fixdims.asked import DimReader, Structure, asked_plan
-from trtdiag.fixdims.code_text import assigned, import_lines, named_tuples
-from trtdiag.fixdims.dim_names import Names
 from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.fixdims.site_text import split_site
-from trtdiag.fixdims.written_form import as_written, hints_for_integers, laid, laid_by_path, leaves_in, mapped, range_of
+from trtdiag.fixdims.spelling.asked import DimReader, Structure, asked_plan
+from trtdiag.fixdims.spelling.code_text import assigned, import_lines, named_tuples
+from trtdiag.fixdims.spelling.dim_names import Names
+from trtdiag.fixdims.spelling.site_text import split_site
+from trtdiag.fixdims.spelling.written_form import (
+    as_written,
+    hints_for_integers,
+    laid,
+    laid_by_path,
+    leaves_in,
+    mapped,
+    range_of,
+)
 from trtdiag.symbolic.ranges import Range
 
 _Derived = tuple[str, int, int]

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from trtdiag.fixdims.chosen import Chosen
-from trtdiag.fixdims.clock import Clock
-from trtdiag.fixdims.fitting import Fitted
-from trtdiag.fixdims.layout import first_layout, within
-from trtdiag.fixdims.naming import named
-from trtdiag.fixdims.parts import Answer, Part, parts_of, usable_point
-from trtdiag.fixdims.proving import proved, weakest
-from trtdiag.fixdims.reasons import alternatives_to, narrowing
-from trtdiag.fixdims.reduce import reduced
-from trtdiag.fixdims.search import searched
-from trtdiag.fixdims.slices import sliced
-from trtdiag.fixdims.solving import Sets
+from trtdiag.fixdims.solver.chosen import Chosen
+from trtdiag.fixdims.solver.clock import Clock
+from trtdiag.fixdims.solver.fitting import Fitted
+from trtdiag.fixdims.solver.layout import first_layout, within
+from trtdiag.fixdims.solver.naming import named
+from trtdiag.fixdims.solver.parts import Answer, Part, parts_of, usable_point
+from trtdiag.fixdims.solver.proving import proved, weakest
+from trtdiag.fixdims.solver.reasons import alternatives_to, narrowing
+from trtdiag.fixdims.solver.reduce import reduced
+from trtdiag.fixdims.solver.search import searched
+from trtdiag.fixdims.solver.slices import sliced
+from trtdiag.fixdims.solver.solving import Sets
 from trtdiag.symbolic import (
     ConflictResult,
     Progression,

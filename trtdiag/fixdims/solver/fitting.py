@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trtdiag.fixdims.combinations import steps_of
-from trtdiag.fixdims.joint import Parameters, joint_runs
-from trtdiag.fixdims.layout import Claim, Layout
-from trtdiag.fixdims.runs import best_runs, keeps_all
-from trtdiag.fixdims.sizes import Volume, volume, words
-from trtdiag.fixdims.solving import Sets
-from trtdiag.fixdims.variants import affine
+from trtdiag.fixdims.solver.combinations import steps_of
+from trtdiag.fixdims.solver.joint import Parameters, joint_runs
+from trtdiag.fixdims.solver.layout import Claim, Layout
+from trtdiag.fixdims.solver.runs import best_runs, keeps_all
+from trtdiag.fixdims.solver.sizes import Volume, volume, words
+from trtdiag.fixdims.solver.solving import Sets
+from trtdiag.fixdims.solver.variants import affine
 from trtdiag.symbolic import Progression, ValueSet, free_symbols
 
 

@@ -13,8 +13,8 @@ from torch.export import Dim
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.nesting import REST, Node, nested_inputs
 from trtdiag.errors import DimsError
-from trtdiag.fixdims.fits import written_children, written_dims
 from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.fixdims.spelling.fits import written_children, written_dims
 from trtdiag.symbolic.ranges import Range
 
 _INT64_MAX = 2**63 - 1

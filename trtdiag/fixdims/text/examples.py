@@ -10,7 +10,7 @@ from trtdiag.fixdims.changes import spelled
 from trtdiag.fixdims.fix import Change, Reason
 from trtdiag.fixdims.plan import LeafKind, Plan
 from trtdiag.fixdims.system import asked_range
-from trtdiag.fixdims.text_system import TextSystem
+from trtdiag.fixdims.text.system import TextSystem
 from trtdiag.symbolic import Proof, Range, allowed, free_symbols, progressions
 from trtdiag.symbolic.expr import Condition
 

@@ -7,10 +7,10 @@ from time import monotonic
 
 from trtdiag.dims.torch_text import TextGuard
 from trtdiag.fixdims.changes import Noted
-from trtdiag.fixdims.chosen import Chosen
 from trtdiag.fixdims.fix import Alternative, Reason
 from trtdiag.fixdims.plan import LeafKind, Plan
-from trtdiag.fixdims.text_system import TextSystem, over
+from trtdiag.fixdims.solver.chosen import Chosen
+from trtdiag.fixdims.text.system import TextSystem, over
 from trtdiag.symbolic import Range, Sym, allowed, check, free_symbols, to_text
 from trtdiag.symbolic.expr import Compare, Condition, Num, Relation
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from trtdiag.dims.torch_text import Outside
 from trtdiag.fixdims.changes import spelled
 from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.fixdims.spell import Spelled, spell_sites
-from trtdiag.fixdims.text_system import split
+from trtdiag.fixdims.spelling.spell import Spelled, spell_sites
+from trtdiag.fixdims.text.system import split
 
 _ASSIGNMENT = "dynamic_shapes = "
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trtdiag.fixdims.clock import Clock
-from trtdiag.fixdims.runs import over
+from trtdiag.fixdims.solver.clock import Clock
+from trtdiag.fixdims.solver.runs import over
 from trtdiag.symbolic import (
     BoundsCache,
     Progression,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from trtdiag.fixdims.fitting import Fitted
-from trtdiag.fixdims.layout import NOBODY, Claim, Layout
-from trtdiag.fixdims.oracle import Oracle
-from trtdiag.fixdims.parts import Answer
-from trtdiag.fixdims.runs import best_runs, fills, moved, rank, same_run
-from trtdiag.fixdims.solving import Sets, causes
-from trtdiag.fixdims.variants import affine
+from trtdiag.fixdims.solver.fitting import Fitted
+from trtdiag.fixdims.solver.layout import NOBODY, Claim, Layout
+from trtdiag.fixdims.solver.oracle import Oracle
+from trtdiag.fixdims.solver.parts import Answer
+from trtdiag.fixdims.solver.runs import best_runs, fills, moved, rank, same_run
+from trtdiag.fixdims.solver.solving import Sets, causes
+from trtdiag.fixdims.solver.variants import affine
 from trtdiag.symbolic import BoundsCache, Progression, Range, Solution, ValueSet, free_symbols, holds
 from trtdiag.symbolic.expr import Condition, Sym
 

@@ -1,0 +1,1 @@
+"""From conditions to sizes that ``torch.export`` can say."""

@@ -1,0 +1,1 @@
+"""Corrected dims from an error text alone."""
