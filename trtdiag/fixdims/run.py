@@ -32,6 +32,8 @@ DEFAULT_LIMIT_S = 600.0
 DEFAULT_ROUNDS = 8
 MOST_REFUSAL_CHARACTERS = 300
 MOST_OPEN = 3
+MOST_CHECKS = 12
+"""A model that counts a size in a loop needs one check for each turn: more of them say nothing new."""
 
 _NO_MAX = re.compile(r"\w+ = Dim\((?!.*max=).*\)")
 
@@ -91,6 +93,9 @@ def _fix_model(source: ModelSource, limit_s: float, rounds: int, step: Progress)
         words, exporter.assume = found.failure, True
         found = Search(asked, examples, exporter.attempt, rounds).run()
         found.failure = words
+    if len(checks) > MOST_CHECKS:
+        found.notes.append(f"{len(checks) - MOST_CHECKS} more checks of this kind are needed: change the model instead")
+        checks = checks[:MOST_CHECKS]
     return _assembled(source.label, source.kind, recipe, structure, asked, found, checks, exporter.notes())
 
 
