@@ -138,15 +138,17 @@ class Search:
         if self.known is not None:
             return self.asked, self.known
         plan, tried = self.asked, None
-        for plan in starting_plans(self.asked, self.examples, self.notebook):
-            answer = self.attempt(plan, "as asked" if plan is self.asked else "with an example inside the asked ranges")
+        for start in starting_plans(self.asked, self.examples, self.notebook):
+            why = "as asked" if start is self.asked else "with an example inside the asked ranges"
+            answer = self.attempt(start, why)
             if isinstance(answer, str):
                 self.found.failure = answer
                 continue
-            tried = answer
+            plan, tried = start, answer
             if answer.finished:
-                self.found.failure = ""
                 break
+        if tried is not None:
+            self.found.failure = ""
         if tried is None or tried.finished or plan is self.asked:
             return plan, tried
         return self._contradiction() or (plan, tried)
@@ -185,9 +187,6 @@ class Search:
         new = declared(chosen, tried.inputs, plan, self.asked)
         if not same_plan(new, plan):
             return new
-        if tried is self.known:  # a saved program whose guards hold: the export was made long ago
-            found.confirmed = True
-            return None
         if not tried.passed:
             return self._respelled(plan, tried)
         raised = raised_minimum(plan, tried, self.notebook)

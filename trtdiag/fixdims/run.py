@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from trtdiag.capture.again import program_recipe
 from trtdiag.capture.data_checks import NeededCheck, needed_checks
 from trtdiag.capture.factory import Recipe
+from trtdiag.capture.program import Program
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between, same_plan
 from trtdiag.fixdims.child import no_child, run_in_child
@@ -25,7 +26,7 @@ from trtdiag.fixdims.spelling.asked import Structure, asked_plan, structure_of
 from trtdiag.fixdims.spelling.spell import asked_code, spell, spell_sites
 from trtdiag.fixdims.system import affine
 from trtdiag.fixdims.text.from_text import fix_text
-from trtdiag.fixdims.tried import Tried, planned, read_program, trial
+from trtdiag.fixdims.tried import Tried, planned, read_program, run_at_corners, trial
 from trtdiag.symbolic import Proof, ProofKind
 
 DEFAULT_LIMIT_S = 600.0
@@ -109,9 +110,20 @@ def _fix_program(source: ProgramSource, limit_s: float, rounds: int, step: Progr
         found = Search(asked, {}, lambda _plan, _why: why, rounds, known).run()
         return _without_module(source, asked, found)
     structure = structure_of(recipe)
+    known = _run_known(known, program, asked, recipe, limit_s, step)
     exporter = _Exporter(recipe, structure, asked, limit_s, step, original=False)
     found = Search(asked, _examples(structure), exporter.attempt, rounds, known).run()
     return _assembled(source.label, source.kind, recipe, structure, asked, found, (), exporter.notes())
+
+
+def _run_known(known: Tried, program: Program, asked: Plan, recipe: Recipe, limit_s: float, step: Progress) -> Tried:
+    """What a program that was exported long ago says at the ends of its ranges."""
+    exported = program.exported
+    if exported is None:
+        return known
+    step("run on shapes")
+    ended = run_in_child(lambda: run_at_corners(known, exported, asked, recipe), limit_s)
+    return replace(known, unrun=ended.failure) if ended.value is None else ended.value
 
 
 class _Exporter:

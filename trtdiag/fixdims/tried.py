@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
+from torch.export import ExportedProgram
+
 from trtdiag.capture.attempted import attempted
 from trtdiag.capture.corner_run import NotRunnableError, ShapeRunner
 from trtdiag.capture.data_checks import assumed_checks, example_values
@@ -94,11 +96,14 @@ def trial(recipe: Recipe, plan: Plan, given: object, spelled: Callable[[], Recip
         outcome = attempted(used)
     tried = read_program(outcome.program, finished=outcome.finished)
     exported = outcome.program.exported
-    if exported is None:
-        return tried
-    runner = ShapeRunner(exported, tried.inputs, used.args, used.kwargs)
+    return tried if exported is None else run_at_corners(tried, exported, plan, used)
+
+
+def run_at_corners(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe) -> Tried:
+    """``tried`` with what its program says at the smallest and largest sizes of ``plan``."""
     corners: list[Corner] = []
     try:
+        runner = ShapeRunner(exported, tried.inputs, used.args, used.kwargs)
         for point in corner_points(system_of(tried.inputs, plan).box, tried.hints):
             corners.append(Corner(point, _sizes(tried.inputs, plan, runner, point), runner.refusal(point)))
     except NotRunnableError as error:
