@@ -18,7 +18,7 @@ from trtdiag.symbolic.expr import Condition, Sym
 
 _MOST_REASONS = 6
 _MOST_ALTERNATIVES = 4
-_LEAST_SHARE = 4  # an alternative that keeps less than a quarter of the suggestion is no choice
+LEAST_SHARE = 4  # an alternative that keeps less than a quarter of the suggestion is no choice
 _WITNESS_LIMIT_S = 0.3
 
 
@@ -148,7 +148,7 @@ def _worth_naming(other: Progression, best: Progression) -> bool:
     """
     if other.kept is None or best.kept is None:
         return other.step < best.step
-    return other.kept > best.kept or (other.step < best.step and other.kept * _LEAST_SHARE >= best.kept)
+    return other.kept > best.kept or (other.step < best.step and other.kept * LEAST_SHARE >= best.kept)
 
 
 def _origin(found: Join | Pin) -> GuardOrigin:

@@ -8,6 +8,7 @@ from time import monotonic
 from trtdiag.dims.torch_text import TextGuard
 from trtdiag.fixdims.changes import Noted
 from trtdiag.fixdims.fix import Alternative, Reason
+from trtdiag.fixdims.notes import LEAST_SHARE
 from trtdiag.fixdims.plan import LeafKind, Plan
 from trtdiag.fixdims.solver.chosen import Chosen
 from trtdiag.fixdims.text.system import TextSystem, over
@@ -80,7 +81,10 @@ def _note(symbol: str, system: TextSystem, box: Mapping[str, Range], chosen: Cho
             )
         )
     asked = box[symbol].count
+    best = chosen.sets.get(symbol)
     for other in chosen.alternatives.get(symbol, ()):
+        if best is not None and best.kept is not None and (other.kept or 0) * LEAST_SHARE < best.kept:
+            continue
         kept = None if other.kept is None or asked is None else (other.kept, asked)
         note.alternatives.append(Alternative(other.describe(symbol), kept))
     return note
