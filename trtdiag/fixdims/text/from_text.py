@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from trtdiag.dims.torch_text import ExportErrorText, read_export_error
 from trtdiag.errors import DimsError
+from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between, same, same_plan
 from trtdiag.fixdims.declare import declared, respelled
 from trtdiag.fixdims.fix import Change, Confirmation, ConflictSet, Fix, Outcome, Reason
@@ -164,7 +165,8 @@ def _answer(
     proof = _proof(system, chosen)
     notes = noted(system, box, chosen, final)
     changed = [_honest(c, asked, final) for c in changes_between(asked, final, notes, proof) if c.after != c.before]
-    changes = (*changed, *outside_changes(read, system, asked, proof))
+    advised = with_model_changes(changed, asked, final)
+    changes = (*advised, *outside_changes(read, system, asked, proof))
     final = inside(read, system, asked, final)
     spelled = spelled_text(final)
     solved = bool(system.conditions or system.pinned or read.outside)
