@@ -15,11 +15,11 @@ ZOO_WITHOUT_DEPS := torchvision timm segmentation-models-pytorch
 ZOO := transformers diffusers torch-geometric
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench clean
+.PHONY: help demo test test-all lint format bench bench-fix-dims clean
 
 help: ## Print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
-	  printf '  make %-10s %s\n' "$$name" "$$text"; done
+	  printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 demo: $(VENV)/.package ## Export an example model and analyze it: no GPU, no TensorRT
 	@mkdir -p demo
@@ -45,6 +45,9 @@ format: $(VENV)/.test ## Rewrite the sources in the house's format
 
 bench: $(VENV)/.zoo ## Time and memory of the analysis, beside torch.export
 	$(BIN)/python benchmarks/analyze.py
+
+bench-fix-dims: $(VENV)/.zoo ## Corrected dims beside torch's own loop on all live cases (an hour and more)
+	$(BIN)/python benchmarks/fix_dims.py
 
 clean: ## Remove the virtual environment, caches and the demo's output
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

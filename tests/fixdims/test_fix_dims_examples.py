@@ -8,7 +8,7 @@ from torch import nn
 from torch.export import Dim
 
 from tests.fixdims import small_models as models
-from trtdiag.fixdims.fix import Change, Fix, Outcome
+from trtdiag.fixdims.fix import ALLOWED, Change, Fix, Outcome
 from trtdiag.fixdims.plan import LeafKind
 from trtdiag.fixdims.run import fix_dims
 
@@ -132,3 +132,17 @@ def test_nothing_changes_where_everything_holds(size: int) -> None:
     assert fix.confirmation.exported
     assert fix.dynamic_shapes == ({0: spec["x"][0]},)
     assert fix.plan.sizes == {}
+
+
+def test_what_the_guards_allow_and_no_dim_says_is_told_with_its_share() -> None:
+    fix = fix_dims(models.EvenRows(), (torch.randn(2, 136),), dynamic_shapes={"x": {1: Dim("t", min=135, max=2160)}})
+    change = change_of(fix, "t")
+    assert change.after == "8*_t, _t: 17..270"
+    assert change.kept == (254, 2026)
+    # By hand: t % 8 in {0, 5, 6, 7} from 135 to 2160.
+    count = sum(1 for t in range(135, 2161) if t % 8 in (0, 5, 6, 7))
+    assert [(a.text, a.kept) for a in change.alternatives if a.note == ALLOWED] == [
+        ("t % 8 in {0, 5..7}", (count, 2026))
+    ]
+    assert change.why[0].by == "a Python condition"
+    assert change.why[0].counterexample == "t = 137"

@@ -25,6 +25,7 @@ class Noted:
     staying: list[Alternative] = field(default_factory=list)  # with the example as it is
     alternatives: list[Alternative] = field(default_factory=list)
     allowed: str = ""
+    exact: Alternative | None = None  # the allowed set, where no single Dim says it
     kind: str = ""
     proof: Proof | None = None
 
@@ -189,10 +190,16 @@ def _change(
         kept=kept,
         lost=_lost(requested, admitted, name),
         allowed=allowed,
-        alternatives=(*gathered.staying, *gathered.alternatives),
+        alternatives=(*gathered.staying, *gathered.alternatives, *_exact(known, allowed)),
         model_change=None,
         proof=next((note.proof for note in known if note.proof is not None), proof),
     )
+
+
+def _exact(known: Sequence[Noted], allowed: str) -> tuple[Alternative, ...]:
+    """The allowed set as the last alternative; left out where the suggestion is all of it."""
+    exact = next((note.exact for note in known if note.exact is not None), None)
+    return (exact,) if exact is not None and allowed else ()
 
 
 def _after(leaf: Leaf, plan: Plan, site: str) -> str:

@@ -41,6 +41,10 @@ class Reason:
     counterexample: str = ""
 
 
+ALLOWED = "allowed by the guards, but no single Dim says it"
+"""The note of the alternative that is the exact allowed set."""
+
+
 @dataclass(frozen=True)
 class Alternative:
     """Something else that could be declared, or a change of the model.
@@ -48,7 +52,7 @@ class Alternative:
     Attributes:
         text: ``h % 8 == 0``, ``pad x to a multiple of 8 in h and w before the model``.
         kept: Values of the requested ones it keeps, and of how many; ``None`` where unbounded or not counted.
-        note: Why it is no more than an alternative (``allowed by the guards, but no single Dim says it``).
+        note: Why it is no more than an alternative (``ALLOWED``, ``needs another example``).
     """
 
     text: str

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from trtdiag.capture.program import InputDim, Join, Pin
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.fixdims.changes import Noted, reason
-from trtdiag.fixdims.fix import Alternative, Reason
+from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
 from trtdiag.fixdims.pins import PinnedGroup
 from trtdiag.fixdims.plan import LeafKind, Plan
 from trtdiag.fixdims.solver.chosen import Chosen
@@ -94,6 +94,7 @@ class Notebook:
         solution = chosen.allowed.get(symbol)
         if solution is not None and solution.proof.proven and not solution.values.is_full and not note.allowed:
             note.allowed = _counted(solution.values, name)
+            note.exact = _exact(solution.values, name, chosen.sets.get(symbol))
         asked = system.box[symbol].count if symbol in system.box else None
         example, best = tried.hints.get(symbol), chosen.sets.get(symbol)
         for other in chosen.alternatives.get(symbol, ()):
@@ -156,6 +157,15 @@ def _origin(found: Join | Pin) -> GuardOrigin:
     frames = found.stack.frames
     branch = None if not frames else frames[-1].package not in ("torch", "python")
     return GuardOrigin(("ShapeEnv",), found.stack, branch, found.op)
+
+
+def _exact(values: ValueSet, name: str, best: Progression | None) -> Alternative | None:
+    """The allowed set itself, where the suggestion is less than it."""
+    if best is None or (best.kept is not None and best.kept == values.count):
+        return None
+    asked = values.range.count
+    kept = None if values.count is None or asked is None else (values.count, asked)
+    return Alternative(values.describe(name), kept, ALLOWED)
 
 
 def _counted(values: ValueSet, name: str) -> str:

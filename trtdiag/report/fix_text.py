@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from trtdiag.fixdims.fix import Alternative, Change, Fix, Outcome, Reason
+from trtdiag.fixdims.fix import ALLOWED, Alternative, Change, Fix, Outcome, Reason
 from trtdiag.fixdims.spelling.spell import plan_diff
 from trtdiag.graph.source import Stack
 from trtdiag.report.fix_words import (
@@ -109,7 +109,8 @@ def _change(page: _Page, change: Change, fix: Fix, shown_code: set[str]) -> None
     page.labelled("keeps", kept_words(change.kept))
     page.labelled("loses", change.lost)
     page.labelled("guards", allowed_words(change, fix.plan))
-    for other in change.alternatives[:_MOST_ALTERNATIVES]:
+    others = [other for other in change.alternatives if other.note != ALLOWED]  # told as what the guards allow
+    for other in others[:_MOST_ALTERNATIVES]:
         page.labelled("or", _alternative(other))
     _model_change(page, change.model_change, shown_code)
     if change.proof.kind is not ProofKind.NONE or change.proof.detail:
