@@ -40,6 +40,10 @@ def joined_proof(earlier: Proof, later: Proof) -> Proof:
     return Proof(kind, max(earlier.checked, later.checked), earlier.detail if earlier.checked > 1 else later.detail)
 
 
+def _autos(plan: Plan) -> set[str]:
+    return {site for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.AUTO}
+
+
 @dataclass
 class Found:
     """What the search came to.
@@ -93,6 +97,7 @@ class Search:
         self.found = Found(None, None, False, NO_PROOF, self.notebook)
         self._attempt = attempt
         self._determine = True
+        self._before: tuple[Plan, Tried] | None = None
         self.moved_pinned = False
         self.moved_collapsed = False
         self._tries = 0
@@ -166,13 +171,14 @@ class Search:
         answer = self.attempt(Plan((), free), "with the given example, without ranges")
         if isinstance(answer, str) or not answer.finished:
             return None
-        chosen = self.chosen(self.asked, answer, system_of(answer.inputs, self.asked))
+        chosen = self.chosen(answer, system_of(answer.inputs, self.asked))
         return None if chosen.conflict is None else (self.asked, answer)
 
     def _solved(self, plan: Plan, tried: Tried) -> Plan | None:
         """The next plan to try; ``None`` where the search is over."""
-        found, system = self.found, system_of(tried.inputs, plan)
-        chosen = self.chosen(plan, tried, system)
+        found = self.found
+        plan, tried, chosen = self._choice(plan, tried)
+        system = system_of(tried.inputs, plan)
         if not self.moved_collapsed and tried is not self.known:
             plan, tried, chosen = OtherExamples(self).for_collapsed(plan, tried, chosen)
             system = system_of(tried.inputs, plan)
@@ -185,6 +191,8 @@ class Search:
         self._note_open(plan, tried, chosen)
         found.proof, found.plan = joined_proof(found.proof, chosen.proof), plan
         new = declared(chosen, tried.inputs, plan, self.asked)
+        if self._before is None and _autos(new) - _autos(plan):
+            self._before = (plan, tried)
         if not same_plan(new, plan):
             return new
         if not tried.passed:
@@ -195,14 +203,22 @@ class Search:
         found.confirmed = True
         return None
 
-    def chosen(self, plan: Plan, tried: Tried, system: System) -> Chosen:
-        """The sizes that satisfy what a try has left."""
-        given = stated(tried, system)
-        chosen = choose(given, system.box, tried.hints, determine=self._determine)
+    def _choice(self, plan: Plan, tried: Tried) -> tuple[Plan, Tried, Chosen]:
+        """The sizes to declare, over the try that they follow from.
+
+        Where torch did not work out a size that was left to it, the choice is made again without that, over the try
+        before: leaving it to torch has cost the other dims a part of their ranges.
+        """
+        chosen = self.chosen(tried, system_of(tried.inputs, plan))
         if self._determine and tried.passed and self._left_open(plan, tried, chosen):
             self._determine = False
-            chosen = choose(given, system.box, tried.hints, determine=False)
-        return chosen
+            plan, tried = self._before or (plan, tried)
+            chosen = self.chosen(tried, system_of(tried.inputs, plan))
+        return plan, tried, chosen
+
+    def chosen(self, tried: Tried, system: System) -> Chosen:
+        """The sizes that satisfy what a try has left."""
+        return choose(stated(tried, system), system.box, tried.hints, determine=self._determine)
 
     def _note_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> None:
         """Name the conditions that were not decided; only those of the last round stay open."""
@@ -211,9 +227,7 @@ class Search:
 
     def _left_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> bool:
         """Whether torch gave a symbol of its own to a size that it was to work out from the others."""
-        ours = {site for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.AUTO} - {
-            site for site, leaf in self.asked.leaves.items() if leaf.kind is LeafKind.AUTO
-        }
+        ours = _autos(plan) - _autos(self.asked)
         return any(
             free_symbols(dim.expr) & chosen.determined.keys()
             for dim, _leaf in dims_in(tried.inputs, plan)

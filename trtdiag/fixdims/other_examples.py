@@ -81,7 +81,7 @@ class OtherExamples:
             again = self._attempt(moved, plan)
             if again is None or pinned_groups(again, moved, {**search.examples, **sizes}):
                 continue
-            answer = search.chosen(moved, again, system_of(again.inputs, moved))
+            answer = search.chosen(again, system_of(again.inputs, moved))
             if answer.conflict is None and _share(moved, again, answer) >= WORTH_MOVING * share:
                 for group in groups:
                     self._note(group, tried, chosen, plan)
