@@ -87,7 +87,11 @@ class ShapeRunner:
     def _fake(self, leaf: Any, tensor: InputTensor, point: Mapping[str, int]) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        return torch.empty([self.size(dim, point) for dim in tensor.dims], dtype=leaf.dtype, device=leaf.device)
+        sizes = [self.size(dim, point) for dim in tensor.dims]
+        try:
+            return torch.empty(sizes, dtype=leaf.dtype, device=leaf.device)
+        except RuntimeError as error:  # the bytes of such a tensor do not fit into 64 bits
+            raise NotRunnableError(f"no tensor of {sizes} can be made: {_first_line(error)}") from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -209,7 +209,8 @@ def _assembled(
     confirmed = found.confirmed and not refused
     changed = bool(changes) or not same_plan(asked, plan)
     outcome = Outcome.CHANGED if changed else Outcome.UNCHANGED
-    if found.plan is None or checks:  # the model itself has to change first
+    refusing = bool(found.failure) and not found.confirmed
+    if found.plan is None or checks or refusing:  # the model itself has to change first, or torch takes nothing
         outcome = Outcome.IMPOSSIBLE
     used = planned(recipe, structure, plan)
     spelled = spell(plan, structure)
