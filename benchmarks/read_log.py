@@ -1,6 +1,8 @@
 """How fast export errors are read out of large logs: prints MB/s for real messages in noise and for hard texts.
 
     python benchmarks/read_log.py [MEGABYTES]
+
+MEGABYTES is 10 where it is not given.
 """
 
 from __future__ import annotations
