@@ -21,8 +21,8 @@ _BOILERPLATE = re.compile(
 )
 _MOST_LINES = 8
 
-_CHANGE_DIMS = "change dynamic_shapes as the findings about guards and dims say"
-_CHANGE_LINE = "change the line that torch names, then export again"
+_CHANGE_DIMS = "change dynamic_shapes as the findings about guards and dims say; trtdiag fix-dims tries it out"
+_CHANGE_LINE = "change the line that torch names, then export again; trtdiag fix-dims names the checks that it needs"
 _DEFER = Fix(
     "torch.export could not prove guards that hold: let the program check them when it runs",
     Applicability.SAFE,
