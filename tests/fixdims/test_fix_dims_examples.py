@@ -146,3 +146,10 @@ def test_what_the_guards_allow_and_no_dim_says_is_told_with_its_share() -> None:
     ]
     assert change.why[0].by == "a Python condition"
     assert change.why[0].counterexample == "t = 137"
+
+
+def test_a_dim_that_torch_refuses_beside_an_unread_guard_is_not_talked_around() -> None:
+    fix = fix_dims(models.PowerOfTwo(), (torch.randn(8, 2),), dynamic_shapes={"x": {0: Dim("n", min=2, max=64)}})
+    assert fix.plan.leaves["x.shape[0]"].kind is LeafKind.STATIC
+    assert any("could not be read" in reason.text for reason in change_of(fix, "n").why)
+    assert fix.program.module()(torch.ones(8, 2)).shape == (8, 2)

@@ -113,3 +113,22 @@ def test_equal_dims_with_ranges_apart_are_a_conflict_of_the_guard_and_the_ranges
     (conflict,) = fix.conflicts
     assert any("2..7" in words or "11..61" in words for words in conflict.ranges) or "7" in str(conflict.reasons)
     assert conflict.proof.proven
+
+
+def test_a_minimum_is_raised_only_where_the_refusal_names_the_size() -> None:
+    batch, step = Dim("b", min=1, max=8), Dim("s", min=1, max=61)
+    spec = {
+        "query": {0: batch, 2: step},
+        "past": {0: batch, 2: Dim("p", min=1, max=509)},
+        "mask": {0: batch, 2: step, 3: Dim("t", min=1, max=600)},
+    }
+    args = (torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 1, 5, 12))
+    fix = fix_dims(models.Cached(), args, dynamic_shapes=spec)
+    assert fix.confirmation.exported
+    assert fix.proven
+    assert fix.plan.range_of("b") == Range(1, 8)
+    assert fix.plan.leaves["mask.shape[3]"].kind is LeafKind.AUTO
+    program = fix.program.module()
+    for b, s, p in ((1, 2, 2), (8, 61, 509), (1, 61, 2)):
+        out = program(torch.ones(b, 4, s, 8), torch.ones(b, 4, p, 8), torch.ones(b, 1, s, s + p))
+        assert out.shape == (b, 4, s, 8)

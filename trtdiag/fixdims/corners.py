@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.plan import DimDef, LeafKind, Plan
 from trtdiag.fixdims.system import affine, dims_in
-from trtdiag.fixdims.tried import Tried
+from trtdiag.fixdims.tried import Corner, Tried
+from trtdiag.symbolic import free_symbols
 from trtdiag.symbolic.ranges import Range
 
 
@@ -29,7 +30,7 @@ def raised_minimum(plan: Plan, tried: Tried, notebook: Notebook) -> Plan | None:
         for corner in refused
         if corner.point[symbol] in (0, 1) and all(v > 1 for s, v in corner.point.items() if s != symbol)
     }
-    blamed = alone or low
+    blamed = alone or _named(refused, low, tried) or low
     if not blamed:
         return None
     leaves, definitions = dict(plan.leaves), {definition.name: definition for definition in plan.defs}
@@ -48,6 +49,17 @@ def raised_minimum(plan: Plan, tried: Tried, notebook: Notebook) -> Plan | None:
             leaves[dim.site] = replace(leaf, range=_above(leaf.range, value))
         changed = True
     return Plan(tuple(definitions.values()), leaves, plan.sizes) if changed else None
+
+
+def _named(refused: Sequence[Corner], low: set[str], tried: Tried) -> set[str]:
+    """Those symbols that size an input dim which a refusal names (``Guard failed: c.size()[1] >= 4``)."""
+    return {
+        symbol
+        for tensor in tried.inputs
+        for dim in tensor.dims
+        if any(f"{dim.input}.size()[{dim.index}]" in corner.refusal for corner in refused)
+        for symbol in free_symbols(dim.expr) & low
+    }
 
 
 def _above(range_: Range, value: int) -> Range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trtdiag.dims.torch_text import read_export_error
@@ -239,6 +239,8 @@ class Search:
         words = _VIOLATED.search(tried.message)
         names = [name.strip() for name in words[1].split(",")] if words else []
         names += [name for guard in read_export_error(tried.message).guards for _source, name in guard.names]
+        if tried.unread:
+            return self._pinned(plan, tried, names)
         new = respelled(plan, names)
         if new is None:
             self.found.failure = tried.message
@@ -256,6 +258,26 @@ class Search:
                     ]
                 )
         return new
+
+    def _pinned(self, plan: Plan, tried: Tried, names: Sequence[str]) -> Plan | None:
+        """The refused dims at their example: with a condition unread, a refusal of torch's may well be right."""
+        refused = {definition.name for definition in plan.defs} & set(names)
+        sizes = {**self.examples, **plan.sizes}
+        leaves = {
+            site: Leaf(LeafKind.STATIC, value=sizes[site]) if leaf.root in refused and site in sizes else leaf
+            for site, leaf in plan.leaves.items()
+        }
+        if not refused or leaves == dict(plan.leaves):
+            self.found.failure = tried.message
+            return None
+        unread = "; ".join(guard.text for guard in tried.unread[:2])
+        for site, leaf in leaves.items():
+            if leaf != plan.leaves[site]:
+                self.notebook.of(site).because(
+                    [Reason(f"torch.export refuses it, and a condition could not be read: {unread}", by="torch.export")]
+                )
+        kept = {leaf.root for leaf in leaves.values()}
+        return Plan(tuple(d for d in plan.defs if d.name in kept), leaves, plan.sizes)
 
     def _repeated(self, step: Plan, tried: Tried) -> Found:
         self.found.plan, self.found.confirmed = step, False
