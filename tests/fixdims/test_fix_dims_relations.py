@@ -128,6 +128,9 @@ def test_a_minimum_is_raised_only_where_the_refusal_names_the_size() -> None:
     assert fix.proven
     assert fix.plan.range_of("b") == Range(1, 8)
     assert fix.plan.leaves["mask.shape[3]"].kind is LeafKind.AUTO
+    # torch's bound for a sum under a hint costs a step of 1; the user's own Dim does not, and that is told.
+    assert fix.plan.range_of("s") == Range(2, 61)
+    assert any("s >= 1 with the Dim t in place of Dim.AUTO" in a.text for a in change_of(fix, "s").alternatives)
     program = fix.program.module()
     for b, s, p in ((1, 2, 2), (8, 61, 509), (1, 61, 2)):
         out = program(torch.ones(b, 4, s, 8), torch.ones(b, 4, p, 8), torch.ones(b, 1, s, s + p))

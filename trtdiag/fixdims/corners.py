@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trtdiag.fixdims.fix import Reason
+from trtdiag.fixdims.fix import Alternative, Reason
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.plan import DimDef, LeafKind, Plan
 from trtdiag.fixdims.system import affine, dims_in
@@ -49,6 +49,37 @@ def raised_minimum(plan: Plan, tried: Tried, notebook: Notebook) -> Plan | None:
             leaves[dim.site] = replace(leaf, range=_above(leaf.range, value))
         changed = True
     return Plan(tuple(definitions.values()), leaves, plan.sizes) if changed else None
+
+
+def named_instead(plan: Plan, asked: Plan) -> Plan | None:
+    """``plan`` with the user's own Dims in place of the ``Dim.AUTO`` that were put there; ``None`` without any.
+
+    torch (2.13) bounds a size under a hint as if those it is made of began at 2, and one under a named Dim as the Dim
+    says, although it ties both to the others in the same way.
+    """
+    ours = {
+        site
+        for site, leaf in plan.leaves.items()
+        if leaf.kind is LeafKind.AUTO and site in asked.leaves and asked.leaves[site].kind is LeafKind.DIM
+    }
+    taken = {definition.name for definition in plan.defs}
+    wanted = [definition for definition in asked.defs if definition.name in {asked.leaves[site].root for site in ours}]
+    if not ours or any(definition.name in taken for definition in wanted):
+        return None
+    leaves = {site: asked.leaves[site] if site in ours else leaf for site, leaf in plan.leaves.items()}
+    return Plan((*plan.defs, *wanted), leaves, plan.sizes)
+
+
+def note_smaller(named: Plan, hinted: Plan, notebook: Notebook) -> None:
+    """Note at each dim that keeps less under a hint that it need not, with the user's own Dims."""
+    own = {leaf.root: "" for site, leaf in named.leaves.items() if hinted.leaves[site].kind is LeafKind.AUTO}
+    names = ", ".join(own)
+    for site, leaf in named.leaves.items():
+        note = notebook.of(site)
+        if any(reason.by == "a run on shapes" for reason in note.reasons) and leaf.kind is LeafKind.DIM:
+            low = named.range_of(leaf.root).min
+            text = f"{notebook.names.get(site, site)} >= {low} with the Dim {names} in place of Dim.AUTO"
+            note.staying.append(Alternative(text, None, "exported and run at that size; torch ties them in silence"))
 
 
 def _named(refused: Sequence[Corner], low: set[str], tried: Tried) -> set[str]:

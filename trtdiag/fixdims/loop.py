@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from trtdiag.dims.torch_text import read_export_error
 from trtdiag.fixdims.changes import NO_PROOF, same_plan
 from trtdiag.fixdims.conflicts import conflict_set, stated
-from trtdiag.fixdims.corners import raised_minimum
+from trtdiag.fixdims.corners import named_instead, note_smaller, raised_minimum
 from trtdiag.fixdims.declare import declared, dim_names, respelled
 from trtdiag.fixdims.fix import ConflictSet, Reason
 from trtdiag.fixdims.inside import starting_plans
@@ -98,6 +98,7 @@ class Search:
         self._attempt = attempt
         self._determine = True
         self._before: tuple[Plan, Tried] | None = None
+        self._unraised: Plan | None = None
         self.moved_pinned = False
         self.moved_collapsed = False
         self._tries = 0
@@ -199,9 +200,22 @@ class Search:
             return self._respelled(plan, tried)
         raised = raised_minimum(plan, tried, self.notebook)
         if raised is not None:
+            self._unraised = self._unraised or plan
             return raised
         found.confirmed = True
+        self._try_named()
         return None
+
+    def _try_named(self) -> None:
+        """See whether smaller sizes work with the user's own Dims where a hint cost them."""
+        hinted = self._unraised
+        named = None if hinted is None else named_instead(hinted, self.asked)
+        if named is None or hinted is None:
+            return
+        answer = self.attempt(named, "with the asked Dims for sizes that torch works out")
+        ran = not isinstance(answer, str) and answer.passed and not answer.unrun
+        if ran and not isinstance(answer, str) and not any(corner.refusal for corner in answer.corners):
+            note_smaller(named, hinted, self.notebook)
 
     def _choice(self, plan: Plan, tried: Tried) -> tuple[Plan, Tried, Chosen]:
         """The sizes to declare, over the try that they follow from.
