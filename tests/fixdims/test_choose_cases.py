@@ -264,3 +264,11 @@ def test_what_is_not_decided_in_time_stays_open():
     assert found.open == (parse_condition(hard),)
     assert found.proof.kind is ProofKind.NONE
     assert told(found) == {"a": (2, 2**63, 2), "b": (1, 2**63, 1), "c": (1, 2**63, 1)}
+
+
+def test_both_guards_are_named_where_one_alone_would_leave_a_longer_run_of_another_step() -> None:
+    # Without the first, 1, 4, .. 13 would be allowed: five values for the four of 1, 3, 5, 7.
+    guards = [parse_condition("a % 2 == 1"), parse_condition("(-(a + a)) % 7 != 3")]
+    found = choose(guards, {"a": Range(0, 13)}, {"a": 1})
+    assert list(found.sets["a"].values.members(9)) == [1, 3, 5, 7]
+    assert set(found.narrowed_by["a"]) == set(guards)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from trtdiag.fixdims.solver.combinations import steps_of
 from trtdiag.fixdims.solver.fitting import Fitted
 from trtdiag.fixdims.solver.layout import NOBODY, Claim, Layout
 from trtdiag.fixdims.solver.oracle import Oracle
@@ -55,10 +56,12 @@ def _own(
         return ()
     range_ = answer.part.ranges[name]
     own = [condition for condition in answer.part.conditions if free_symbols(condition) == {name}]
+    # The steps that were tried for the choice: fewer conditions may leave a longer run of another step.
+    steps = {run.step, *steps_of(own, range_)}
 
     def explained(members: Sequence[Condition]) -> bool:
         values = sets.all(tuple(members), name, range_)[0].values
-        return same_run(best_runs(values, anchor, (run.step,))[0], run)
+        return same_run(best_runs(values, anchor, steps)[0], run)
 
     # Mostly those explain it that refuse the values right beyond the run and between its first two.
     beside = _beside(run)
