@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 import torch
+from torch import dtype as TorchDType
 
 
 class DType(Enum):
@@ -23,7 +24,7 @@ class DType(Enum):
     BOOL = "bool"
 
     @property
-    def torch(self) -> torch.dtype:
+    def torch(self) -> TorchDType:
         """The torch dtype."""
         return _TORCH[self]
 
@@ -33,7 +34,7 @@ class DType(Enum):
         return self in FLOATS
 
     @classmethod
-    def of(cls, dtype: torch.dtype) -> DType | None:
+    def of(cls, dtype: TorchDType) -> DType | None:
         """The member for a torch dtype; ``None`` where networks have none (float64, complex, ...)."""
         return _FROM_TORCH.get(dtype)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 
 from trtdiag.symbolic import (
     Condition,
@@ -11,7 +10,6 @@ from trtdiag.symbolic import (
     Num,
     Range,
     Relation,
-    as_expr,
     bounds,
     compare,
     floordiv,
@@ -117,12 +115,12 @@ class SizeFacts:
 
 def product(sizes: Sequence[Expr | int]) -> Expr:
     """The number of elements of a shape."""
-    return reduce(lambda a, b: mul(a, b), (as_expr(size) for size in sizes), ONE)
+    return mul(*sizes) if sizes else ONE
 
 
-def free_symbols_of(conditions: Sequence[Condition]) -> frozenset[str]:
-    """The symbols of all conditions."""
-    return frozenset().union(*(free_symbols(condition) for condition in conditions))
+def free_symbols_of(nodes: Sequence[Expr | Condition]) -> frozenset[str]:
+    """The symbols of all sizes or conditions."""
+    return frozenset().union(*(free_symbols(node) for node in nodes))
 
 
 def _factors(sizes: Sequence[Expr]) -> list[Expr]:

@@ -48,7 +48,14 @@ def run(network: Network, inputs: Sequence[torch.Tensor], observe: Observe | Non
             for number in {*placed.inputs, *placed.outputs} - wanted:
                 if last.get(number, -1) <= index:
                     live.pop(number, None)
-    return tuple(live[port.tensor] for port in network.outputs)
+    foreign = {_storage(tensor) for tensor in (*inputs, *network.weights.values())}
+    outputs = (live[port.tensor] for port in network.outputs)
+    return tuple(tensor.clone() if _storage(tensor) in foreign else tensor for tensor in outputs)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """Where the elements lie: an output in the place of an input or weight would change it when it is changed."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def intermediate(network: Network, inputs: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:

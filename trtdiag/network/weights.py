@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-import numpy as np
 import torch
 
 from trtdiag.network.dtype import DType
@@ -13,8 +12,7 @@ from trtdiag.network.dtype import DType
 def weight_bytes(weight: torch.Tensor) -> memoryview:
     """The elements as they lie in memory, little endian, without a copy where ``weight`` is contiguous on the CPU."""
     flat = weight.detach().cpu().contiguous().reshape(-1)
-    raw: np.ndarray = flat.view(torch.uint8).numpy()  # type: ignore[type-arg]
-    return memoryview(raw)
+    return flat.view(torch.uint8).numpy().data
 
 
 def weight_key(weight: torch.Tensor) -> str:

@@ -78,7 +78,7 @@ class Convolution(_Windowed):
         convolve = F.conv2d if len(self.stride) == 2 else F.conv3d
         x = padded(inputs[0], self.pre_padding, self.post_padding)
         bias = inputs[2] if len(inputs) == 3 else None
-        return (convolve(x, inputs[1], bias, self.stride, 0, self.dilation, self.groups),)  # type: ignore[operator]
+        return (convolve(x, inputs[1], bias, self.stride, 0, self.dilation, self.groups),)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Deconvolution(_Windowed):
         """The full result, cut."""
         transposed = F.conv_transpose2d if len(self.stride) == 2 else F.conv_transpose3d
         bias = inputs[2] if len(inputs) == 3 else None
-        full = transposed(inputs[0], inputs[1], bias, self.stride, 0, 0, self.groups, self.dilation)  # type: ignore[operator]
+        full = transposed(inputs[0], inputs[1], bias, self.stride, 0, 0, self.groups, self.dilation)
         for axis, (before, after) in enumerate(zip(self.pre_padding, self.post_padding, strict=True), start=2):
             full = full.narrow(axis, before, full.shape[axis] - before - after)
         return (full.contiguous(),)

@@ -80,7 +80,7 @@ class Gather(Layer):
         if not (isinstance(depth, Num) and isinstance(depth.value, int)):
             raise LayerError("the last dim of the indices is no number")
         dims = self.elementwise_dims + depth.value
-        require(1 <= depth.value and dims <= x.rank, f"positions of {depth.value} dims in an input of rank {x.rank}")
+        require(depth.value >= 1 and dims <= x.rank, f"positions of {depth.value} dims in an input of rank {x.rank}")
         return (*indices.shape[:-1], *x.shape[dims:])
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -94,12 +94,14 @@ class Gather(Layer):
         along = [_counter(x.shape[axis], axis, indices.dim()) for axis in range(batch)]
         if self.mode is GatherMode.ND:
             rows = [row.squeeze(-1) for row in along]
-            return (x[(*rows, *indices.unbind(-1))],)
+            position = (*rows, *indices.unbind(-1))
+            return (x[position],)
         if batch == 0:
             flat = x.index_select(self.axis, indices.reshape(-1))
             return (flat.reshape(*x.shape[: self.axis], *indices.shape, *x.shape[self.axis + 1 :]),)
         moved = x.movedim(self.axis, batch)
-        taken = moved[(*along, indices)]  # batch dims, indices' dims, then what stood before and after the axis
+        position = (*along, indices)
+        taken = moved[position]  # batch dims, indices' dims, then what stood before and after the axis
         between = self.axis - batch
         own = indices.dim() - batch
         for step in range(between):

@@ -61,7 +61,7 @@ class Reduce(Layer):
         ]
         return (Tensor(x.dtype, tuple(kept)),)
 
-    def _sizes(self, array: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def _sizes(self, array: np.ndarray) -> np.ndarray:
         """The same of sizes."""
         function = _SIZES[self.op][0]
         kept = [axis for axis in range(array.ndim) if axis not in self.axes]

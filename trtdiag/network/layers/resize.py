@@ -78,7 +78,7 @@ class Resize(Layer):
     def __post_init__(self) -> None:
         require((self.size is None) != (self.scales is None), "either the size or the scales are given")
         for scale in self.scales or ():
-            exact = scale > 0 and (scale * 2**10).is_integer() and scale <= 2**10
+            exact = 0 < scale <= 2**10 and float(scale * 2**10).is_integer()
             require(exact, f"the scale {scale} is no positive multiple of 1/1024 up to 1024; give the size instead")
         if isinstance(self.size, tuple):
             require(all(size >= 1 for size in self.size), f"the size {self.size} is not positive")

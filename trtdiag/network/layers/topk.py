@@ -71,5 +71,5 @@ class TopK(Layer):
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """A stable sort, cut off."""
         k = int(inputs[1]) if isinstance(self.k, Given) else self.k
-        values, indices = inputs[0].sort(self.axis, self.op is TopKOperation.MAX, stable=True)
+        values, indices = inputs[0].sort(dim=self.axis, descending=self.op is TopKOperation.MAX, stable=True)
         return values.narrow(self.axis, 0, k), indices.narrow(self.axis, 0, k).to(self.indices.torch)

@@ -12,7 +12,7 @@ from trtdiag.network.dtype import BOOLS, FLOATS, NUMBERS, DType
 from trtdiag.network.facts import SizeFacts
 from trtdiag.network.layer import Layer, require_dtype
 from trtdiag.network.tensor import Tensor, object_array, with_array
-from trtdiag.symbolic import maximum, neg, sub
+from trtdiag.symbolic import Expr, maximum, neg, sub
 
 
 class UnaryOperation(Enum):
@@ -81,7 +81,7 @@ class Unary(Layer):
         return (_FUNCTIONS[self.op](inputs[0]),)
 
 
-_SIZES = {
+_SIZES: dict[UnaryOperation, Callable[[Expr], Expr]] = {
     UnaryOperation.NEG: neg,
     UnaryOperation.ABS: lambda value: maximum(value, neg(value)),
     UnaryOperation.NOT: lambda value: sub(1, value),
