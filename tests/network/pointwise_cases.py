@@ -93,7 +93,10 @@ CASES = [
         (_INT, torch.tensor([[[-3]]])),
         lambda a, b: (a.abs() // 3) * a.sign() * -1,
     ),
-    *(Case(f"bool_{op.name}", ElementWise(op), (_BOOL, In((1, 3, "s"), DType.BOOL)), e) for op, e in _BOOL_PAIRS.items()),
+    *(
+        Case(f"bool_{op.name}", ElementWise(op), (_BOOL, In((1, 3, "s"), DType.BOOL)), e)
+        for op, e in _BOOL_PAIRS.items()
+    ),
     Case(
         "select",
         Select(),

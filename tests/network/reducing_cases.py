@@ -54,7 +54,9 @@ CASES = [
     Case("reduce_MAX", Reduce(_R.MAX, (1,)), (X,), lambda x: x.sort(1).values[:, -1]),
     Case("reduce_MIN_int", Reduce(_R.MIN, (1, 2)), (INT,), lambda x: x.flatten(1).sort(1).values[:, 0]),
     Case("reduce_PROD", Reduce(_R.PROD, (0, 2)), (X,), lambda x: x.prod(0).prod(-1), 1e-4),
-    Case("cumulative", Cumulative(1), (INT,), lambda x: torch.stack([x[:, : i + 1].sum(1) for i in range(x.size(1))], 1)),
+    Case(
+        "cumulative", Cumulative(1), (INT,), lambda x: torch.stack([x[:, : i + 1].sum(1) for i in range(x.size(1))], 1)
+    ),
     Case(
         "cumulative_exclusive_reverse",
         Cumulative(1, exclusive=True, reverse=True),

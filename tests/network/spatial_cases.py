@@ -137,9 +137,7 @@ CASES = [
     _resize_case(
         "linear_corners",
         Resize(_I.LINEAR, scales=(1, 1, 2.0, 1.5), coordinates=_C.ALIGN_CORNERS),
-        lambda x: F.interpolate(
-            x, (2 * x.size(2), int(1.5 * x.size(3))), mode="bilinear", align_corners=True
-        ),
+        lambda x: F.interpolate(x, (2 * x.size(2), int(1.5 * x.size(3))), mode="bilinear", align_corners=True),
     ),
     _resize_case(
         "linear_half_pixel",
@@ -216,9 +214,7 @@ CASES = [
         "scatter_element",
         Scatter(ScatterMode.ELEMENT, 1),
         (In(("b", "h", 3)), torch.tensor([[[4, 1, 0]]]), In((1, 1, 3))),
-        lambda x, i, u: torch.cat(
-            [torch.where(torch.arange(x.size(1))[:, None] == i[0], u[0], x[0])[None], x[1:]]
-        ),
+        lambda x, i, u: torch.cat([torch.where(torch.arange(x.size(1))[:, None] == i[0], u[0], x[0])[None], x[1:]]),
     ),
     Case(
         "scatter_nd",

@@ -97,12 +97,7 @@ class SizeFacts:
 
     def quotient(self, whole: Sequence[Expr], parts: Sequence[Expr]) -> Expr | None:
         """The size that completes ``parts`` to as many elements as ``whole``; ``None`` where none is proven to."""
-        left, right = _factors(whole), _factors(parts)
-        for factor in list(right):
-            if factor in left:
-                left.remove(factor)
-                right.remove(factor)
-        top, bottom = product(left), product(right)
+        top, bottom = _cancelled(whole, parts)
         if bottom == Num(0):
             return None
         result = floordiv(top, bottom)
@@ -110,7 +105,7 @@ class SizeFacts:
 
     def same_count(self, one: Sequence[Expr], other: Sequence[Expr]) -> bool:
         """Whether tensors of these shapes have equally many elements."""
-        return self.equal(product(one), product(other))
+        return self.equal(*_cancelled(one, other))
 
 
 def product(sizes: Sequence[Expr | int]) -> Expr:
@@ -121,6 +116,16 @@ def product(sizes: Sequence[Expr | int]) -> Expr:
 def free_symbols_of(nodes: Sequence[Expr | Condition]) -> frozenset[str]:
     """The symbols of all sizes or conditions."""
     return frozenset().union(*(free_symbols(node) for node in nodes))
+
+
+def _cancelled(whole: Sequence[Expr], parts: Sequence[Expr]) -> tuple[Expr, Expr]:
+    """Both products without their common factors."""
+    left, right = _factors(whole), _factors(parts)
+    for factor in list(right):
+        if factor in left:
+            left.remove(factor)
+            right.remove(factor)
+    return product(left), product(right)
 
 
 def _factors(sizes: Sequence[Expr]) -> list[Expr]:

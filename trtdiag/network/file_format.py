@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import torch
@@ -113,9 +114,12 @@ def _weights_from(table: Any, content: memoryview) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
     position = 0
     for key, dtype, shape, size in table:
-        part = content[position : position + size]
+        kind, sizes = DType(dtype), tuple(_index(number) for number in shape)
+        part = content[position : position + _index(size)]
         position += size
-        weight = weight_from_bytes(DType(dtype), tuple(shape), part)
+        if not len(part) == size == prod(sizes) * kind.torch.itemsize:
+            raise _damaged("a weight is cut, or has another size than its shape says")
+        weight = weight_from_bytes(kind, sizes, part)
         if weight_key(weight) != key:
             raise _damaged("a weight is cut or changed")
         found[key] = weight
@@ -155,7 +159,7 @@ def _range(ends: Any) -> Range:
 
 def _index(number: Any) -> int:
     if type(number) is not int or number < 0:
-        raise LayerError(f"{number!r} is no tensor")
+        raise LayerError(f"{number!r} is no index or size")
     return number
 
 

@@ -25,6 +25,7 @@ def run(network: Network, inputs: Sequence[torch.Tensor], observe: Observe | Non
 
     Raises:
         UserError: ``network-input`` where the inputs differ in number or dtype.
+        UserError: ``layer-failed`` where a layer cannot take the values, such as an index outside; names op and line.
         ShapeOutOfRangeError: Where their shapes are outside what the network was written for.
         InternalError: ``wrong-inference`` where a layer's result has another dtype or shape than was inferred.
     """
@@ -39,7 +40,7 @@ def run(network: Network, inputs: Sequence[torch.Tensor], observe: Observe | Non
             read = [live[number] for number in placed.inputs]
             if isinstance(layer, Constant):
                 read = [network.weights[layer.weights]]
-            made = layer.reference(*read)
+            made = _computed(network, placed, read)
             for number, tensor in zip(placed.outputs, made, strict=True):
                 _check_result(network, placed, network.tensors[number], tensor, symbols)
                 live[number] = tensor
@@ -63,6 +64,18 @@ def intermediate(network: Network, inputs: Sequence[torch.Tensor]) -> dict[int, 
     found = {port.tensor: tensor for port, tensor in zip(network.inputs, inputs, strict=True)}
     run(network, inputs, lambda placed, made: found.update(zip(placed.outputs, made, strict=True)))
     return found
+
+
+def _computed(network: Network, placed: Placed, read: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    try:
+        return placed.layer.reference(*read)
+    except (IndexError, RuntimeError, ZeroDivisionError) as error:
+        raise UserError(
+            f"{network.describe(placed)} cannot be computed for these inputs",
+            because=str(error),
+            fix="look at the values of the inputs: an index or slice that depends on them may lie outside",
+            reference="layer-failed",
+        ) from error
 
 
 def _check_inputs(network: Network, inputs: Sequence[torch.Tensor]) -> None:

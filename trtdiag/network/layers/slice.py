@@ -80,6 +80,8 @@ class Slice(Layer):
         require(not waiting, f"{len(waiting)} inputs are too many")
         start, size, stride = found
         assert size is not None
+        for count in size:
+            require(not facts.never_at_least(count, 0), f"the size {to_text(count)} is negative")
         if self.mode is SampleMode.STRICT_BOUNDS and start is not None and stride is not None:
             _require_inside(x, start, size, stride, facts)
         array = x.array()
