@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 from dataclasses import fields
 from enum import Enum
-from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from trtdiag.network.layer import Layer
@@ -49,10 +48,14 @@ def attributes_from_json(kind: type[Layer], given: object) -> Layer:
     return kind(**{name: _decoded(hints[name], given[name]) for name in hints})
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    every = get_type_hints(kind)
-    return {field.name: every[field.name] for field in fields(kind)}
+def _hints(kind: type[Layer]) -> dict[str, Any]:
+    if kind not in _HINTS:
+        every = get_type_hints(kind)
+        _HINTS[kind] = {field.name: every[field.name] for field in fields(kind)}
+    return _HINTS[kind]
+
+
+_HINTS: dict[type[Layer], dict[str, Any]] = {}
 
 
 def _decoded(hint: Any, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -31,7 +32,7 @@ Sizes = tuple[int, ...] | Given
 
 
 @dataclass(frozen=True)
-class Layer:
+class Layer(ABC):
     """The attributes of one layer, named and specified after TensorRT's layer of the same kind.
 
     A kind consists of its fields and three methods: ``__post_init__`` refuses impossible attributes, ``infer`` refuses
@@ -49,17 +50,17 @@ class Layer:
         """The name of the kind."""
         return type(self).__name__
 
+    @abstractmethod
     def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
         """The outputs for ``inputs``, whose number is right.
 
         Raises:
             LayerError: The layer does not take them.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The outputs, computed with PyTorch to TensorRT's semantics; inputs are never changed."""
-        raise NotImplementedError
 
 
 def require(condition: bool, why: str) -> None:
