@@ -122,7 +122,7 @@ def _cancelled(whole: Sequence[Expr], parts: Sequence[Expr]) -> tuple[Expr, Expr
     """Both products without their common factors."""
     left, right = _factors(whole), _factors(parts)
     for factor in list(right):
-        if factor in left:
+        if factor in left and factor != Num(0):  # of nothing, every other factor is a divisor
             left.remove(factor)
             right.remove(factor)
     return product(left), product(right)
