@@ -26,6 +26,7 @@ ORDER = (
     "dims",
     "fixdims",
     "dtypes",
+    "network",
     "analysis",
     "report",
     "pipeline",

@@ -1,0 +1,155 @@
+"""Layers that sum, sort or normalise over dims, and matrix products."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from network_cases import Case, In
+
+from trtdiag.network import DType
+from trtdiag.network.layers.attention import Attention, AttentionNormalizationOp, CausalMaskKind
+from trtdiag.network.layers.cumulative import Cumulative
+from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
+from trtdiag.network.layers.normalization import Normalization
+from trtdiag.network.layers.reduce import Reduce, ReduceOperation
+from trtdiag.network.layers.softmax import SoftMax
+from trtdiag.network.layers.topk import TopK, TopKOperation
+
+X = In(("b", "h", 3))
+INT = In(("b", "h", 3), DType.INT64, below=50, least=-50)
+# Sums of up to 31 float32 numbers in another order: 31 ulps of 1.2e-7, and the size of the terms.
+NEAR = 2e-5
+
+_R = ReduceOperation
+_M = MatrixOperation
+
+
+def _sorted(x: torch.Tensor, k: int, descending: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """By counting for each element how many come before it: independent of any sort."""
+    before = (x[..., None, :] > x[..., :, None]) if descending else (x[..., None, :] < x[..., :, None])
+    ties = x[..., None, :] == x[..., :, None]
+    earlier = torch.ones(x.shape[-1], x.shape[-1]).tril(-1).bool()
+    rank = (before | (ties & earlier)).sum(-1)
+    order = torch.zeros_like(rank).scatter_(-1, rank, torch.arange(x.shape[-1]).expand_as(rank))[..., :k]
+    return torch.take_along_dim(x, order, -1), order.int()
+
+
+def _attention(q, k, v, mask=None, *, causal=None):
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
+    if causal is not None:
+        mask = torch.ones(q.shape[2], k.shape[2]).tril(k.shape[2] - q.shape[2] if causal == "lower" else 0).bool()
+    return F.scaled_dot_product_attention(q, k, v, mask, scale=1.0)
+
+
+_Q, _K = In(("b", 4, "s", 5)), In(("b", 4, "h", 5))
+_SHARED = In(("b", 2, "h", 5))
+_LEFT, _RIGHT = In(("b", "h", 7)), In((1, 7, "s"))
+
+CASES = [
+    Case("softmax", SoftMax(1), (X,), lambda x: x.exp() / x.exp().sum(1, keepdim=True), NEAR),
+    Case("softmax_half", SoftMax(2), (In(("b", "h", 3), DType.FLOAT16),), lambda x: x.double().softmax(2).half(), 1e-3),
+    Case("reduce_SUM", Reduce(_R.SUM, (0, 2)), (X,), lambda x: torch.einsum("abc->b", x), NEAR),
+    Case("reduce_SUM_int", Reduce(_R.SUM, (1,), True), (INT,), lambda x: x.cumsum(1)[:, -1:]),
+    Case("reduce_AVG", Reduce(_R.AVG, (2, 1), True), (X,), lambda x: x.sum((1, 2), True) / (3 * x.size(1)), NEAR),
+    Case("reduce_MAX", Reduce(_R.MAX, (1,)), (X,), lambda x: x.sort(1).values[:, -1]),
+    Case("reduce_MIN_int", Reduce(_R.MIN, (1, 2)), (INT,), lambda x: x.flatten(1).sort(1).values[:, 0]),
+    Case("reduce_PROD", Reduce(_R.PROD, (0, 2)), (X,), lambda x: x.prod(0).prod(-1), 1e-4),
+    Case(
+        "cumulative", Cumulative(1), (INT,), lambda x: torch.stack([x[:, : i + 1].sum(1) for i in range(x.size(1))], 1)
+    ),
+    Case(
+        "cumulative_exclusive_reverse",
+        Cumulative(1, exclusive=True, reverse=True),
+        (INT,),
+        lambda x: torch.stack([x[:, i + 1 :].sum(1) for i in range(x.size(1))], 1),
+    ),
+    Case("cumulative_exclusive", Cumulative(1, exclusive=True), (INT,), lambda x: x.cumsum(1) - x),
+    Case("topk_max", TopK(TopKOperation.MAX, 3, 1), (In(("b", "h")),), lambda x: _sorted(x, 3, True)),
+    Case(
+        "topk_min_ties",
+        TopK(TopKOperation.MIN, 4, 1),
+        (In(("b", "h"), DType.INT64, below=3),),
+        lambda x: _sorted(x, 4, False),
+    ),
+    Case("matmul", MatrixMultiply(), (_LEFT, _RIGHT), lambda a, b: torch.einsum("bij,jk->bik", a, b[0]), NEAR),
+    Case(
+        "matmul_transposed",
+        MatrixMultiply(_M.TRANSPOSE, _M.TRANSPOSE),
+        (In(("b", 7, "h")), In(("b", "s", 7))),
+        lambda a, b: torch.einsum("bji,bkj->bik", a, b),
+        NEAR,
+    ),
+    Case(
+        "matmul_vector_right",
+        MatrixMultiply(_M.NONE, _M.VECTOR),
+        (_LEFT, In(("b", 7))),
+        lambda a, b: torch.einsum("bij,bj->bi", a, b),
+        NEAR,
+    ),
+    Case(
+        "matmul_vector_left",
+        MatrixMultiply(_M.VECTOR, _M.NONE),
+        (In((1, 7)), In(("b", 7, "s"))),
+        lambda a, b: torch.einsum("j,bjk->bk", a[0], b),
+        NEAR,
+    ),
+    Case(
+        "matmul_vectors",
+        MatrixMultiply(_M.VECTOR, _M.VECTOR),
+        (In(("b", "h")), In(("b", "h"))),
+        lambda a, b: (a * b).sum(-1),
+        NEAR,
+    ),
+    Case(
+        "layer_norm",
+        Normalization((2,), 1e-5),
+        (In(("b", "s", 7)), torch.arange(7.0).reshape(1, 1, 7), torch.ones(1, 1, 7)),
+        lambda x, w, b: F.layer_norm(x, (7,), w.flatten(), b.flatten(), 1e-5),
+        NEAR,
+    ),
+    Case(
+        "instance_norm",
+        Normalization((2, 3), 1e-3),
+        (In(("b", 3, "h", "w")), torch.arange(3.0).reshape(1, 3, 1, 1), torch.ones(1, 3, 1, 1)),
+        lambda x, w, b: F.instance_norm(x, weight=w.flatten(), bias=b.flatten(), eps=1e-3),
+        NEAR,
+    ),
+    Case(
+        "group_norm",
+        Normalization((2,), 1e-5, groups=3),
+        (In(("b", 6, "h")), torch.arange(6.0).reshape(1, 6, 1), torch.ones(1, 6, 1)),
+        lambda x, w, b: F.group_norm(x, 3, w.flatten(), b.flatten(), 1e-5),
+        NEAR,
+    ),
+    Case("attention", Attention(), (_Q, _K, _K), _attention, NEAR),
+    Case("attention_mask", Attention(), (_Q, _K, _K, In((1, 1, "s", "h"))), _attention, NEAR),
+    Case(
+        "attention_bool_mask",
+        Attention(),
+        (_Q, In(("b", 4, 5, 5)), In(("b", 4, 5, 5)), torch.tensor([[[[True, False, True, True, False]]]])),
+        _attention,
+        NEAR,
+    ),
+    Case(
+        "attention_shared_lower_right",
+        Attention(causal=CausalMaskKind.LOWER_RIGHT),
+        (In(("b", 4, "h", 5)), In(("b", 2, "h+2", 5)), In(("b", 2, "h+2", 3))),
+        lambda q, k, v: _attention(q, k, v, causal="lower"),
+        NEAR,
+    ),
+    Case(
+        "attention_upper_left",
+        Attention(causal=CausalMaskKind.UPPER_LEFT),
+        (_Q, _SHARED, _SHARED),
+        lambda q, k, v: _attention(q, k, v, causal="upper"),
+        NEAR,
+    ),
+    Case(
+        "attention_linear",
+        Attention(AttentionNormalizationOp.NONE),
+        (_Q, _K, _K),
+        lambda q, k, v: q @ (k.mT @ v),
+        # Three sums of products in another order, of terms up to a few thousand.
+        1e-3,
+    ),
+]

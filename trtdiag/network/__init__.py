@@ -1,0 +1,42 @@
+"""The typed layer network: written by converters, read by backends.
+
+A converter writes with ``NetworkBuilder``; a backend reads a ``Network``; layer kinds are in ``layers``.
+"""
+
+from trtdiag.network.binding import bind, size_at
+from trtdiag.network.builder import NetworkBuilder, Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.facts import SizeFacts
+from trtdiag.network.file_format import from_bytes, from_json, to_bytes, to_json, to_parts
+from trtdiag.network.hashing import canonical_hash
+from trtdiag.network.layer import INPUT, Given, Layer, LayerError
+from trtdiag.network.network import Network, Placed, Port
+from trtdiag.network.origin import Origin
+from trtdiag.network.run import intermediate, run
+from trtdiag.network.tensor import Tensor
+
+__all__ = [
+    "INPUT",
+    "DType",
+    "Given",
+    "Layer",
+    "LayerError",
+    "Network",
+    "NetworkBuilder",
+    "Origin",
+    "Placed",
+    "Port",
+    "SizeFacts",
+    "Tensor",
+    "Value",
+    "bind",
+    "canonical_hash",
+    "from_bytes",
+    "from_json",
+    "intermediate",
+    "run",
+    "size_at",
+    "to_bytes",
+    "to_json",
+    "to_parts",
+]

@@ -1,0 +1,208 @@
+"""Writes a network, layer by layer, and refuses a wrong one at the layer that makes it wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.errors import InternalError
+from trtdiag.network.binding import unbound
+from trtdiag.network.dtype import DType
+from trtdiag.network.facts import SizeFacts, free_symbols_of
+from trtdiag.network.layer import Layer, LayerError, require
+from trtdiag.network.layers.constant import Constant
+from trtdiag.network.network import Network, Placed, Port
+from trtdiag.network.origin import Origin
+from trtdiag.network.tensor import MOST_VALUES, Shape, Tensor, shape_of
+from trtdiag.network.weights import weight_key
+from trtdiag.symbolic import Condition, Expr, Range, as_expr, to_text
+
+_BUILDER = Origin("network", "builder")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the network that a builder is writing."""
+
+    builder: int
+    id: int
+    tensor: Tensor
+
+    @property
+    def dtype(self) -> DType:
+        """Its dtype."""
+        return self.tensor.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """Its symbolic shape."""
+        return self.tensor.shape
+
+    @property
+    def rank(self) -> int:
+        """Its number of dims."""
+        return self.tensor.rank
+
+
+class NetworkBuilder:
+    """A network being written.
+
+    Args:
+        ranges: The range of each symbol that sizes of inputs are made of.
+        given: What is known of them beyond that: guards that hold for every input.
+    """
+
+    def __init__(self, ranges: Mapping[str, Range] | None = None, given: Sequence[Condition] = ()) -> None:
+        self.facts = SizeFacts(ranges or {}, given)
+        self._tensors: list[Tensor] = []
+        self._inputs: list[Port] = []
+        self._outputs: list[Port] = []
+        self._layers: list[Placed] = []
+        self._weights: dict[str, torch.Tensor] = {}
+        self._constants: dict[str, Value] = {}
+        self._origin: Origin | None = None
+
+    @contextmanager
+    def at(self, origin: Origin) -> Iterator[None]:
+        """All layers added inside come from ``origin``; a layer with impossible attributes is reported with it."""
+        before, self._origin = self._origin, origin
+        try:
+            yield
+        except LayerError as error:
+            raise _refused("a layer", origin, (), str(error)) from error
+        finally:
+            self._origin = before
+
+    def input(self, name: str, dtype: DType, shape: Sequence[Expr | int]) -> Value:
+        """A new input; its sizes are numbers, or expressions over symbols with a range."""
+        sizes = shape_of(shape)
+        tensor = Tensor(dtype, sizes)
+        if any(port.name == name for port in self._inputs):
+            raise _refused(f"the input {name!r}", _BUILDER, (tensor,), "there is an input of that name")
+        if self._layers:
+            raise _refused(f"the input {name!r}", _BUILDER, (tensor,), "inputs come before layers")
+        for size in sizes:
+            if self.facts.never_at_least(size, 0):
+                raise _refused(f"the input {name!r}", _BUILDER, (tensor,), f"{to_text(size)} is negative")
+        value = self._new(tensor)
+        self._inputs.append(Port(name, value.id))
+        return value
+
+    def constant(self, weight: torch.Tensor, origin: Origin | None = None) -> Value:
+        """The tensor as a constant; one layer for all constants of equal content, dtype and shape.
+
+        The weight is not copied, so it must not change.  Values of small integer and bool tensors are known.
+        """
+        dtype = DType.of(weight.dtype)
+        if dtype is None:
+            why = f"networks have no {weight.dtype}"
+            raise _refused("Constant", origin or self._origin or _BUILDER, (), why)
+        weight = weight.detach()
+        key = weight_key(weight)
+        if key not in self._constants:
+            self._weights[key] = weight
+            layer = Constant(key, dtype, tuple(weight.shape))
+            self._constants[key] = self.add(layer, origin=origin)[0]
+        return self._constants[key]
+
+    def add(self, layer: Layer, *inputs: Value, origin: Origin | None = None) -> tuple[Value, ...]:
+        """The outputs of a new layer.
+
+        Raises:
+            InternalError: ``wrong-layer`` where the layer does not take these inputs; names layer, op and line.
+        """
+        source = origin or self._origin or _BUILDER
+        tensors = tuple(value.tensor for value in inputs)
+        try:
+            require(all(value.builder == id(self) for value in inputs), "an input is of another network")
+            few, most = layer.fewest_inputs, layer.most_inputs
+            fits = len(inputs) >= few and (most is None or len(inputs) <= most)
+            require(fits, f"it takes {few} to {'any number of' if most is None else most} inputs, not {len(inputs)}")
+            made = layer.infer(tensors, self.facts)
+            if isinstance(layer, Constant):
+                made = (self._with_values(layer, made[0]),)
+        except LayerError as error:
+            raise _refused(layer.kind, source, tensors, str(error), layer) from error
+        outputs = tuple(self._new(tensor) for tensor in made)
+        ids = tuple(value.id for value in inputs)
+        self._layers.append(Placed(layer, ids, tuple(value.id for value in outputs), source))
+        return outputs
+
+    def add_single(self, layer: Layer, *inputs: Value, origin: Origin | None = None) -> Value:
+        """The output of a new layer that has one."""
+        (output,) = self.add(layer, *inputs, origin=origin)
+        return output
+
+    def output(self, name: str, value: Value) -> None:
+        """Make ``value`` the next output."""
+        if value.builder != id(self) or any(port.name == name for port in self._outputs):
+            why = "there is an output of that name" if value.builder == id(self) else "it is of another network"
+            raise _refused(f"the output {name!r}", _BUILDER, (value.tensor,), why)
+        self._outputs.append(Port(name, value.id))
+
+    def build(self) -> Network:
+        """The network, without the layers that no output needs.
+
+        Raises:
+            InternalError: ``wrong-layer`` where a symbol cannot be read off the inputs, or has no range.
+        """
+        missing = unbound([self._tensors[port.tensor].shape for port in self._inputs])
+        if missing:
+            raise _refused("the network", _BUILDER, (), f"no input has a size that gives {', '.join(missing)}")
+        needed = {port.tensor for port in self._outputs}
+        kept: list[Placed] = []
+        for placed in reversed(self._layers):
+            if needed.intersection(placed.outputs):
+                needed.update(placed.inputs)
+                kept.append(placed)
+        return self._numbered(tuple(reversed(kept)))
+
+    def _numbered(self, layers: tuple[Placed, ...]) -> Network:
+        """The network of these layers, its tensors numbered without gaps."""
+        old = [port.tensor for port in self._inputs] + [number for placed in layers for number in placed.outputs]
+        new = {number: index for index, number in enumerate(old)}
+        placed = tuple(
+            Placed(p.layer, tuple(new[i] for i in p.inputs), tuple(new[o] for o in p.outputs), p.origin) for p in layers
+        )
+        weights = {p.layer.weights: self._weights[p.layer.weights] for p in placed if isinstance(p.layer, Constant)}
+        tensors = tuple(self._tensors[number] for number in old)
+        symbols = free_symbols_of([size for tensor in tensors for size in tensor.shape])
+        given = tuple(c for c in self.facts.given if free_symbols_of([c]) <= symbols)
+        return Network(
+            tuple(Port(port.name, new[port.tensor]) for port in self._inputs),
+            placed,
+            tuple(Port(port.name, new[port.tensor]) for port in self._outputs),
+            tensors,
+            weights,
+            {name: self.facts.ranges.get(name, Range(0, None)) for name in sorted(symbols)},
+            given,
+        )
+
+    def _with_values(self, layer: Constant, tensor: Tensor) -> Tensor:
+        weight = self._weights.get(layer.weights)
+        require(weight is not None, f"there are no weights {layer.weights}")
+        assert weight is not None
+        fits = weight.dtype is layer.dtype.torch and tuple(weight.shape) == layer.shape
+        require(fits, f"the weights are {weight.dtype} of shape {tuple(weight.shape)}")
+        if layer.dtype.is_float or weight.numel() > MOST_VALUES:
+            return tensor
+        return Tensor(tensor.dtype, tensor.shape, tuple(as_expr(int(v)) for v in weight.reshape(-1).tolist()))
+
+    def _new(self, tensor: Tensor) -> Value:
+        self._tensors.append(tensor)
+        return Value(id(self), len(self._tensors) - 1, tensor)
+
+
+def _refused(
+    what: str, origin: Origin, inputs: Sequence[Tensor], why: str, layer: Layer | None = None
+) -> InternalError:
+    seen = f"; inputs: {', '.join(map(str, inputs))}" if inputs else ""
+    return InternalError(
+        f"{what} for {origin} does not fit into the network",
+        because=why + seen + (f"; layer: {layer}" if layer is not None else ""),
+        fix="report it with the model; leaving the op to PyTorch avoids it",
+        reference="wrong-layer",
+    )

@@ -1,0 +1,67 @@
+"""The dtypes of network tensors: those that a TensorRT network computes with."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import torch
+from torch import dtype as TorchDType
+
+
+class DType(Enum):
+    """A dtype; the value is its name in torch, the key of ``targets.COUNTERPARTS``.
+
+    There is no float64: the type plan has replaced it before a network is written.
+    """
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    INT64 = "int64"
+    INT32 = "int32"
+    INT8 = "int8"
+    UINT8 = "uint8"
+    BOOL = "bool"
+
+    @property
+    def torch(self) -> TorchDType:
+        """The torch dtype."""
+        return _TORCH[self]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds real numbers."""
+        return self in FLOATS
+
+    @classmethod
+    def of(cls, dtype: TorchDType) -> DType | None:
+        """The member for a torch dtype; ``None`` where networks have none (float64, complex, ...)."""
+        return _FROM_TORCH.get(dtype)
+
+    def holds(self, value: int) -> bool:
+        """Whether an integer type (or bool, as 0 and 1) can hold ``value``."""
+        if self is DType.BOOL:
+            return value in (0, 1)
+        limits = torch.iinfo(self.torch)
+        return limits.min <= value <= limits.max
+
+
+_TORCH = {
+    DType.FLOAT32: torch.float32,
+    DType.FLOAT16: torch.float16,
+    DType.BFLOAT16: torch.bfloat16,
+    DType.INT64: torch.int64,
+    DType.INT32: torch.int32,
+    DType.INT8: torch.int8,
+    DType.UINT8: torch.uint8,
+    DType.BOOL: torch.bool,
+}
+_FROM_TORCH = {torch_dtype: dtype for dtype, torch_dtype in _TORCH.items()}
+
+FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
+INDICES = frozenset({DType.INT32, DType.INT64})
+NUMBERS = FLOATS | INDICES
+BOOLS = frozenset({DType.BOOL})
+COMPUTED = NUMBERS | {DType.INT8, DType.BOOL}
+"""Everything but uint8, which only casts and moves at the network's edge take."""
+ANY = frozenset(DType)

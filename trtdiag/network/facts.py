@@ -1,0 +1,143 @@
+"""What is known of a network's sizes: ranges of its symbols and conditions that the program's guards ensure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trtdiag.symbolic import (
+    Condition,
+    Expr,
+    Num,
+    Range,
+    Relation,
+    bounds,
+    compare,
+    floordiv,
+    free_symbols,
+    holds,
+    implied,
+    mul,
+    sub,
+)
+from trtdiag.symbolic.expr import Mul, Pow
+
+_LIMIT_S = 1.0
+"""Own choice: for z3, where two sizes of several symbols are neither equal by their form nor by trying them."""
+
+ONE = Num(1)
+
+
+class SizeFacts:
+    """Answers questions about sizes, each once.
+
+    Args:
+        ranges: Of every symbol.
+        given: Conditions that hold for every input the network is run with (guards of the program).
+    """
+
+    def __init__(self, ranges: Mapping[str, Range], given: Sequence[Condition] = ()) -> None:
+        self.ranges = dict(ranges)
+        self.given = tuple(given)
+        self._equal: dict[tuple[Expr, Expr], bool] = {}
+
+    def equal(self, left: Expr, right: Expr) -> bool:
+        """Whether both are proven to be the same for all sizes; a difference and a doubt are both no."""
+        if left == right:
+            return True
+        distance = sub(left, right)
+        if isinstance(distance, Num):
+            return distance.value == 0
+        key = (left, right)
+        if key not in self._equal:
+            self._equal[key] = self._proven(compare(Relation.EQ, left, right))
+        return self._equal[key]
+
+    def _proven(self, condition: Condition) -> bool:
+        names = free_symbols(condition)
+        given = self._about(names)
+        for step in (0, 1, 7):
+            point = {name: self._near_min(name, step) for name in names | free_symbols_of(given)}
+            if all(holds(other, point) for other in given) and not holds(condition, point):
+                return False
+        result = implied(condition, given, self.ranges, limit_s=_LIMIT_S)
+        return result.verdict == "holds" and result.proof.proven
+
+    def _about(self, names: frozenset[str]) -> tuple[Condition, ...]:
+        """The given conditions that share a symbol with ``names``, directly or through others."""
+        kept: dict[Condition, None] = {}
+        while True:
+            more = [c for c in self.given if c not in kept and free_symbols(c) & names]
+            if not more:
+                return tuple(kept)
+            kept.update(dict.fromkeys(more))
+            names = names.union(*(free_symbols(c) for c in more))
+
+    def _near_min(self, name: str, step: int) -> int:
+        range_ = self.ranges.get(name, Range(0, None))
+        value = (range_.min or 0) + step
+        return value if value in range_ else (range_.max or 0)
+
+    def at_least(self, expr: Expr, least: int) -> bool:
+        """Whether ``expr`` is proven to be ``least`` or more."""
+        low = bounds(expr, self.ranges).range.min
+        return low is not None and low >= least
+
+    def never_at_least(self, expr: Expr, least: int) -> bool:
+        """Whether ``expr`` is below ``least`` for all sizes: an error that needs no run to show."""
+        found = bounds(expr, self.ranges).range
+        return found.max is not None and found.max < least
+
+    def broadcast(self, left: Expr, right: Expr) -> Expr | None:
+        """The size of two dims of one layer: equal ones, or one that is 1; ``None`` where neither is proven."""
+        if left == ONE:
+            return right
+        if right == ONE or self.equal(left, right):
+            return left
+        return None
+
+    def quotient(self, whole: Sequence[Expr], parts: Sequence[Expr]) -> Expr | None:
+        """The size that completes ``parts`` to as many elements as ``whole``; ``None`` where none is proven to."""
+        top, bottom = _cancelled(whole, parts)
+        if bottom == Num(0):
+            return None
+        result = floordiv(top, bottom)
+        return result if self.equal(mul(result, bottom), top) else None
+
+    def same_count(self, one: Sequence[Expr], other: Sequence[Expr]) -> bool:
+        """Whether tensors of these shapes have equally many elements."""
+        return self.equal(*_cancelled(one, other))
+
+
+def product(sizes: Sequence[Expr | int]) -> Expr:
+    """The number of elements of a shape."""
+    return mul(*sizes) if sizes else ONE
+
+
+def free_symbols_of(nodes: Sequence[Expr | Condition]) -> frozenset[str]:
+    """The symbols of all sizes or conditions."""
+    return frozenset().union(*(free_symbols(node) for node in nodes))
+
+
+def _cancelled(whole: Sequence[Expr], parts: Sequence[Expr]) -> tuple[Expr, Expr]:
+    """Both products without their common factors."""
+    left, right = _factors(whole), _factors(parts)
+    for factor in list(right):
+        if factor in left and factor != Num(0):  # of nothing, every other factor is a divisor
+            left.remove(factor)
+            right.remove(factor)
+    return product(left), product(right)
+
+
+def _factors(sizes: Sequence[Expr]) -> list[Expr]:
+    """The factors of a product other than 1, powers written out."""
+    found: list[Expr] = []
+    waiting = list(sizes)
+    while waiting:
+        size = waiting.pop()
+        if isinstance(size, Mul):
+            waiting.extend(size.args)
+        elif isinstance(size, Pow) and isinstance(size.exponent, Num) and isinstance(size.exponent.value, int):
+            waiting.extend([size.base] * size.exponent.value)
+        elif size != ONE:
+            found.append(size)
+    return found

@@ -1,0 +1,182 @@
+"""A network as bytes: a JSON text, and the weights as they lie in memory.  Reading one executes nothing from it.
+
+Layout: the magic line, 8 bytes length of the JSON text (little endian), its sha256, the text, then the weights one
+after the other.  The reader builds the network anew, so that everything is checked again and every shape is inferred
+again; a layer that does not fit is a damaged file, not a wrong engine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+import torch
+
+from trtdiag.errors import ArtifactError, InternalError
+from trtdiag.graph.source import Frame
+from trtdiag.network.attributes import AttributeTextError, attributes_from_json, attributes_to_json
+from trtdiag.network.builder import NetworkBuilder, Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.layer import LayerError
+from trtdiag.network.layers import KINDS
+from trtdiag.network.layers.constant import Constant
+from trtdiag.network.network import Network
+from trtdiag.network.origin import Origin
+from trtdiag.network.weights import weight_bytes, weight_from_bytes, weight_key
+from trtdiag.symbolic import ExpressionError, Range, parse_condition, parse_expr, to_text
+
+_MAGIC = b"trtdiag network 1\n"
+_DIGEST_BYTES = 32
+
+
+def to_json(network: Network) -> str:
+    """The network without its weights' content; equal networks give equal texts."""
+    sizes = {key: weight_bytes(weight).nbytes for key, weight in network.weights.items()}
+    document = {
+        "version": 1,
+        "ranges": {name: [range_.min, range_.max] for name, range_ in network.ranges.items()},
+        "given": [to_text(condition) for condition in network.given],
+        "inputs": [
+            [port.name, tensor.dtype.value, [to_text(size) for size in tensor.shape]]
+            for port, tensor in zip(network.inputs, network.input_types, strict=True)
+        ],
+        "layers": [
+            {
+                "kind": placed.layer.kind,
+                "attributes": attributes_to_json(placed.layer),
+                "inputs": list(placed.inputs),
+                "outputs": [str(network.tensors[number]) for number in placed.outputs],
+                "origin": _origin_to_json(placed.origin),
+            }
+            for placed in network.layers
+        ],
+        "outputs": [[port.name, port.tensor] for port in network.outputs],
+        "weights": [
+            [key, DType.of(weight.dtype).value, list(weight.shape), sizes[key]]  # type: ignore[union-attr]
+            for key, weight in network.weights.items()
+        ],
+    }
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def to_parts(network: Network) -> Iterator[bytes | memoryview]:
+    """The bytes of a network, part by part: weights are not copied.  Writing them to a file is the caller's."""
+    text = to_json(network).encode()
+    yield _MAGIC + len(text).to_bytes(8, "little") + hashlib.sha256(text).digest() + text
+    for weight in network.weights.values():
+        yield weight_bytes(weight)
+
+
+def to_bytes(network: Network) -> bytes:
+    """The bytes of a network in one piece."""
+    return b"".join(to_parts(network))
+
+
+def from_bytes(content: bytes | bytearray | memoryview) -> Network:
+    """The network of ``to_bytes``.
+
+    Raises:
+        ArtifactError: ``damaged-network`` where the bytes are cut, changed or foreign.
+    """
+    view = memoryview(content).cast("B")
+    start = len(_MAGIC) + 8 + _DIGEST_BYTES
+    if len(view) < start or bytes(view[: len(_MAGIC)]) != _MAGIC:
+        raise _damaged("it does not begin as a network of this version")
+    length = int.from_bytes(view[len(_MAGIC) : len(_MAGIC) + 8], "little")
+    text = bytes(view[start : start + length])
+    if hashlib.sha256(text).digest() != bytes(view[start - _DIGEST_BYTES : start]):
+        raise _damaged("its text is cut or changed")
+    return from_json(text.decode(), view[start + length :])
+
+
+def from_json(text: str, weights: memoryview | bytes) -> Network:
+    """The network of ``to_json`` with the content of its weights, one after the other.
+
+    Raises:
+        ArtifactError: ``damaged-network``.
+    """
+    try:
+        document = json.loads(text)
+        contents = _weights_from(document["weights"], memoryview(weights))
+        return _built(document, contents)
+    except ArtifactError:
+        raise
+    except InternalError as error:
+        raise _damaged(f"{error.message} ({error.because})") from error
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, ExpressionError) as error:
+        raise _damaged(f"{type(error).__name__}: {error}") from error
+
+
+def _weights_from(table: Any, content: memoryview) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    position = 0
+    for key, dtype, shape, size in table:
+        kind, sizes = DType(dtype), tuple(_index(number) for number in shape)
+        part = content[position : position + _index(size)]
+        position += size
+        if not len(part) == size == prod(sizes) * kind.torch.itemsize:
+            raise _damaged("a weight is cut, or has another size than its shape says")
+        weight = weight_from_bytes(kind, sizes, part)
+        if weight_key(weight) != key:
+            raise _damaged("a weight is cut or changed")
+        found[key] = weight
+    if position != len(content):
+        raise _damaged(f"{len(content) - position} bytes follow the last weight")
+    return found
+
+
+def _built(document: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Network:
+    ranges = {str(name): _range(ends) for name, ends in document["ranges"].items()}
+    builder = NetworkBuilder(ranges, [parse_condition(text) for text in document["given"]])
+    values: list[Value] = [
+        builder.input(name, DType(dtype), [parse_expr(size) for size in shape])
+        for name, dtype, shape in document["inputs"]
+    ]
+    for entry in document["layers"]:
+        origin = _origin_from_json(entry["origin"])
+        layer = attributes_from_json(KINDS[entry["kind"]], entry["attributes"])
+        inputs = [values[_index(number)] for number in entry["inputs"]]
+        made: tuple[Value, ...]
+        made = (builder.constant(weights[layer.weights], origin),) if isinstance(layer, Constant) else ()
+        made = made or builder.add(layer, *inputs, origin=origin)
+        if [str(value.tensor) for value in made] != entry["outputs"]:
+            raise _damaged(f"{layer.kind} for {origin} gives other types than the file says")
+        values.extend(made)
+    for name, number in document["outputs"]:
+        builder.output(name, values[_index(number)])
+    return builder.build()
+
+
+def _range(ends: Any) -> Range:
+    low, high = ends
+    if not all(end is None or type(end) is int for end in (low, high)):
+        raise AttributeTextError(f"{ends!r} is no range")
+    return Range(low, high)
+
+
+def _index(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise LayerError(f"{number!r} is no index or size")
+    return number
+
+
+def _origin_to_json(origin: Origin) -> list[Any]:
+    frame = origin.frame
+    return [origin.op, origin.node, None if frame is None else [frame.file, frame.line, frame.function, frame.code]]
+
+
+def _origin_from_json(entry: Any) -> Origin:
+    op, node, frame = entry
+    return Origin(str(op), str(node), None if frame is None else Frame(*frame))
+
+
+def _damaged(why: str) -> ArtifactError:
+    return ArtifactError(
+        "the saved network cannot be read",
+        because=why,
+        fix="compile and save the program again",
+        reference="damaged-network",
+    )

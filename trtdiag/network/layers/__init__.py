@@ -1,0 +1,64 @@
+"""All layer kinds, by name: what a converter writes, a backend reads, and a file may contain."""
+
+from trtdiag.network.layer import Layer
+from trtdiag.network.layers.activation import Activation, ParametricReLU
+from trtdiag.network.layers.attention import Attention
+from trtdiag.network.layers.cast import Cast, Identity
+from trtdiag.network.layers.concatenation import Concatenation
+from trtdiag.network.layers.constant import Constant, Fill
+from trtdiag.network.layers.convolution import Convolution, Deconvolution
+from trtdiag.network.layers.cumulative import Cumulative
+from trtdiag.network.layers.elementwise import ElementWise, Select
+from trtdiag.network.layers.gather import Gather
+from trtdiag.network.layers.grid_sample import GridSample
+from trtdiag.network.layers.matmul import MatrixMultiply
+from trtdiag.network.layers.normalization import Normalization
+from trtdiag.network.layers.one_hot import OneHot
+from trtdiag.network.layers.pooling import Pooling
+from trtdiag.network.layers.reduce import Reduce
+from trtdiag.network.layers.resize import Resize
+from trtdiag.network.layers.scatter import Scatter
+from trtdiag.network.layers.shuffle import Shuffle
+from trtdiag.network.layers.slice import Slice
+from trtdiag.network.layers.softmax import SoftMax
+from trtdiag.network.layers.squeeze import Shape, Squeeze, Unsqueeze
+from trtdiag.network.layers.topk import TopK
+from trtdiag.network.layers.unary import Unary
+
+KINDS: dict[str, type[Layer]] = {
+    kind.__name__: kind
+    for kind in (
+        Activation,
+        Attention,
+        Cast,
+        Concatenation,
+        Constant,
+        Convolution,
+        Cumulative,
+        Deconvolution,
+        ElementWise,
+        Fill,
+        Gather,
+        GridSample,
+        Identity,
+        MatrixMultiply,
+        Normalization,
+        OneHot,
+        ParametricReLU,
+        Pooling,
+        Reduce,
+        Resize,
+        Scatter,
+        Select,
+        Shape,
+        Shuffle,
+        Slice,
+        SoftMax,
+        Squeeze,
+        TopK,
+        Unary,
+        Unsqueeze,
+    )
+}
+
+__all__ = ["KINDS", *KINDS]

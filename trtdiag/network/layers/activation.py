@@ -1,0 +1,118 @@
+"""Activation and ParametricReLU: functions of one element, the second with a slope for each channel or element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+
+from trtdiag.network.dtype import FLOATS
+from trtdiag.network.facts import SizeFacts
+from trtdiag.network.layer import Layer, broadcast, require, require_dtype, require_same_dtype
+from trtdiag.network.tensor import Tensor
+
+
+class ActivationType(Enum):
+    """TensorRT's activations; ``a`` and ``b`` are alpha and beta."""
+
+    RELU = "max(0, x)"
+    SIGMOID = "1 / (1 + exp(-x))"
+    TANH = "tanh(x)"
+    LEAKY_RELU = "x if x >= 0 else a * x"
+    ELU = "x if x >= 0 else a * (exp(x) - 1)"
+    SELU = "b * x if x > 0 else b * (a * exp(x) - a)"
+    SOFTSIGN = "x / (1 + abs(x))"
+    SOFTPLUS = "a * log(exp(b * x) + 1)"
+    CLIP = "max(a, min(b, x))"
+    HARD_SIGMOID = "max(0, min(1, a * x + b))"
+    SCALED_TANH = "a * tanh(b * x)"
+    THRESHOLDED_RELU = "x if x > a else 0"
+    GELU_ERF = "0.5 * x * (1 + erf(sqrt(0.5) * x))"
+    GELU_TANH = "0.5 * x * (1 + tanh(sqrt(2 / pi) * (0.044715 * x ** 3 + x)))"
+
+
+_WITHOUT_BETA = (ActivationType.LEAKY_RELU, ActivationType.ELU, ActivationType.THRESHOLDED_RELU)
+_WITH_BOTH = (
+    ActivationType.SELU,
+    ActivationType.SOFTPLUS,
+    ActivationType.CLIP,
+    ActivationType.HARD_SIGMOID,
+    ActivationType.SCALED_TANH,
+)
+
+
+@dataclass(frozen=True)
+class Activation(Layer):
+    """``op`` of each element; an op that has no alpha or beta takes none."""
+
+    op: ActivationType
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self.beta == 0 or self.op in _WITH_BOTH, f"{self.op.name} has no beta")
+        require(self.alpha == 0 or self.op in (*_WITHOUT_BETA, *_WITH_BOTH), f"{self.op.name} has no alpha")
+        require(self.op is not ActivationType.CLIP or self.alpha <= self.beta, "CLIP needs alpha <= beta")
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """The type of the input."""
+        require_dtype(inputs[0], FLOATS)
+        return (Tensor(inputs[0].dtype, inputs[0].shape),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Computed in float32 for the 16 bit types, then rounded once."""
+        x, a, b = inputs[0].float(), self.alpha, self.beta
+        match self.op:
+            case ActivationType.RELU:
+                y = F.relu(x)
+            case ActivationType.SIGMOID:
+                y = torch.sigmoid(x)
+            case ActivationType.TANH:
+                y = torch.tanh(x)
+            case ActivationType.LEAKY_RELU:
+                y = torch.where(x >= 0, x, a * x)
+            case ActivationType.ELU:
+                y = torch.where(x >= 0, x, a * torch.expm1(x))
+            case ActivationType.SELU:
+                y = b * torch.where(x > 0, x, a * torch.expm1(x))
+            case ActivationType.SOFTSIGN:
+                y = x / (1 + x.abs())
+            case ActivationType.SOFTPLUS:
+                y = a * torch.logaddexp(b * x, torch.zeros_like(x))
+            case ActivationType.CLIP:
+                y = x.clamp(a, b)
+            case ActivationType.HARD_SIGMOID:
+                y = (a * x + b).clamp(0, 1)
+            case ActivationType.SCALED_TANH:
+                y = a * torch.tanh(b * x)
+            case ActivationType.THRESHOLDED_RELU:
+                y = torch.where(x > a, x, torch.zeros_like(x))
+            case ActivationType.GELU_ERF:
+                y = F.gelu(x)
+            case ActivationType.GELU_TANH:
+                y = F.gelu(x, approximate="tanh")
+        return (y.to(inputs[0].dtype),)
+
+
+@dataclass(frozen=True)
+class ParametricReLU(Layer):
+    """``x if x >= 0 else slope * x``; the slopes broadcast to the input (inputs: x, slopes)."""
+
+    fewest_inputs: ClassVar[int] = 2
+    most_inputs: ClassVar[int | None] = 2
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """The type of x."""
+        require_dtype(inputs[0], FLOATS)
+        require_same_dtype(inputs)
+        require(broadcast(inputs, facts) == inputs[0].shape, "the slopes do not broadcast to the shape of x")
+        return (Tensor(inputs[0].dtype, inputs[0].shape),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """By selection, so that an infinite slope does not make a NaN of zero."""
+        x, slopes = inputs
+        return (torch.where(x >= 0, x, slopes * x),)

@@ -1,0 +1,87 @@
+"""Attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import torch
+
+from trtdiag.network.dtype import FLOATS, DType
+from trtdiag.network.facts import ONE, SizeFacts
+from trtdiag.network.layer import Layer, require, require_dtype, require_equal, require_rank, require_same_dtype
+from trtdiag.network.tensor import Tensor
+from trtdiag.symbolic import Num, to_text
+
+
+class AttentionNormalizationOp(Enum):
+    """What is done with the scores of a query."""
+
+    NONE = "none"
+    SOFTMAX = "softmax"
+
+
+class CausalMaskKind(Enum):
+    """Which keys a query sees: all, those up to its own index, or those up to its own index counted from the end."""
+
+    NONE = "none"
+    UPPER_LEFT = "upper left"
+    LOWER_RIGHT = "lower right"
+
+
+@dataclass(frozen=True)
+class Attention(Layer):
+    """``softmax(query @ key^T + mask) @ value``, without a scale: the query brings it.
+
+    Inputs are query (batch, heads, queries, d), key and value (batch, key heads, keys, d) and, optionally, a mask that
+    broadcasts to the scores: true where a key is seen, or a number to add.  ``heads`` is a multiple of ``key heads``;
+    neighbouring heads share one.
+    """
+
+    op: AttentionNormalizationOp = AttentionNormalizationOp.SOFTMAX
+    causal: CausalMaskKind = CausalMaskKind.NONE
+    fewest_inputs: ClassVar[int] = 3
+    most_inputs: ClassVar[int | None] = 4
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """The query's shape with the size of a value."""
+        query, key, value = inputs[:3]
+        require_dtype(query, FLOATS)
+        require_same_dtype(inputs[:3])
+        for tensor in inputs:
+            require_rank(tensor, (4,), "each input")
+        require_equal(facts, query.shape[0], key.shape[0], "batch of query and key")
+        require_equal(facts, query.shape[3], key.shape[3], "the dim that is summed over")
+        for axis in range(3):
+            require_equal(facts, key.shape[axis], value.shape[axis], f"dim {axis} of key and value")
+        heads, shared = query.shape[1], key.shape[1]
+        whole = isinstance(heads, Num) and isinstance(shared, Num) and shared.value and heads.value % shared.value == 0
+        require(bool(whole) or heads == shared, f"{to_text(shared)} key heads do not divide {to_text(heads)} heads")
+        if len(inputs) == 4:
+            require_dtype(inputs[3], (DType.BOOL, query.dtype), "the mask")
+            scores = (query.shape[0], heads, query.shape[2], key.shape[2])
+            for axis, (size, asked) in enumerate(zip(inputs[3].shape, scores, strict=True)):
+                require(size == ONE or facts.equal(size, asked), f"dim {axis} of the mask is {to_text(size)}")
+        return (Tensor(query.dtype, (*query.shape[:3], value.shape[3])),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Computed in float32; a query that sees no key gives 0."""
+        query, key, value = (tensor.float() for tensor in inputs[:3])
+        times = query.shape[1] // key.shape[1]
+        scores = query @ key.repeat_interleave(times, 1).mT
+        seen = torch.ones(scores.shape, dtype=torch.bool)
+        if self.causal is not CausalMaskKind.NONE:
+            lower_right = self.causal is CausalMaskKind.LOWER_RIGHT
+            seen = seen.tril(key.shape[2] - query.shape[2] if lower_right else 0)
+        if len(inputs) == 4 and inputs[3].dtype is torch.bool:
+            seen = seen & inputs[3]
+        elif len(inputs) == 4:
+            scores = scores + inputs[3].float()
+        if self.op is AttentionNormalizationOp.SOFTMAX:
+            weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
+            weights = weights.masked_fill(~seen.any(-1, keepdim=True), 0)
+        else:
+            weights = scores.masked_fill(~seen, 0)
+        return ((weights @ value.repeat_interleave(times, 1)).to(inputs[0].dtype),)

@@ -1,0 +1,49 @@
+"""Cast and Identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.network.dtype import DType
+from trtdiag.network.facts import SizeFacts
+from trtdiag.network.layer import Layer
+from trtdiag.network.tensor import Tensor, object_array, with_array
+from trtdiag.symbolic import Relation, compare, where
+
+
+@dataclass(frozen=True)
+class Cast(Layer):
+    """Each element in another dtype: floats to integers towards zero, everything but zero to true."""
+
+    to: DType
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """The shape of the input; sizes stay known."""
+        x = inputs[0]
+        sizes = x.static_shape
+        if x.values is None or sizes is None or self.to.is_float:
+            return (Tensor(self.to, x.shape),)
+        values = x.values
+        if self.to is DType.BOOL and x.dtype is not DType.BOOL:
+            values = tuple(where(compare(Relation.NE, value, 0), 1, 0) for value in values)
+        return (with_array(self.to, object_array(values, sizes)),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """``Tensor.to``, which rounds in the same way."""
+        return (inputs[0].to(self.to.torch),)
+
+
+@dataclass(frozen=True)
+class Identity(Layer):
+    """The input."""
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """The input's type and values."""
+        return (inputs[0],)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The input itself."""
+        return (inputs[0],)

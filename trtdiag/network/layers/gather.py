@@ -1,0 +1,121 @@
+"""Gather: elements by index, in TensorRT's three modes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from trtdiag.network.dtype import ANY, INDICES
+from trtdiag.network.facts import SizeFacts
+from trtdiag.network.layer import Layer, LayerError, require, require_axes, require_dtype, require_equal
+from trtdiag.network.tensor import Tensor, with_array
+from trtdiag.symbolic import Expr, Num
+
+
+class GatherMode(Enum):
+    """What one index stands for: a slice across ``axis``, an element, or, with all that its row says, a position."""
+
+    DEFAULT = "default"
+    ELEMENT = "element"
+    ND = "nd"
+
+
+@dataclass(frozen=True)
+class Gather(Layer):
+    """Elements of the first input at the indices of the second.
+
+    DEFAULT: the indices' dims take the place of ``axis``.  ELEMENT: ``out[i][j] = x[indices[i][j]][j]`` for axis 0,
+    the output has the indices' shape.  ND: each row of the last dim is a position in the leading dims of x.
+    The first ``elementwise_dims`` dims of both inputs are walked together (batch dims), in DEFAULT and ND.
+    Indices are never negative, and lie inside x.
+    """
+
+    mode: GatherMode = GatherMode.DEFAULT
+    axis: int = 0
+    elementwise_dims: int = 0
+    fewest_inputs: ClassVar[int] = 2
+    most_inputs: ClassVar[int | None] = 2
+
+    def __post_init__(self) -> None:
+        require(self.elementwise_dims >= 0, f"elementwise_dims is {self.elementwise_dims}")
+        require(self.mode is not GatherMode.ND or self.axis == 0, "ND has no axis")
+        if self.mode is GatherMode.ELEMENT:
+            require(self.elementwise_dims == 0, "ELEMENT has no elementwise dims")
+        if self.mode is GatherMode.DEFAULT:
+            require(self.axis >= self.elementwise_dims, "the axis is one of the elementwise dims")
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """See the modes."""
+        x, indices = inputs
+        require_dtype(x, ANY)
+        require_dtype(indices, INDICES, "the indices")
+        batch = self.elementwise_dims
+        require(batch <= min(x.rank, indices.rank), "there are fewer dims than elementwise_dims")
+        for axis in range(batch):
+            require_equal(facts, x.shape[axis], indices.shape[axis], f"elementwise dim {axis}")
+        if self.mode is GatherMode.ND:
+            return (Tensor(x.dtype, self._nd_shape(x, indices)),)
+        require_axes((self.axis,), x.rank)
+        if self.mode is GatherMode.ELEMENT:
+            require(x.rank == indices.rank, f"the ranks {x.rank} and {indices.rank} differ")
+            return (Tensor(x.dtype, indices.shape),)
+        _require_inside(indices, x.shape[self.axis])
+        array, where = x.array(), indices.array()
+        if array is not None and where is not None and batch == 0 and all(isinstance(i, Num) for i in where.flat):
+            positions = np.array([index.value for index in where.flat], dtype=np.intp).reshape(where.shape)
+            taken = np.take(array, positions.reshape(-1), self.axis)
+            sizes = (*array.shape[: self.axis], *positions.shape, *array.shape[self.axis + 1 :])
+            return (with_array(x.dtype, taken.reshape(sizes)),)
+        shape = (*x.shape[: self.axis], *indices.shape[batch:], *x.shape[self.axis + 1 :])
+        return (Tensor(x.dtype, shape),)
+
+    def _nd_shape(self, x: Tensor, indices: Tensor) -> tuple[Expr, ...]:
+        require(indices.rank > self.elementwise_dims, "the indices have no dim for positions")
+        depth = indices.shape[-1]
+        if not (isinstance(depth, Num) and isinstance(depth.value, int)):
+            raise LayerError("the last dim of the indices is no number")
+        dims = self.elementwise_dims + depth.value
+        require(depth.value >= 1 and dims <= x.rank, f"positions of {depth.value} dims in an input of rank {x.rank}")
+        return (*indices.shape[:-1], *x.shape[dims:])
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """By indexing; an index outside is an IndexError, a negative one too."""
+        x, indices = inputs[0], inputs[1].long()
+        if indices.numel() and indices.min() < 0:
+            raise IndexError(f"the index {int(indices.min())} is negative")
+        batch = self.elementwise_dims
+        if self.mode is GatherMode.ELEMENT:
+            return (torch.gather(x, self.axis, indices),)
+        along = [_counter(x.shape[axis], axis, indices.dim()) for axis in range(batch)]
+        if self.mode is GatherMode.ND:
+            rows = [row.squeeze(-1) for row in along]
+            position = (*rows, *indices.unbind(-1))
+            return (x[position],)
+        if batch == 0:
+            flat = x.index_select(self.axis, indices.reshape(-1))
+            return (flat.reshape(*x.shape[: self.axis], *indices.shape, *x.shape[self.axis + 1 :]),)
+        moved = x.movedim(self.axis, batch)
+        position = (*along, indices)
+        taken = moved[position]  # batch dims, indices' dims, then what stood before and after the axis
+        between = self.axis - batch
+        own = indices.dim() - batch
+        for step in range(between):
+            taken = taken.movedim(batch + own + step, batch + step)
+        return (taken.contiguous(),)
+
+
+def _counter(size: int, axis: int, rank: int) -> torch.Tensor:
+    """0, 1, ... along ``axis``, in a shape that broadcasts with indices of ``rank``."""
+    return torch.arange(size).reshape([-1 if dim == axis else 1 for dim in range(rank)])
+
+
+def _require_inside(indices: Tensor, size: Expr) -> None:
+    for value in indices.values or ():
+        if isinstance(value, Num):
+            inside = value.value >= 0 and not (isinstance(size, Num) and value.value >= size.value)
+            require(inside, f"the index {value.value} is outside")

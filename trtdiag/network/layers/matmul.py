@@ -1,0 +1,80 @@
+"""MatrixMultiply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import torch
+
+from trtdiag.network.dtype import FLOATS
+from trtdiag.network.facts import SizeFacts
+from trtdiag.network.layer import Layer, broadcast, require, require_dtype, require_equal, require_same_dtype
+from trtdiag.network.tensor import Shape, Tensor
+
+
+class MatrixOperation(Enum):
+    """How an operand is read: as matrices, as transposed matrices, or as vectors."""
+
+    NONE = "none"
+    TRANSPOSE = "transpose"
+    VECTOR = "vector"
+
+
+@dataclass(frozen=True)
+class MatrixMultiply(Layer):
+    """Products of matrices, the last two dims, or vectors, the last dim; the dims before them broadcast.
+
+    Operands have equally many dims before their matrix or vector.  A vector on the left is a row, on the right a
+    column, and has no dim in the output.
+    """
+
+    op0: MatrixOperation = MatrixOperation.NONE
+    op1: MatrixOperation = MatrixOperation.NONE
+    fewest_inputs: ClassVar[int] = 2
+    most_inputs: ClassVar[int | None] = 2
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """The batch dims, then rows and columns."""
+        left, right = inputs
+        require_dtype(left, FLOATS, "the first operand")
+        require_same_dtype(inputs)
+        rows, inner, first = _split(left, self.op0)
+        columns, other, second = _split(right, self.op1)
+        if self.op1 is not MatrixOperation.VECTOR:
+            columns, other = other, columns
+        require_equal(facts, inner[0], other[0], "the dim that is summed over")
+        batch = broadcast((Tensor(left.dtype, first), Tensor(right.dtype, second)), facts)
+        return (Tensor(left.dtype, (*batch, *rows, *columns)),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """By ``torch.matmul`` on matrices, where vectors have gained a dim and lose it again."""
+        left, right = inputs
+        if self.op0 is MatrixOperation.VECTOR:
+            left = left.unsqueeze(-2)
+        elif self.op0 is MatrixOperation.TRANSPOSE:
+            left = left.mT
+        if self.op1 is MatrixOperation.VECTOR:
+            right = right.unsqueeze(-1)
+        elif self.op1 is MatrixOperation.TRANSPOSE:
+            right = right.mT
+        result = torch.matmul(left, right)
+        if self.op1 is MatrixOperation.VECTOR:
+            result = result.squeeze(-1)
+        if self.op0 is MatrixOperation.VECTOR:
+            result = result.squeeze(-1 if self.op1 is MatrixOperation.VECTOR else -2)
+        return (result,)
+
+
+def _split(tensor: Tensor, op: MatrixOperation) -> tuple[Shape, Shape, Shape]:
+    """Rows and columns after ``op`` (a vector is columns only), and the dims before."""
+    dims = 1 if op is MatrixOperation.VECTOR else 2
+    require(tensor.rank >= dims, f"an operand has rank {tensor.rank}; {op.name} needs {dims} or more")
+    if op is MatrixOperation.VECTOR:
+        return (), tensor.shape[-1:], tensor.shape[:-1]
+    rows, columns = tensor.shape[-2:-1], tensor.shape[-1:]
+    if op is MatrixOperation.TRANSPOSE:
+        rows, columns = columns, rows
+    return rows, columns, tensor.shape[:-2]

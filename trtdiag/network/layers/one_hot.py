@@ -1,0 +1,48 @@
+"""OneHot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from trtdiag.network.dtype import COMPUTED, INDICES
+from trtdiag.network.facts import SizeFacts
+from trtdiag.network.layer import Layer, LayerError, require, require_axes, require_dtype, require_rank
+from trtdiag.network.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class OneHot(Layer):
+    """The second of two values where a new dim's index equals the input, the first elsewhere.
+
+    Inputs are the indices, the two values ``(off, on)`` and the depth, a scalar: the new dim's size.  ``axis`` is the
+    new dim's place in the output.  An index outside 0..depth-1 is on nowhere.
+    """
+
+    axis: int
+    fewest_inputs: ClassVar[int] = 3
+    most_inputs: ClassVar[int | None] = 3
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """The indices' shape with the depth at the axis, the dtype of the values."""
+        indices, values, depth = inputs
+        require_dtype(indices, INDICES, "the indices")
+        require_dtype(values, COMPUTED, "the values")
+        require_dtype(depth, INDICES, "the depth")
+        require(values.static_shape == (2,), f"the values are {values}; they must be two")
+        require_rank(depth, (0,), "the depth")
+        require_axes((self.axis,), indices.rank + 1)
+        if depth.values is None:
+            raise LayerError("the depth does not follow from sizes and constants")
+        shape = (*indices.shape[: self.axis], depth.values[0], *indices.shape[self.axis :])
+        return (Tensor(values.dtype, shape),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """By comparison with a counter."""
+        indices, values, depth = inputs
+        places = [-1 if axis == self.axis else 1 for axis in range(indices.dim() + 1)]
+        on = indices.long().unsqueeze(self.axis) == torch.arange(int(depth)).reshape(places)
+        return (torch.where(on, values[1], values[0]),)

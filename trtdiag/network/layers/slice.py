@@ -1,0 +1,149 @@
+"""Slice: a regular part of a tensor, also reaching over its ends (this is how a network pads)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import torch
+
+from trtdiag.network.dtype import ANY
+from trtdiag.network.facts import SizeFacts
+from trtdiag.network.layer import (
+    Given,
+    Layer,
+    Sizes,
+    given_values,
+    numbers,
+    require,
+    require_dtype,
+    require_rank,
+)
+from trtdiag.network.tensor import Tensor, shape_of, with_array
+from trtdiag.symbolic import Expr, Num, add, as_expr, mul, sub, to_text
+
+
+class SampleMode(Enum):
+    """What an index outside the input stands for."""
+
+    STRICT_BOUNDS = "an error"
+    FILL = "the value of the last input, else 0"
+    CLAMP = "the nearest element"
+    REFLECT = "the element at the index mirrored at the ends, which are not repeated"
+    WRAP = "the element at the index counted around"
+
+
+@dataclass(frozen=True)
+class Slice(Layer):
+    """The elements ``start[d] + i * stride[d]`` for i from 0 to ``size[d] - 1`` of each dim d.
+
+    Each of the three is static or ``INPUT``: then it comes as a further input, in this order.  With FILL a scalar may
+    follow.  A stride of 0 repeats one element, a negative one goes backwards.
+    """
+
+    start: Sizes
+    size: Sizes
+    stride: Sizes
+    mode: SampleMode = SampleMode.STRICT_BOUNDS
+    most_inputs: ClassVar[int | None] = 5
+
+    def __post_init__(self) -> None:
+        static = [numbers for numbers in (self.start, self.size, self.stride) if isinstance(numbers, tuple)]
+        require(len({len(numbers) for numbers in static}) <= 1, "start, size and stride differ in length")
+        if isinstance(self.size, tuple):
+            require(all(number >= 0 for number in self.size), f"the size {self.size} is negative")
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """The size, from the attribute or exactly from the shape tensor."""
+        x, waiting = inputs[0], list(inputs[1:])
+        require_dtype(x, ANY)
+        found: list[tuple[Expr, ...] | None] = []
+        for role, attribute in (("start", self.start), ("size", self.size), ("stride", self.stride)):
+            if not isinstance(attribute, Given):
+                values: tuple[Expr, ...] | None = shape_of(attribute)
+            else:
+                require(bool(waiting), f"there is no input for the {role}")
+                tensor = waiting.pop(0)
+                if role == "size" or tensor.values is not None:
+                    values = given_values(tensor, f"the {role}")
+                else:  # only the size makes the shape; where to begin may be known when the network runs
+                    require_rank(tensor, (1,), f"the {role}")
+                    values = None
+            require(values is None or len(values) == x.rank, f"the {role} has not one number for each dim of the input")
+            found.append(values)
+        if waiting and self.mode is SampleMode.FILL:
+            fill = waiting.pop(0)
+            require_dtype(fill, (x.dtype,), "the fill value")
+            require_rank(fill, (0,), "the fill value")
+        require(not waiting, f"{len(waiting)} inputs are too many")
+        start, size, stride = found
+        assert size is not None
+        for count in size:
+            require(not facts.never_at_least(count, 0), f"the size {to_text(count)} is negative")
+        if self.mode is SampleMode.STRICT_BOUNDS and start is not None and stride is not None:
+            _require_inside(x, start, size, stride, facts)
+        array = x.array()
+        if array is not None and self.mode is SampleMode.STRICT_BOUNDS and start is not None and stride is not None:
+            columns = [_indices(*triple) for triple in zip(start, size, stride, strict=True)]
+            if all(column is not None for column in columns):
+                for axis, column in enumerate(columns):
+                    array = array.take(column, axis)  # type: ignore[arg-type]
+                return (with_array(x.dtype, array),)
+        return (Tensor(x.dtype, size),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """One dim after the other, by index."""
+        waiting = list(inputs[1:])
+        start, size, stride = (
+            numbers(waiting.pop(0)) if isinstance(attribute, Given) else attribute
+            for attribute in (self.start, self.size, self.stride)
+        )
+        y = inputs[0]
+        outside = torch.zeros(size, dtype=torch.bool)
+        for axis in range(y.dim()):
+            length = y.shape[axis]
+            index = start[axis] + torch.arange(size[axis]) * stride[axis]
+            beyond = (index < 0) | (index >= length)
+            if self.mode is SampleMode.STRICT_BOUNDS and bool(beyond.any()):
+                raise IndexError(f"the slice leaves dim {axis} of size {length}")
+            if self.mode is SampleMode.FILL and length == 0:
+                y = torch.zeros([*y.shape[:axis], size[axis], *y.shape[axis + 1 :]], dtype=y.dtype)
+            else:
+                y = y.index_select(axis, _inside(index, length, self.mode))
+            outside |= beyond.reshape([-1 if dim == axis else 1 for dim in range(y.dim())])
+        if self.mode is SampleMode.FILL:
+            value = waiting[0] if waiting else torch.zeros((), dtype=y.dtype)
+            y = torch.where(outside, value, y)
+        return (y,)
+
+
+def _inside(index: torch.Tensor, length: int, mode: SampleMode) -> torch.Tensor:
+    """The element that each index stands for."""
+    if mode is SampleMode.WRAP:
+        return index % length
+    if mode is SampleMode.REFLECT:
+        period = max(1, 2 * (length - 1))
+        folded = index % period
+        return torch.minimum(folded, period - folded) if length > 1 else torch.zeros_like(index)
+    return index.clamp(0, length - 1)
+
+
+def _indices(start: Expr, size: Expr, stride: Expr) -> list[int] | None:
+    if not (isinstance(start, Num) and isinstance(size, Num) and isinstance(stride, Num)):
+        return None
+    return [int(start.value) + step * int(stride.value) for step in range(int(size.value))]
+
+
+def _require_inside(
+    x: Tensor, start: Sequence[Expr], size: Sequence[Expr], stride: Sequence[Expr], facts: SizeFacts
+) -> None:
+    """Refuse what leaves the input for all sizes; what may leave it for some is an error of the run."""
+    for axis, (first, count, step, length) in enumerate(zip(start, size, stride, x.shape, strict=True)):
+        if not facts.at_least(count, 1):
+            continue
+        last = add(first, mul(step, sub(count, 1)))
+        for index in (first, last):
+            leaves = facts.never_at_least(index, 0) or facts.never_at_least(sub(sub(length, as_expr(1)), index), 0)
+            require(not leaves, f"dim {axis}: the index {to_text(index)} is outside of {to_text(length)} elements")

@@ -1,0 +1,88 @@
+"""Unary: mathematical functions of one element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+
+from trtdiag.network.dtype import BOOLS, FLOATS, NUMBERS, DType
+from trtdiag.network.facts import SizeFacts
+from trtdiag.network.layer import Layer, require_dtype
+from trtdiag.network.tensor import Tensor, object_array, with_array
+from trtdiag.symbolic import Expr, maximum, neg, sub
+
+
+class UnaryOperation(Enum):
+    """TensorRT's unary operations; ``ROUND`` goes to the even one of two neighbours."""
+
+    ABS = "abs"
+    ACOS = "acos"
+    ACOSH = "acosh"
+    ASIN = "asin"
+    ASINH = "asinh"
+    ATAN = "atan"
+    ATANH = "atanh"
+    CEIL = "ceil"
+    COS = "cos"
+    COSH = "cosh"
+    ERF = "erf"
+    EXP = "exp"
+    FLOOR = "floor"
+    ISINF = "isinf"
+    ISNAN = "isnan"
+    LOG = "log"
+    NEG = "neg"
+    NOT = "not"
+    RECIP = "recip"
+    ROUND = "round"
+    SIGN = "sign"
+    SIN = "sin"
+    SINH = "sinh"
+    SQRT = "sqrt"
+    TAN = "tan"
+
+
+_FUNCTIONS: dict[UnaryOperation, Callable[[torch.Tensor], torch.Tensor]] = {
+    op: getattr(torch, op.value)
+    for op in UnaryOperation
+    if op not in (UnaryOperation.NOT, UnaryOperation.RECIP, UnaryOperation.ERF)
+} | {
+    UnaryOperation.NOT: torch.logical_not,
+    UnaryOperation.RECIP: torch.reciprocal,
+    UnaryOperation.ERF: torch.special.erf,
+}
+_ALSO_INTEGERS = (UnaryOperation.ABS, UnaryOperation.NEG, UnaryOperation.SIGN)
+_TESTS = (UnaryOperation.ISINF, UnaryOperation.ISNAN)
+
+
+@dataclass(frozen=True)
+class Unary(Layer):
+    """``op`` of each element: floats; ABS, NEG and SIGN also integers; NOT bools only; ISINF and ISNAN give bools."""
+
+    op: UnaryOperation
+
+    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+        """The shape of the input."""
+        x = inputs[0]
+        if self.op is UnaryOperation.NOT:
+            require_dtype(x, BOOLS)
+        else:
+            require_dtype(x, NUMBERS if self.op in _ALSO_INTEGERS else FLOATS)
+        sizes = x.static_shape
+        if x.values is not None and sizes is not None and self.op in _SIZES:
+            return (with_array(x.dtype, object_array([_SIZES[self.op](v) for v in x.values], sizes)),)
+        return (Tensor(DType.BOOL if self.op in _TESTS else x.dtype, x.shape),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The function of the same name."""
+        return (_FUNCTIONS[self.op](inputs[0]),)
+
+
+_SIZES: dict[UnaryOperation, Callable[[Expr], Expr]] = {
+    UnaryOperation.NEG: neg,
+    UnaryOperation.ABS: lambda value: maximum(value, neg(value)),
+    UnaryOperation.NOT: lambda value: sub(1, value),
+}

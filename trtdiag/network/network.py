@@ -1,0 +1,68 @@
+"""The typed layer network: what converters write, and backends read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.network.layer import Layer
+from trtdiag.network.origin import Origin
+from trtdiag.network.tensor import Tensor
+from trtdiag.symbolic import Condition, Range
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output: its name, and the id of its tensor."""
+
+    name: str
+    tensor: int
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A layer at its place: the ids of the tensors it reads and makes, and where it comes from."""
+
+    layer: Layer
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Network:
+    """A strongly typed graph of layers.  ``NetworkBuilder`` and ``from_bytes`` make it, and check all of it.
+
+    Attributes:
+        inputs: In order; their tensors come first.
+        layers: In topological order; each has what it reads before it.
+        outputs: In order; a tensor may be one more than once, and may be an input.
+        tensors: Dtype, symbolic shape and, for sizes, values of each tensor; its id is its index.
+        weights: The constants' content by key, each once.  Not copied: they change where their owner changes them.
+        ranges: The range of each symbol.  A symbol is a size of an input, or made by one as ``a * symbol + b``.
+        given: Conditions that hold for all inputs the network is run with; shapes may rest on them.
+    """
+
+    inputs: tuple[Port, ...]
+    layers: tuple[Placed, ...]
+    outputs: tuple[Port, ...]
+    tensors: tuple[Tensor, ...]
+    weights: Mapping[str, torch.Tensor]
+    ranges: Mapping[str, Range]
+    given: tuple[Condition, ...] = ()
+
+    @property
+    def input_types(self) -> tuple[Tensor, ...]:
+        """The tensor of each input."""
+        return tuple(self.tensors[port.tensor] for port in self.inputs)
+
+    @property
+    def output_types(self) -> tuple[Tensor, ...]:
+        """The tensor of each output."""
+        return tuple(self.tensors[port.tensor] for port in self.outputs)
+
+    def describe(self, placed: Placed) -> str:
+        """A layer in words: ``SoftMax for aten.softmax.int (softmax) at model.py:12``."""
+        return f"{placed.layer.kind} for {placed.origin}"

@@ -1,0 +1,32 @@
+"""Weights by content: equal tensors are one, whatever they were called."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+
+from trtdiag.network.dtype import DType
+
+
+def weight_bytes(weight: torch.Tensor) -> memoryview:
+    """The elements as they lie in memory, little endian, without a copy where ``weight`` is contiguous on the CPU."""
+    flat = weight.detach().cpu().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().data
+
+
+def weight_key(weight: torch.Tensor) -> str:
+    """A name that only a tensor of the same dtype, shape and bytes has.
+
+    Cost: reads all bytes once.
+    """
+    digest = hashlib.sha256(f"{DType(str(weight.dtype).removeprefix('torch.')).value}{list(weight.shape)}".encode())
+    digest.update(weight_bytes(weight))
+    return digest.hexdigest()
+
+
+def weight_from_bytes(dtype: DType, shape: tuple[int, ...], content: memoryview) -> torch.Tensor:
+    """The tensor whose ``weight_bytes`` are ``content``; they are copied."""
+    if not len(content):
+        return torch.empty(shape, dtype=dtype.torch)
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8).view(dtype.torch).reshape(shape)
