@@ -15,6 +15,7 @@ from trtdiag.capture.reading import read_guard
 from trtdiag.capture.sites import Sites
 from trtdiag.symbolic import ExpressionError, Relation, check, compare, condition_from_sympy, from_sympy, negate, number
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.ranges import Range
 
 LIMIT_S = 2.0
 """For one proof; the conditions of a decomposition are small, and what takes longer counts as not proven."""
@@ -60,6 +61,17 @@ class Proofs:
                 continue  # fewer premises prove less, never more
         return given
 
+    @cached_property
+    def _box(self) -> dict[str, Range]:
+        """The ranges as an export sees them: no size of an input is taken to be 0 or 1 (torch 2.13, ``ShapeEnv``).
+
+        A live program's ShapeEnv still starts at 2, a loaded one's at the declared minimum; both are lowered alike.
+        """
+        return {
+            symbol: Range(2, allowed.max) if _assumed_large(symbol, allowed) else allowed
+            for symbol, allowed in self._program.ranges.items()
+        }
+
     def doubt(self, env: ShapeEnv | None, answers: dict[Any, Any]) -> str:
         """The first answer that is not shown to hold everywhere, as text; empty where all are."""
         for expr, answer in answers.items():
@@ -80,10 +92,15 @@ class Proofs:
                 wanted = condition if bool(answer) else negate(condition)
             else:
                 wanted = compare(Relation.EQ, from_sympy(expr), number(int(answer)))  # type: ignore[arg-type]
-            result = check(wanted, self._program.ranges, given=self._given, limit_s=LIMIT_S)
+            result = check(wanted, self._box, given=self._given, limit_s=LIMIT_S)
         except (ExpressionError, TypeError, ValueError):
             return False
         return result.verdict == "holds"
 
     def _text(self, expr: Any, answer: Any) -> str:
         return str(expr) if answer is sympy.true or answer is True else f"{expr} being {answer}"
+
+
+def _assumed_large(symbol: str, allowed: Range) -> bool:
+    born_from_data = symbol.startswith("u")
+    return not born_from_data and (allowed.min is None or allowed.min < 2) and (allowed.max is None or allowed.max > 1)

@@ -83,6 +83,8 @@ def new_draft(program: Program, exported: ExportedProgram, graph_module: GraphMo
     renamed: dict[Node, Node] = {}
     returned = graph.graph_copy(graph_module.graph, renamed)
     outputs = next(iter(reversed(graph_module.graph.nodes)))
+    for old, new in renamed.items():
+        new.name = old.name  # a new graph would rename ``input``, which the signature names
     graph.output(returned).meta.update(outputs.meta)
     graph.set_codegen(copy.copy(graph_module.graph._codegen))
     fresh = GraphModule(graph_module, graph)

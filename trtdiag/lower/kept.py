@@ -56,6 +56,13 @@ KEPT: dict[str, str] = {
     **dict.fromkeys(
         ("gelu", "silu", "elu", "selu", "celu", "leaky_relu", "softplus", "prelu", "hardsigmoid", "mish"), _ACTIVATION
     ),
+    **dict.fromkeys(
+        (
+            *("pad", "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d"),
+            *("replication_pad1d", "replication_pad2d", "replication_pad3d"),
+        ),
+        "one Slice layer, which fills, reflects or clamps; taken apart it becomes a gather",
+    ),
     "embedding": "one Gather layer; its decomposition adds the handling of padding that only training needs",
 }
 """Name of an ATen op (every overload of it) -> why it stays whole."""

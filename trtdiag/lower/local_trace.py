@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -84,7 +85,7 @@ class Tracer:
         env = self._mode.shape_env
         pending = [] if env is None else list(env.pending_fresh_unbacked_symbols)
         try:
-            with torch.no_grad(), self._mode, asking(env) as answers:
+            with _without_onednn(), torch.no_grad(), self._mode, asking(env) as answers:
                 inputs = [stand_in(val, self._mode) for val in vals]
                 answers.clear()
                 traced = make_fx(body, pre_dispatch=not traces_whole(target))(*inputs)
@@ -142,6 +143,18 @@ class Tracer:
         wanted, got = pytree.tree_leaves(out), pytree.tree_leaves(made)
         if len(wanted) != len(got) or not all(map(_alike, wanted, got)):
             raise UntraceableError("its decomposition gives another dtype or other sizes than the program recorded")
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """With oneDNN an LSTM would become an op that exists on the CPU alone."""
+    # torch.backends.mkldnn.flags sets TF32 as well, which warns.
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
 
 
 def _inlined(body: Template, given: list[Ref], append: Callable[[Step], Ref]) -> Any:

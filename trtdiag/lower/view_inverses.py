@@ -15,7 +15,8 @@ _ATEN = torch.ops.aten
 _REORDER_NOTHING = frozenset(
     {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "contiguous", "view_as", "_unsafe_view"}
 )
-_SAME = frozenset({"alias", "detach", "lift_fresh"})
+# A cast is a view only where it changes nothing.
+_SAME = frozenset({"alias", "detach", "lift_fresh", "to", "type_as"})
 _PARTS = frozenset({"slice", "select", "transpose", "permute", "t"})
 
 

@@ -8,24 +8,15 @@ from torch._ops import OpOverload
 from trtdiag.graph.operators import operator_of
 from trtdiag.lower.draft import Draft
 
-# ``pow`` is not among them: a converter wants to see that an exponent is a number.
-_NAMES = (
-    *("add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge"),
-    *("remainder", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor"),
-)
+_ATEN = torch.ops.aten
 
-
-def _pairs() -> dict[OpOverload, OpOverload]:
-    found = {}
-    for name in _NAMES:
-        packet = getattr(torch.ops.aten, name)
-        if "Scalar" in packet.overloads() and "Tensor" in packet.overloads():
-            found[packet.Scalar] = packet.Tensor
-    return found
-
-
-TENSOR_OVERLOAD = _pairs()
-"""``aten.eq.Scalar`` -> ``aten.eq.Tensor``, which takes the number as it is, with the same promotion of dtypes."""
+TENSOR_OVERLOAD: dict[OpOverload, OpOverload] = {
+    _ATEN.add.Scalar: _ATEN.add.Tensor,
+    _ATEN.sub.Scalar: _ATEN.sub.Tensor,
+    _ATEN.mul.Scalar: _ATEN.mul.Tensor,
+    _ATEN.div.Scalar: _ATEN.div.Tensor,
+}
+"""The four whose ``.Tensor`` overload takes a number as it is, with the same promotion of dtypes (torch 2.11, 2.13)."""
 
 
 def lift_scalars(draft: Draft) -> int:
