@@ -19,6 +19,11 @@ SLOW = (
 )
 
 
+# torch's own decomposition cannot serve as a second witness of these (torch 2.13): it takes attention apart into steps
+# whose result lies in memory otherwise than the program recorded, and a later view refuses that.
+FAILS_IN_TORCH = frozenset({"patchtst", "llm_gpt2_12l"})
+
+
 @pytest.mark.zoo
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_a_lowered_model_gives_the_same_numbers(name: str) -> None:
@@ -29,7 +34,7 @@ def test_a_lowered_model_gives_the_same_numbers(name: str) -> None:
             raise
         pytest.skip(f"{name} needs {error.name}")
     exported = torch.export.export(module.eval(), args, kwargs, dynamic_shapes=dynamic_shapes)
-    program, lowered = assert_lowered_agrees(exported, args, kwargs)
+    program, lowered = assert_lowered_agrees(exported, args, kwargs, beside_torch=name not in FAILS_IN_TORCH)
     assert lowered.guards == program.guards
     assert_complete(lowered)
 

@@ -76,10 +76,11 @@ class Tracer:
         self, target: OpOverload, decomposition: Decomposition, args: Any, kwargs: Any, vals: Sequence[Any]
     ) -> Template:
         def body(*given: Any) -> Any:
-            return decomposition(
+            made = decomposition(
                 *replaced(args, lambda ref: given[ref.index], Ref),
                 **replaced(kwargs, lambda ref: given[ref.index], Ref),
             )
+            return tuple(made) if isinstance(made, tuple) else made  # a named tuple has no place in a graph
 
         self.traced += 1
         env = self._mode.shape_env
