@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
@@ -86,7 +87,9 @@ class Tracer:
         env = self._mode.shape_env
         pending = [] if env is None else list(env.pending_fresh_unbacked_symbols)
         try:
-            with _without_onednn(), torch.no_grad(), self._mode, asking(env) as answers:
+            # With the Python dispatcher the ops inside find their symbolic decompositions, as in torch's own tracing.
+            within = enable_python_dispatcher() if traces_whole(target) else nullcontext()
+            with _without_onednn(), within, torch.no_grad(), self._mode, asking(env) as answers:
                 inputs = [stand_in(val, self._mode) for val in vals]
                 answers.clear()
                 traced = make_fx(body, pre_dispatch=not traces_whole(target))(*inputs)
