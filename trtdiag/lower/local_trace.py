@@ -101,7 +101,9 @@ class Tracer:
         doubt = self._proofs.doubt(env, answers)
         if doubt:
             raise UntraceableError(f"its decomposition would only be right where {doubt}")
-        functionalised_graph(traced.graph)
+        changed, stay = functionalised_graph(traced.graph)
+        if changed or stay:
+            raise UntraceableError("its decomposition changes a tensor in place that has to stay")
         return _as_template(traced, len(vals))
 
     def _nested(self, template: Template, vals: Sequence[Any]) -> Template:
