@@ -1,1 +1,1 @@
-"""Lowering; today the metadata check that makes every later stage able to rely on ``meta["val"]``."""
+"""Lowering: metadata that every later stage can rely on, and a functional graph of the ops that have converters."""

@@ -1,0 +1,192 @@
+"""Each pass by what it changes, and what it must leave alone; a pass that breaks the graph is named."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram, export
+from torch.export.graph_signature import InputKind
+
+from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
+from trtdiag.capture.load import capture
+from trtdiag.errors import InternalError
+from trtdiag.lower import lowered as lowering
+from trtdiag.lower.draft import Draft
+from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.lower.metadata import check_metadata
+from trtdiag.lower.pass_order import PASSES, Pass
+from trtdiag.lower.passes.constants import LIMIT_BYTES
+
+X = (torch.randn(3, 6),)
+
+
+def exported_of(module: nn.Module, example: tuple[Tensor, ...] = X) -> ExportedProgram:
+    return export(module, example, dynamic_shapes=({0: Dim("batch", min=1, max=13)},))
+
+
+def changed(lowered: Lowered, name: str) -> int:
+    (count,) = (each.changed for each in lowered.passes if each.name == name)
+    return count
+
+
+def test_every_pass_has_a_reason_and_a_name_of_its_own() -> None:
+    assert len({each.name for each in PASSES}) == len(PASSES)
+    assert all(each.reason for each in PASSES)
+
+
+def test_assertions_go_and_so_do_the_sizes_computed_for_them() -> None:
+    class Checks(nn.Module):
+        def forward(self, x: Tensor, n: Tensor) -> Tensor:
+            count = n.item()
+            torch._check(count >= 2)
+            torch._check(count <= 9)
+            return x + torch.zeros(count, 1, 1).sum()
+
+    exported = export(Checks(), (X[0], torch.tensor(4)))
+    assert any("assert" in str(node.target) for node in exported.graph.nodes)
+    _, lowered = lowered_of(exported)
+    assert not [name for name in targets(lowered) if "assert" in name or name.startswith("<built-in")]
+    assert changed(lowered, "assertions") > 0
+
+
+def test_copies_that_change_nothing_go_and_casts_that_do_stay() -> None:
+    class Copies(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            y = torch.nn.functional.dropout(x.clone().contiguous().detach() + 1, 0.5, training=False)
+            return y.to(torch.float32) * 1, y.to(torch.float16)
+
+    _, lowered = assert_lowered_agrees(exported_of(Copies()), X)
+    assert targets(lowered) == {"aten.add.Tensor", "aten._to_copy.default"}
+
+
+def test_an_input_that_is_returned_gets_an_op_of_its_own() -> None:
+    class Returns(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            return x, x.detach(), x + 1
+
+    _, lowered = assert_lowered_agrees(exported_of(Returns()), X)
+    assert "aten.clone.default" in targets(lowered)
+    returned = lowered.graph_module.graph.output_node().args[0]
+    assert all(node.op == "call_function" for node in returned)  # type: ignore[union-attr]  # a tuple of nodes
+    assert [spec.arg.name for spec in lowered.signature.output_specs] == [node.name for node in returned]  # type: ignore[union-attr]  # as above
+
+
+class Weights(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.randn(6, width))
+        self.second = self.first
+        self.other = nn.Parameter(torch.randn(6, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ (self.first.exp() * 2) + x @ (self.second.exp() * 2) + x @ (self.other.exp() * 2)
+
+
+def folded(lowered: Lowered) -> list[Tensor]:
+    return [value for name, value in lowered.tensors.items() if "folded" in name]
+
+
+def test_what_depends_on_weights_alone_is_computed_and_shared_weights_stay_shared() -> None:
+    module = Weights(5)
+    _, lowered = assert_lowered_agrees(exported_of(module), X)
+    assert "aten.exp.default" not in targets(lowered)
+    assert len(folded(lowered)) == 2
+    torch.testing.assert_close(folded(lowered)[0], module.first.exp() * 2, rtol=0, atol=0)
+    kinds = [spec.kind for spec in lowered.signature.input_specs]
+    assert kinds.index(InputKind.USER_INPUT) == len(kinds) - 1, "folded constants stand before the user's inputs"
+
+
+@pytest.mark.parametrize(("beyond", "count"), [(0, 2), (1, 0)])
+def test_folding_stops_at_its_limit(beyond: int, count: int) -> None:
+    rows = 6 * torch.float32.itemsize
+    width = LIMIT_BYTES // rows + beyond  # the last width that fits, and one more
+    _, lowered = lowered_of(exported_of(Weights(width)))
+    assert len(folded(lowered)) == count
+
+
+def test_what_is_random_or_changed_is_not_folded() -> None:
+    class Holds(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("state", torch.ones(6))
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = x + self.state.exp() + torch.rand(6)
+            self.state.mul_(2)
+            return y
+
+    _, lowered = lowered_of(exported_of(Holds()))
+    assert {"aten.exp.default", "aten.rand.default"} <= targets(lowered)
+    assert not folded(lowered)
+
+
+def test_axes_and_static_indices_count_from_the_front() -> None:
+    class Axes(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            y = x.softmax(-1).unsqueeze(-2).sum((-1, -2))
+            return y, x[:, -1], x[:, -4:-1], x[-1], x.cumsum(-1)
+
+    _, lowered = assert_lowered_agrees(exported_of(Axes()), X)
+    for node in lowered.graph_module.graph.nodes:
+        for value in torch.utils._pytree.tree_leaves((node.args[1:], node.kwargs)):
+            dynamic = node.target is torch.ops.aten.select.int and node.args[1] == 0
+            assert dynamic or not isinstance(value, int) or value >= 0, node.format_node()
+
+
+def test_a_number_is_written_in_one_way_only() -> None:
+    class Numbers(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.aten.mul.Scalar(x, 3) + torch.ops.aten.add.Scalar(x.int(), 2, 5)
+
+    _, lowered = assert_lowered_agrees(exported_of(Numbers()), X)
+    assert "aten.mul.Scalar" not in targets(lowered)
+
+
+def _lose_a_value(draft: Draft) -> int:
+    next(node for node in draft.graph.nodes if node.op == "call_function").meta.pop("val")
+    return 1
+
+
+def _lose_an_output(draft: Draft) -> int:
+    draft.output.args = (draft.output.args[0][:-1],)  # type: ignore[index]  # a tuple
+    return 1
+
+
+def _lose_an_input(draft: Draft) -> int:
+    draft.input_specs.pop()
+    return 1
+
+
+def _break_the_order(draft: Draft) -> int:
+    last = [node for node in draft.graph.nodes if node.op == "call_function"][-1]
+    next(iter(draft.graph.nodes)).prepend(last)
+    return 1
+
+
+@pytest.mark.parametrize("harm", [_lose_a_value, _lose_an_output, _lose_an_input, _break_the_order])
+def test_a_pass_that_breaks_the_graph_is_named(harm: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = Pass("harm", harm, "to be caught")  # type: ignore[arg-type]  # each has the type of a pass
+    monkeypatch.setattr(lowering, "PASSES", (*PASSES, bad))
+    with pytest.raises(InternalError, match="after the pass 'harm'"):
+        lowered_of(exported_of(Weights(5)))
+
+
+def test_a_program_without_a_graph_cannot_be_lowered() -> None:
+    program = capture(exported_of(Weights(5)))
+    checked = check_metadata(program)
+    with pytest.raises(InternalError) as caught:
+        lowering.lower(replace(program, exported=None), checked)
+    assert caught.value.reference == "lower-without-graph"
+
+
+def test_getitem_of_a_decomposed_op_is_resolved() -> None:
+    class Parts(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat(x.unbind(1)[::2])
+
+    _, lowered = assert_lowered_agrees(exported_of(Parts()), X)
+    assert str(operator.getitem) not in targets(lowered)

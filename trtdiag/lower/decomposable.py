@@ -1,0 +1,65 @@
+"""Which ops have a decomposition, and which of them must not be taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch._decomp import _core_aten_decompositions_post_autograd
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from trtdiag.graph.operators import arguments_of, schema_name, written_arguments
+
+Decomposition = Callable[..., Any]
+
+# They ask a tensor for its form, and TensorRT's shape layers or Python answer.
+_ASKS = frozenset({"aten::item", "aten::is_nonzero", "aten::_local_scalar_dense", "aten::numel"})
+# They fix the order in memory, which no later stage relies on; the clean-up removes them.
+_MEMORY_ONLY = frozenset({"aten::contiguous", "aten::reshape", "aten::detach", "aten::lift_fresh"})
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[Any, Decomposition]:
+    return dict(_core_aten_decompositions_post_autograd())
+
+
+@lru_cache(maxsize=4096)
+def decomposition_of(op: OpOverload) -> Decomposition | None:
+    """One step of the op's decomposition in torch's core ATen table; ``None`` where there is none to take."""
+    name = schema_name(op)
+    if name in _ASKS or name in _MEMORY_ONLY or written_arguments(op) or op._schema.is_mutable:
+        return None
+    returned = [str(output.type) for output in op._schema.returns]
+    if not returned or any(kind not in ("Tensor", "List[Tensor]") for kind in returned):
+        return None
+    if op in _table():
+        return _table()[op]
+    return op.decompose if op._can_decompose() else None
+
+
+@lru_cache(maxsize=4096)
+def traces_whole(op: OpOverload) -> bool:
+    """Whether tracing above autograd would record the op itself: its decomposition is one of torch's C++ kernels."""
+    return op not in _table() and torch._C.DispatchKey.CompositeImplicitAutograd not in op.py_kernels
+
+
+def stays_whole(node: Node, op: OpOverload) -> str:
+    """Why this call must not be taken apart although its op has a decomposition; empty where it may."""
+    if torch.Tag.nondeterministic_seeded in op.tags and _draws(node, op):
+        return "it draws random numbers: the same must be drawn as by the op itself"
+    if node.meta.get("unbacked_bindings"):
+        return "its size depends on data, and the symbol that stands for it belongs to this op"
+    return ""
+
+
+def _draws(node: Node, op: OpOverload) -> bool:
+    """Whether a call of a random op is random: dropout is not, outside of training or with probability zero."""
+    for argument in arguments_of(op).values():
+        position, name = argument.position, argument.name
+        given = node.args[position] if position < len(node.args) else node.kwargs.get(name, argument.default)
+        if (name in ("train", "training") and given is False) or (name in ("dropout", "dropout_p") and given == 0.0):
+            return False
+    return True

@@ -1,0 +1,74 @@
+"""Ops that stay whole by default: a layer of TensorRT, or a few, does what a decomposition would spread out."""
+
+from __future__ import annotations
+
+from torch._ops import OpOverload
+
+from trtdiag.graph.operators import schema_name
+
+_ONE_LAYER = "one layer of TensorRT does it, in higher precision inside than its parts would"
+_NORM = "one Normalization layer; taken apart it overflows in half precision"
+_RESIZE = "one Resize layer; taken apart it becomes index arithmetic and gathers of every pixel"
+_CONV = "one Convolution or Deconvolution layer, bias included"
+_POOL = "one Pooling layer; the average's count of padded elements is an attribute of it"
+_ACTIVATION = "one Activation layer, or a pattern that TensorRT fuses"
+_MATRIX = "one MatrixMultiply layer, which broadcasts; taken apart it becomes expands and reshapes"
+_MOVE = "two reshapes and a transposition whose sizes are known best from the op itself"
+
+KEPT: dict[str, str] = {
+    **dict.fromkeys(("softmax", "_softmax", "log_softmax", "_log_softmax"), _ONE_LAYER),
+    **dict.fromkeys(
+        (
+            *("layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm", "rms_norm"),
+            *("batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm"),
+        ),
+        _NORM,
+    ),
+    "scaled_dot_product_attention": "TensorRT fuses the whole of it into one kernel",
+    **dict.fromkeys(
+        (
+            *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d"),
+            *("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
+            *("upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"),
+            *("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"),
+        ),
+        _RESIZE,
+    ),
+    **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), "one GridSample layer"),
+    **dict.fromkeys(("pixel_shuffle", "pixel_unshuffle", "channel_shuffle"), _MOVE),
+    **dict.fromkeys(("linear", "matmul", "mm", "bmm", "addmm", "baddbmm"), _MATRIX),
+    **dict.fromkeys(
+        (
+            *("conv1d", "conv2d", "conv3d", "convolution"),
+            *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+        ),
+        _CONV,
+    ),
+    **dict.fromkeys(
+        (
+            *("avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"),
+            *("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
+            *("adaptive_avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"),
+            *("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
+        ),
+        _POOL,
+    ),
+    **dict.fromkeys(
+        ("gelu", "silu", "elu", "selu", "celu", "leaky_relu", "softplus", "prelu", "hardsigmoid", "mish"), _ACTIVATION
+    ),
+    **dict.fromkeys(
+        (
+            *("pad", "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d"),
+            *("replication_pad1d", "replication_pad2d", "replication_pad3d"),
+        ),
+        "one Slice layer, which fills, reflects or clamps; taken apart it becomes a gather",
+    ),
+    "embedding": "one Gather layer; its decomposition adds the handling of padding that only training needs",
+}
+"""Name of an ATen op (every overload of it) -> why it stays whole."""
+
+
+def keeps_by_default(op: OpOverload) -> bool:
+    """Whether KEPT names the op; in-place variants are looked up after they were made functional."""
+    namespace, _, name = schema_name(op).partition("::")
+    return namespace == "aten" and name in KEPT

@@ -1,0 +1,219 @@
+"""Traces the decomposition of one call, alone, over stand-ins of its own inputs."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.lower.asked_conditions import Proofs, asking
+from trtdiag.lower.decomposable import Decomposition, decomposition_of, traces_whole
+from trtdiag.lower.functionalise import functionalised_graph
+from trtdiag.lower.template import Keys, Ref, Step, Template, UntraceableError, gathered, replaced, stand_in
+
+Keep = Callable[[OpOverload], bool]
+
+
+class Tracer:
+    """Decomposes calls until nothing is left to decompose; equal calls are traced once."""
+
+    def __init__(self, mode: FakeTensorMode, keep: Keep, proofs: Proofs) -> None:
+        self._mode = mode
+        self._keep = keep
+        self._proofs = proofs
+        self._known: dict[Any, Template | str] = {}
+        self._open: set[Any] = set()
+        self.keys = Keys()
+        self.traced = 0
+
+    def template(self, target: OpOverload, args: Any, kwargs: Any, vals: Sequence[Any], out: Any) -> Template | None:
+        """The decomposition of a call, ``None`` where the op has none or is kept.
+
+        Args:
+            target: The op.
+            args: Its arguments, with ``Ref(i)`` for the i-th input.
+            kwargs: As ``args``.
+            vals: The value of each input.
+            out: The recorded value of the call, with which the decomposition must agree.
+
+        Raises:
+            UntraceableError: It has one that cannot be used here.
+        """
+        if self._keep(target):
+            return None
+        decomposition = decomposition_of(target)
+        if decomposition is None:
+            return None
+        key = self.keys.call(target, args, kwargs, vals)
+        if key in self._open:
+            return None  # it decomposes into itself: the op is as simple as it gets
+        known = self._known.get(key)
+        if known is None:
+            self._open.add(key)
+            try:
+                known = self._nested(self._one_level(target, decomposition, args, kwargs, vals), vals)
+                self._agrees(known, vals, out)
+            except UntraceableError as why:
+                known = str(why)
+            finally:
+                self._open.discard(key)
+            self._known[key] = known
+        if isinstance(known, str):
+            raise UntraceableError(known)
+        only = known.steps[0] if len(known.steps) == 1 else None
+        return None if only is not None and only.target is target and only.args == tuple(args) else known
+
+    def _one_level(
+        self, target: OpOverload, decomposition: Decomposition, args: Any, kwargs: Any, vals: Sequence[Any]
+    ) -> Template:
+        def body(*given: Any) -> Any:
+            made = decomposition(
+                *replaced(args, lambda ref: given[ref.index], Ref),
+                **replaced(kwargs, lambda ref: given[ref.index], Ref),
+            )
+            return tuple(made) if isinstance(made, tuple) else made  # a named tuple has no place in a graph
+
+        self.traced += 1
+        env = self._mode.shape_env
+        pending = [] if env is None else list(env.pending_fresh_unbacked_symbols)
+        try:
+            # With the Python dispatcher the ops inside find their symbolic decompositions, as in torch's own tracing.
+            within = enable_python_dispatcher() if traces_whole(target) else nullcontext()
+            with _without_onednn(), within, torch.no_grad(), self._mode, asking(env) as answers:
+                inputs = [stand_in(val, self._mode) for val in vals]
+                answers.clear()
+                traced = make_fx(body, pre_dispatch=not traces_whole(target))(*inputs)
+        except Exception as error:  # a decomposition may raise anything; the reason is reported
+            raise UntraceableError(f"its decomposition raises {type(error).__name__}: {_first_line(error)}") from error
+        finally:
+            if env is not None:
+                env.pending_fresh_unbacked_symbols[:] = pending
+        doubt = self._proofs.doubt(env, answers)
+        if doubt:
+            raise UntraceableError(f"its decomposition would only be right where {doubt}")
+        changed, stay = functionalised_graph(traced.graph)
+        if changed or stay:
+            raise UntraceableError("its decomposition changes a tensor in place that has to stay")
+        return _as_template(traced, len(vals))
+
+    def _nested(self, template: Template, vals: Sequence[Any]) -> Template:
+        """The template with the decomposition of each of its steps in its place."""
+        steps: list[Step] = []
+        now: list[Any] = [Ref(index) for index in range(template.inputs)]
+        values: list[Any] = list(vals)
+
+        def current(ref: Ref) -> Any:
+            return now[ref.index]
+
+        def append(step: Step) -> Ref:
+            steps.append(step)
+            values.append(step.val)
+            return Ref(template.inputs + len(steps) - 1)
+
+        for step in template.steps:
+            args, kwargs = replaced(step.args, current, Ref), replaced(step.kwargs, current, Ref)
+            if step.target is operator.getitem and isinstance(args[0], (list, tuple)):
+                now.append(args[0][args[1]])
+                continue
+            inner = self._inner(step, args, kwargs, values)
+            if inner is None:
+                now.append(append(Step(step.target, args, kwargs, step.val)))
+                continue
+            body, given = inner
+            now.append(_inlined(body, given, append))
+        return Template(template.inputs, tuple(steps), replaced(template.result, current, Ref))
+
+    def _inner(self, step: Step, args: Any, kwargs: Any, values: list[Any]) -> tuple[Template, list[Ref]] | None:
+        if not isinstance(step.target, OpOverload):
+            return None
+        given: list[Ref] = gathered((args, kwargs), Ref)
+        own = iter(range(len(given)))
+        local_args, local_kwargs = replaced((args, kwargs), lambda _: Ref(next(own)), Ref)
+        vals = [values[ref.index] for ref in given]
+        body = self.template(step.target, local_args, local_kwargs, vals, step.val)
+        return None if body is None else (body, given)
+
+    def _agrees(self, template: Template, vals: Sequence[Any], out: Any) -> None:
+        values = [*vals, *(step.val for step in template.steps)]
+        made = replaced(template.result, lambda ref: values[ref.index], Ref)
+        wanted, got = pytree.tree_leaves(out), pytree.tree_leaves(made)
+        if len(wanted) != len(got) or not all(map(_alike, wanted, got)):
+            raise UntraceableError("its decomposition gives another dtype or other sizes than the program recorded")
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """With oneDNN an LSTM would become an op that exists on the CPU alone."""
+    # torch.backends.mkldnn.flags sets TF32 as well, which warns.
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
+
+
+def _inlined(body: Template, given: list[Ref], append: Callable[[Step], Ref]) -> Any:
+    """Append the steps of a decomposition over ``given``; its result."""
+    local: list[Any] = list(given)
+
+    def current(ref: Ref) -> Any:
+        return local[ref.index]
+
+    for step in body.steps:
+        args, kwargs = replaced((step.args, step.kwargs), current, Ref)
+        local.append(append(Step(step.target, args, kwargs, step.val)))
+    return replaced(body.result, current, Ref)
+
+
+def _alike(left: Any, right: Any) -> bool:
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return type(left) is type(right)
+    if left.dtype != right.dtype or left.dim() != right.dim():
+        return False
+    return all(_same_size(a, b) for a, b in zip(left.shape, right.shape, strict=True))
+
+
+def _same_size(left: Any, right: Any) -> bool:
+    if isinstance(left, int) and isinstance(right, int):
+        return left == right
+    # Two ways to write a size may differ in form; at the example's sizes equal ones agree.
+    numbers = [size if isinstance(size, int) else size.node.hint for size in (left, right)]
+    return None in numbers or numbers[0] == numbers[1]
+
+
+def _as_template(traced: GraphModule, inputs: int) -> Template:
+    position: dict[Node, Any] = {}
+    steps: list[Step] = []
+    result: Any = None
+    for node in traced.graph.nodes:
+        if node.op == "placeholder":
+            position[node] = Ref(len(position))
+        elif node.op == "output":
+            result = replaced(node.args[0], position.__getitem__, Node)
+        elif node.op != "call_function" or isinstance(node.target, HigherOrderOperator):
+            raise UntraceableError(f"its decomposition holds a {node.op} node: {node.target}")
+        elif classify(node) is NodeKind.ASSERT or (classify(node) is NodeKind.NO_OP and "val" not in node.meta):
+            continue  # the op itself has checked its input; modes of autograd do not matter here
+        else:
+            if "val" not in node.meta:
+                raise UntraceableError(f"{node.target} in its decomposition has no known value")
+            args, kwargs = replaced((node.args, node.kwargs), position.__getitem__, Node)
+            steps.append(Step(node.target, args, kwargs, node.meta["val"]))
+            position[node] = Ref(inputs + len(steps) - 1)
+    return Template(inputs, tuple(steps), result)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else "no text"

@@ -1,0 +1,59 @@
+"""Lowering: ops with converters stay whole, the others are decomposed where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch._ops import OpOverload
+from torch.export.graph_signature import ExportGraphSignature
+
+from trtdiag.capture.origins import op_origins
+from trtdiag.capture.program import Program
+from trtdiag.errors import InternalError
+from trtdiag.lower.draft import named_outputs, new_draft
+from trtdiag.lower.facts import Checked
+from trtdiag.lower.invariants import check_draft, unvalued_nodes
+from trtdiag.lower.kept import keeps_by_default
+from trtdiag.lower.lowered_facts import Lowered, PassCount
+from trtdiag.lower.pass_order import PASSES
+
+
+def lower(program: Program, checked: Checked, keep: Callable[[OpOverload], bool] = keeps_by_default) -> Lowered:
+    """The lowered form of a program; program, graph and ShapeEnv stay as they are.
+
+    Args:
+        program: The program.
+        checked: Its graph with complete metadata.
+        keep: Which ops stay whole.
+
+    Raises:
+        InternalError: There is no graph, or a pass left the graph out of order.
+
+    Cost: one small trace for each distinct call that is decomposed, then linear in the nodes.
+    """
+    if program.exported is None:
+        raise InternalError(
+            "lowering was run without a graph",
+            because="the export failed",
+            fix="please report this: the pipeline should have skipped the stage",
+            reference="lower-without-graph",
+        )
+    draft = new_draft(program, program.exported, checked.graph_module, keep)
+    unvalued = unvalued_nodes(draft)
+    check_draft(draft, "copying the program", unvalued)
+    counts: list[PassCount] = []
+    for each in PASSES:
+        counts.append(PassCount(each.name, each.run(draft)))
+        check_draft(draft, f"the pass {each.name!r}", unvalued)
+    draft.graph_module.recompile()
+    return Lowered(
+        graph_module=draft.graph_module,
+        signature=ExportGraphSignature(list(draft.input_specs), named_outputs(draft)),
+        tensors=draft.tensors,
+        origins=op_origins(draft.graph_module),
+        guards=program.guards,
+        passes=tuple(counts),
+        limits=tuple(draft.limits),
+        traced=draft.traced,
+        decomposed=draft.decomposed,
+    )

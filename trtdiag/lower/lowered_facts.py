@@ -1,0 +1,77 @@
+"""The facts of lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch.export.graph_signature import ExportGraphSignature, InputKind
+from torch.fx import GraphModule
+
+from trtdiag.capture.program import OpOrigin, RawGuard
+
+
+@dataclass(frozen=True)
+class LoweringLimit:
+    """One op that stays as it is although lowering should have changed it.
+
+    Attributes:
+        node: Its name.
+        target: The op.
+        why: The reason.
+        origin: Source line and module.
+    """
+
+    node: str
+    target: str
+    why: str
+    origin: OpOrigin
+
+
+@dataclass(frozen=True)
+class PassCount:
+    """How many nodes one pass changed or removed."""
+
+    name: str
+    changed: int
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A functional graph of the ops that were asked to stay whole and of ops that nothing decomposes.
+
+    Sizes and dtypes of every ``meta["val"]`` are the values'.  Its strides are those that the program had: no op of
+    the lowered graph asks for strides, except those that ``limits`` names.
+
+    Attributes:
+        graph_module: A new one; called with the values of all placeholders, it returns the outputs in order.
+        signature: The role of each placeholder and output, as in an exported program.  Mutated buffers and inputs
+            come first among the outputs; folded constants are the last placeholders before the user's inputs.
+        tensors: The value of each placeholder that is no user input, by the placeholder's name.
+        origins: Each op's source line and module path by node name; ops of a decomposition have those of their op.
+        guards: The program's, untouched.
+        passes: What each pass did, in order.
+        limits: Ops that could not be lowered.
+        traced: How many distinct calls were traced.
+        decomposed: How many nodes were replaced.
+    """
+
+    graph_module: GraphModule
+    signature: ExportGraphSignature
+    tensors: Mapping[str, Any]
+    origins: Mapping[str, OpOrigin]
+    guards: tuple[RawGuard, ...]
+    passes: tuple[PassCount, ...]
+    limits: tuple[LoweringLimit, ...]
+    traced: int
+    decomposed: int
+
+    def arguments(self, user_inputs: Sequence[Any]) -> list[Any]:
+        """What to call ``graph_module`` with for these flat user inputs."""
+        given = iter(user_inputs)
+        placeholders = [node.name for node in self.graph_module.graph.nodes if node.op == "placeholder"]
+        return [
+            next(given) if spec.kind is InputKind.USER_INPUT else self.tensors[name]
+            for name, spec in zip(placeholders, self.signature.input_specs, strict=True)
+        ]

@@ -1,0 +1,44 @@
+"""The passes in their order, each with the reason for its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trtdiag.lower.draft import Draft
+from trtdiag.lower.passes.assertions import take_assertions_out
+from trtdiag.lower.passes.axes import count_from_the_front
+from trtdiag.lower.passes.constants import fold_constants
+from trtdiag.lower.passes.copies import take_copies_out
+from trtdiag.lower.passes.dead_code import take_dead_code_out
+from trtdiag.lower.passes.decompose import decompose
+from trtdiag.lower.passes.identity_outputs import copy_returned_inputs
+from trtdiag.lower.passes.in_place import in_place
+from trtdiag.lower.passes.memory_order import forget_memory_order
+from trtdiag.lower.passes.scalars import lift_scalars
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass: its name, what it runs, and why it stands where it does."""
+
+    name: str
+    run: Callable[[Draft], int]
+    reason: str
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("assertions", take_assertions_out, "first: they would keep alive, and have traced, what only they read"),
+    Pass(
+        "in-place", in_place, "before decomposing: only functional ops have decompositions, and order stops mattering"
+    ),
+    Pass("dead code", take_dead_code_out, "what fell out so far needs no tracing"),
+    Pass("decompose", decompose, "as early as it can be: every later pass then sees few kinds of ops"),
+    Pass("memory order", forget_memory_order, "before copies go: they may be what gave a view the strides it needs"),
+    Pass("copies", take_copies_out, "after decomposing, which leaves clones and casts that change nothing"),
+    Pass("scalars", lift_scalars, "after decomposing, which writes such overloads too"),
+    Pass("axes", count_from_the_front, "after decomposing, which counts axes both ways"),
+    Pass("constants", fold_constants, "after all that makes equal computations look equal"),
+    Pass("identity outputs", copy_returned_inputs, "after copies and constants, which make outputs of inputs"),
+    Pass("dead code at the end", take_dead_code_out, "last: the passes above leave unused nodes behind"),
+)

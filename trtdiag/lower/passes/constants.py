@@ -1,0 +1,141 @@
+"""Computes what depends on weights alone, up to a size; equal computations on shared weights stay one tensor."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
+from torch.fx import Node
+
+from trtdiag.lower.draft import Draft, writes
+from trtdiag.lower.template import Keys
+
+LIMIT_BYTES = 4 * 2**20
+"""Of each folded tensor; a larger one is cheaper to compute again than to store beside the weight it comes from."""
+
+_CONSTANT = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
+
+
+def fold_constants(draft: Draft) -> int:
+    """Replace calls on weights and constants by their value, entered as new constants of the signature.
+
+    Left alone: what is random, changed by the program, without real values (meta or fake weights), on another device
+    than the CPU, or larger than LIMIT_BYTES, and bare factory calls such as ``zeros``, which are short as they are.
+    """
+    known, keys = _given(draft)
+    seen: dict[Any, Any] = {}
+    frozen = Keys()
+    folded: dict[Node, Any] = {}
+    with torch.no_grad():
+        for node in draft.graph.nodes:
+            value = _computed(node, known, keys, seen, frozen)
+            if value is not None:
+                known[node], keys[node] = value
+                folded[node] = value[0]
+    return _enter(draft, folded)
+
+
+def _given(draft: Draft) -> tuple[dict[Node, Any], dict[Node, Any]]:
+    changed = {spec.target for spec in draft.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
+    changed_here = {node for call in draft.graph.nodes for node in writes(call)}
+    known: dict[Node, Any] = {}
+    keys: dict[Node, Any] = {}
+    for node, spec in zip(draft.placeholders, draft.input_specs, strict=True):
+        tensor = draft.tensors.get(node.name)
+        if spec.kind not in _CONSTANT or spec.target in changed or node in changed_here:
+            continue
+        if isinstance(tensor, torch.Tensor) and not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu":
+            known[node], keys[node] = tensor, _identity(tensor)
+    return known, keys
+
+
+def _identity(tensor: torch.Tensor) -> Any:
+    """Equal for two names of one tensor."""
+    if tensor.layout != torch.strided:
+        return id(tensor)
+    start = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+    return start, tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _computed(
+    node: Node, known: dict[Node, Any], keys: dict[Node, Any], seen: dict[Any, Any], frozen: Keys
+) -> tuple[Any, Any] | None:
+    """The value of a call on known values with its identity, ``None`` where it must or need not be computed."""
+    if node.op != "call_function" or not all(source in known for source in node.all_input_nodes):
+        return None
+    if not _may_run(node):
+        return None
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), keys.__getitem__)
+    key = (node.target, frozen.frozen(args), frozen.frozen(kwargs))
+    if key not in seen:
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), known.__getitem__)
+        try:
+            seen[key] = node.target(*args, **kwargs)  # type: ignore[operator]  # a call_function's target is callable
+        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+            return None  # no kernel on this machine: the engine or PyTorch computes it at run time
+    return seen[key], key
+
+
+def _may_run(node: Node) -> bool:
+    target = node.target
+    if target is operator.getitem:
+        return True
+    if not isinstance(target, OpOverload) or target.namespace not in ("aten", "prims") or writes(node):
+        return False
+    if torch.Tag.nondeterministic_seeded in target.tags or node.meta.get("unbacked_bindings"):
+        return False
+    if target._schema.name.startswith("aten::empty"):
+        return False
+    val = node.meta.get("val")
+    outputs = val if isinstance(val, (list, tuple)) else [val]
+    return all(isinstance(each, torch.Tensor) and _bytes(each) is not None for each in outputs)
+
+
+def _bytes(val: torch.Tensor) -> int | None:
+    """The size of a value in bytes, ``None`` where it is dynamic, too large or not on the CPU."""
+    if val.device.type != "cpu" or any(not isinstance(size, int) for size in val.shape):
+        return None
+    size = math.prod(val.shape) * val.dtype.itemsize
+    return size if size <= LIMIT_BYTES else None
+
+
+def _enter(draft: Draft, folded: dict[Node, Any]) -> int:
+    at = next((i for i, spec in enumerate(draft.input_specs) if spec.kind is InputKind.USER_INPUT), None)
+    placeholders = draft.placeholders
+    after = placeholders[-1] if at is None and placeholders else None
+    entered: dict[int, Node] = {}
+    count = 0
+    for node, value in folded.items():
+        outside = [user for user in node.users if user not in folded]
+        if not outside or not node.all_input_nodes or not isinstance(value, torch.Tensor):
+            continue
+        if id(value) not in entered:
+            name = f"c_folded_{len(entered)}"
+            with _insertion(draft, None if at is None else placeholders[at], after):
+                new = draft.graph.placeholder(name)
+            new.meta["val"] = node.meta["val"]
+            spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(new.name), new.name.removeprefix("c_"))
+            position = len(draft.input_specs) if at is None else at + len(entered)
+            draft.input_specs.insert(position, spec)
+            draft.tensors[new.name] = value
+            entered[id(value)] = new
+            after = new if at is None else after
+        node.replace_all_uses_with(entered[id(value)], delete_user_cb=lambda user: user not in folded)
+        count += 1
+    for node in reversed(folded):
+        if not node.users:
+            draft.graph.erase_node(node)
+    return count
+
+
+def _insertion(draft: Draft, before: Node | None, after: Node | None) -> Any:
+    if before is not None:
+        return draft.graph.inserting_before(before)
+    if after is not None:
+        return draft.graph.inserting_after(after)
+    return draft.graph.inserting_before(next(iter(draft.graph.nodes)))

@@ -1,0 +1,65 @@
+"""Takes out ops that hand their input on with the same values."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import Node
+
+from trtdiag.graph.operators import operator_of, schema_name
+from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.lower.draft import Draft, written_nodes
+
+# Copies and changes of the order in memory; nothing is changed in place any more, so nobody can tell them apart.
+_COPIES = frozenset(
+    {"aten::clone", "aten::contiguous", "aten::lift_fresh_copy", "aten::alias_copy", "aten::detach_copy"}
+)
+# The same where neither dtype nor device changes, or no size.
+_CASTS = frozenset({"aten::_to_copy", "aten::to", "aten::type_as", "aten::float"})
+_RESHAPES = frozenset({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::expand"})
+
+
+def take_copies_out(draft: Draft) -> int:
+    """Replace each by its input; memory that an op still changes in place is left alone."""
+    locked = written_nodes(draft.graph)
+    count = 0
+    for node in list(draft.graph.nodes):
+        if node.op != "call_function" or node in locked or not _hands_on(node):
+            continue
+        if node.all_input_nodes and node.args and isinstance(node.args[0], Node) and node.args[0] not in locked:
+            node.replace_all_uses_with(node.args[0])
+        elif node.users:
+            continue
+        draft.graph.erase_node(node)
+        count += 1
+    return count
+
+
+def _hands_on(node: Node) -> bool:
+    if classify(node) is NodeKind.NO_OP:
+        return True
+    op = operator_of(node)
+    name = "" if op is None else schema_name(op)
+    if name in _COPIES:
+        return True
+    by_one = name == "aten::mul" and len(node.args) == 2 and node.args[1] in (1, 1.0)
+    if name not in _CASTS and name not in _RESHAPES and not by_one:
+        return False
+    source = node.args[0] if node.args else None
+    before = source.meta.get("val") if isinstance(source, Node) else None
+    after = node.meta.get("val")
+    if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor):
+        return False
+    if before.dtype != after.dtype or before.device != after.device or before.layout != after.layout:
+        return False
+    return name in _CASTS or _same_sizes(before, after)
+
+
+def _same_sizes(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether the sizes are written alike; two that are only equal for some inputs never are."""
+    return before.dim() == after.dim() and all(
+        _written(a) == _written(b) for a, b in zip(before.shape, after.shape, strict=True)
+    )
+
+
+def _written(size: int | torch.SymInt) -> object:
+    return size.node.expr if isinstance(size, torch.SymInt) else size

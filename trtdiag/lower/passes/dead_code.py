@@ -1,0 +1,29 @@
+"""Takes out what nothing uses: sizes computed for assertions, outputs of ops that nobody takes."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import Node
+
+from trtdiag.graph.operators import HigherOrderOperator, operator_of
+from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.lower.draft import Draft, writes
+
+
+def take_dead_code_out(draft: Draft) -> int:
+    """Remove unused calls; placeholders stay, since they are the signature."""
+    count = 0
+    for node in reversed(list(draft.graph.nodes)):
+        if node.op in ("call_function", "get_attr") and not node.users and not _acts(node):
+            draft.graph.erase_node(node)
+            count += 1
+    return count
+
+
+def _acts(node: Node) -> bool:
+    """Whether a call does more than return a value."""
+    if isinstance(node.target, HigherOrderOperator) or writes(node) or classify(node) is NodeKind.ASSERT:
+        return True
+    op = operator_of(node)
+    # Drawing a random number moves the generator on for those that draw after it.
+    return op is not None and (torch.Tag.nondeterministic_seeded in op.tags or node.is_impure())

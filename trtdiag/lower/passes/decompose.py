@@ -1,0 +1,100 @@
+"""Replaces each op that has a decomposition and is not kept by what its decomposition traces to."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Node
+
+from trtdiag.graph.operators import short_name, target_name
+from trtdiag.lower.asked_conditions import Proofs
+from trtdiag.lower.decomposable import decomposition_of, stays_whole
+from trtdiag.lower.draft import Draft, insert_call, written_nodes
+from trtdiag.lower.local_trace import Tracer
+from trtdiag.lower.template import Ref, Template, UntraceableError, gathered, replaced
+
+
+def decompose(draft: Draft) -> int:
+    """Splice decompositions in, in graph order; the op's own name goes to its result.
+
+    Cost: one trace for each distinct call, then about as much as copying the new nodes.
+    """
+    tracer = Tracer(draft.mode, draft.keep, Proofs(draft.program))
+    changed_in_place = written_nodes(draft.graph)
+    several: dict[Node, Any] = {}  # ops with several outputs: these, in the op's place
+    count = 0
+    for node in list(draft.graph.nodes):
+        if several:
+            _take_elements(node, several)
+        if node.target is operator.getitem and node.args[0] in several:
+            node.replace_all_uses_with(several[node.args[0]][node.args[1]])
+            draft.graph.erase_node(node)
+        elif isinstance(node.target, HigherOrderOperator):
+            draft.limit(node, "it runs a nested graph, which is left whole")
+        elif isinstance(node.target, OpOverload) and decomposition_of(node.target) and not draft.keep(node.target):
+            template = _template(draft, tracer, node, changed_in_place)
+            if template is not None:
+                _splice(draft, node, template, several)
+                count += 1
+    for node in reversed(several):
+        draft.graph.erase_node(node)
+    draft.traced, draft.decomposed = tracer.traced, count
+    return count
+
+
+def _template(draft: Draft, tracer: Tracer, node: Node, changed_in_place: set[Node]) -> Template | None:
+    op = node.target
+    assert isinstance(op, OpOverload)
+    why = stays_whole(node, op)
+    if not why and not changed_in_place.isdisjoint((node, *node.all_input_nodes)):
+        why = "it reads memory that another op changes in place"
+    if why:
+        draft.limit(node, why)
+        return None
+    own = iter(range(len(gathered((node.args, node.kwargs), Node))))
+    args, kwargs = replaced((node.args, node.kwargs), lambda _: Ref(next(own)), Node)
+    vals = [source.meta.get("val") for source in gathered((node.args, node.kwargs), Node)]
+    try:
+        return tracer.template(op, args, kwargs, vals, node.meta.get("val"))
+    except UntraceableError as reason:
+        draft.limit(node, str(reason))
+        return None
+
+
+def _splice(draft: Draft, node: Node, template: Template, several: dict[Node, Any]) -> None:
+    values: list[Any] = gathered((node.args, node.kwargs), Node)
+
+    def current(ref: Ref) -> Any:
+        return values[ref.index]
+
+    last = template.inputs + len(template.steps) - 1
+    single = isinstance(template.result, Ref)
+    with draft.graph.inserting_before(node):
+        for index, step in enumerate(template.steps, template.inputs):
+            args, kwargs = replaced((step.args, step.kwargs), current, Ref)
+            part = short_name(step.target) if isinstance(step.target, OpOverload) else target_name(step.target)
+            part = part.rpartition(".")[2]
+            made = insert_call(draft.graph, step.target, args, kwargs, step.val, like=node, name=f"{node.name}__{part}")
+            if single and index == last and template.result == Ref(last):
+                # The program's own spelling of the sizes; the decomposition's may be written in another way.
+                made.meta["val"] = node.meta["val"]
+            values.append(made)
+    result = replaced(template.result, current, Ref)
+    if not single:
+        several[node] = result
+        return
+    name = node.name
+    node.replace_all_uses_with(result)
+    draft.graph.erase_node(node)
+    if template.result.index >= template.inputs:
+        result.name = name
+
+
+def _take_elements(node: Node, several: dict[Node, Any]) -> None:
+    """Give a node that takes all outputs of an op at once the list of them."""
+    if node.target is operator.getitem or not any(source in several for source in node.all_input_nodes):
+        return
+    node.args = replaced(node.args, lambda source: several.get(source, source), Node)
+    node.kwargs = replaced(node.kwargs, lambda source: several.get(source, source), Node)

@@ -1,0 +1,52 @@
+"""Makes in-place ops functional; changed buffers and inputs become outputs, as in torch's own functional programs."""
+
+from __future__ import annotations
+
+from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
+from torch.fx import Node
+
+from trtdiag.graph.operators import operator_of, schema_name
+from trtdiag.lower.draft import Draft, writes
+from trtdiag.lower.functionalise import functionalised_graph
+
+_MUTATION = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION}
+
+
+def in_place(draft: Draft) -> int:
+    """Replace in-place ops; what cannot be replaced stays, with a limit."""
+    before = [node for node in draft.graph.nodes if writes(node)]
+    changed, stay = functionalised_graph(draft.graph)
+    for node, why in stay.items():
+        draft.limit(node, why)
+    kinds = dict(zip(draft.placeholders, draft.input_specs, strict=True))
+    specs: list[OutputSpec] = []
+    values: list[Node] = []
+    for placeholder, value in changed.items():
+        spec = kinds[placeholder]
+        kind = _MUTATION.get(spec.kind)
+        if kind is None:
+            draft.limit(value, f"it changes {placeholder.name}, and a changed {spec.kind.name.lower()} is no output")
+            continue
+        target = placeholder.name if spec.kind is InputKind.USER_INPUT else spec.target
+        specs.append(OutputSpec(kind, TensorArgument(value.name), target))
+        values.append(value)
+    if specs:
+        output = draft.output
+        output.args = ((*values, *output.args[0]),)  # type: ignore[misc]  # an output's argument is a tuple
+        draft.output_specs[:0] = specs
+    _note_silent_mutation(draft)
+    for node in reversed(before):
+        if node not in stay and not node.users:
+            draft.graph.erase_node(node)
+    return len(before) - len(stay)
+
+
+def _note_silent_mutation(draft: Draft) -> None:
+    """A batch norm in training mode changes its statistics although its schema does not say so."""
+    for node in draft.graph.nodes:
+        op = operator_of(node)
+        if op is None or schema_name(op) not in ("aten::batch_norm", "aten::instance_norm"):
+            continue
+        training = node.args[5] if len(node.args) > 5 else node.kwargs.get("training")
+        if training and node.args[3] is not None:
+            draft.limit(node, "it updates its running statistics in place, which this graph does not show")

@@ -1,0 +1,26 @@
+"""Frees the graph of the order in memory: ``view`` fails on other strides than the program had, ``reshape`` never."""
+
+from __future__ import annotations
+
+import torch
+
+from trtdiag.graph.operators import operator_of, schema_name
+from trtdiag.lower.draft import Draft, written_nodes
+
+_ATEN = torch.ops.aten
+_VIEWS = (_ATEN.view.default, _ATEN._unsafe_view.default)
+_READS_ORDER = frozenset({"aten::as_strided", "aten::view_as_complex"})
+
+
+def forget_memory_order(draft: Draft) -> int:
+    """Turn views into reshapes; ops that read strides get a limit."""
+    locked = written_nodes(draft.graph)
+    count = 0
+    for node in draft.graph.nodes:
+        op = operator_of(node)
+        if op is not None and schema_name(op) in _READS_ORDER:
+            draft.limit(node, "it reads the order of its input in memory, which lowering does not preserve")
+        if node.target in _VIEWS and node not in locked:
+            node.target = _ATEN.reshape.default
+            count += 1
+    return count
