@@ -26,6 +26,7 @@ ORDER = (
     "dims",
     "fixdims",
     "dtypes",
+    "partition",
     "analysis",
     "report",
     "pipeline",
