@@ -18,7 +18,7 @@ from trtdiag.partition.plan import OpGraph, Plan
 from trtdiag.partition.read import read_graph
 from trtdiag.partition.segments import assemble
 from trtdiag.partition.traffic import ByteCounts
-from trtdiag.shapes.facts import SymbolTable
+from trtdiag.symbolic.ranges import Range
 
 # As many nodes and reasons as a person reads in an error.
 MOST_NODES = 3
@@ -77,15 +77,14 @@ def partition(
     )
 
 
-def symbol_sizes(table: SymbolTable) -> dict[str, SymbolSizes]:
-    """Return the sizes of every symbol with a lower end: its range, and its example (else the end nearest to it)."""
+def symbol_sizes(box: Mapping[str, Range], hints: Mapping[str, int]) -> dict[str, SymbolSizes]:
+    """Return the sizes of every symbol with a lower end: its declared range, and its example or the end next to it."""
     found = {}
-    for symbol in table.symbols:
-        if symbol.range is None or symbol.range.min is None:
-            continue
-        low, high = symbol.range.min, symbol.range.max
-        usual = low if symbol.hint is None else max(low, symbol.hint)
-        found[symbol.symbol] = SymbolSizes(low, usual if high is None else min(usual, high), high)
+    for symbol, declared in box.items():
+        if declared.min is not None:
+            usual = max(declared.min, hints.get(symbol, declared.min))
+            usual = usual if declared.max is None else min(usual, declared.max)
+            found[symbol] = SymbolSizes(declared.min, usual, declared.max)
     return found
 
 
