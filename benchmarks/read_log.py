@@ -1,6 +1,6 @@
 """How fast export errors are read out of large logs: prints MB/s for real messages in noise and for hard texts.
 
-    python benchmarks/read_log.py [MEGABYTES]
+python benchmarks/read_log.py [MEGABYTES]
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ class _Runner:
         self._partitioned = partitioned
         self._module = module
         self._nodes: dict[str, Node] = {node.name: node for node in module.graph.nodes}
+        self._order = {name: place for place, name in enumerate(self._nodes)}
         self._torch_sizes = {size.node: size for size in partitioned.torch_sizes}
         self._outside: Values = {}
 
@@ -64,7 +65,7 @@ class _Runner:
         assert all(isinstance(values[name], torch.Tensor) for name in segment.inputs)
         for size in segment.entering_sizes:
             values[size.node] = self._fetch(size.node)
-        ops = iter(sorted((*segment.ops, *segment.elements), key=list(self._nodes).index))
+        ops = iter(sorted((*segment.ops, *segment.elements), key=self._order.__getitem__))
         waiting = list(segment.sizes)
         for name in ops:
             while waiting and self._ready(waiting[0], values):
