@@ -170,3 +170,43 @@ def test_sizes_without_metadata_are_computed_by_their_own_ops(metadata: bool) ->
     assert [size.expr is None for size in whole.sizes] == ([False] if metadata else [True, True])
     for rows in SIZES:
         found.assert_runs(torch.randn(rows, 4))
+
+
+def without_metadata(exported):
+    for node in exported.graph_module.graph.nodes:
+        if "sym_size" in node.name or node.name in ("mul", "mul_1"):
+            del node.meta["val"]
+    return exported
+
+
+def test_a_size_of_an_inner_and_an_outer_tensor_mixes() -> None:
+    """Without metadata nothing tells that the inner tensor has the size of an input."""
+
+    def forward(x, y, z):
+        a = x.relu()
+        return z.expand(a.shape[0] * y.shape[0], 4) + a.sum()
+
+    dims = ({0: BATCH}, {0: Dim("other", min=1, max=50)}, None)
+    exported = without_metadata(
+        export(Forward(forward), (torch.randn(3, 4), torch.randn(5, 4), torch.randn(1, 4)), dims)
+    )
+    for node in exported.graph_module.graph.nodes:
+        if "sym_size" in node.name and "args_0" in str(node.args[0]):
+            node.args = (next(n for n in exported.graph_module.graph.nodes if n.name == "relu"), node.args[1])
+    relu = next(node for node in exported.graph_module.graph.nodes if node.name == "relu")
+    for node in list(exported.graph_module.graph.nodes):
+        if "sym_size" in node.name and relu in node.all_input_nodes:
+            relu.append(node)
+    found = split(exported, without=("aten.cumsum",))
+
+    (segment,) = [one for one in found.segments if "relu" in one.ops]
+    inner = [size.node for size in segment.sizes if "relu" in size.operands]
+    assert len(inner) == 1
+    assert "mul" in [size.node for size in segment.sizes]
+    assert len(segment.entering_sizes) == 1
+    for rows, more in ((1, 1), (2, 50), (13, 7), (97, 2)):
+        found.assert_runs(torch.randn(rows, 4), torch.randn(more, 4), torch.randn(1, 4))
+
+    stuck = partition(exported.graph_module, {"mul": Limit("no-converter", "none for mul")}, EVERY_SEGMENT)
+    assert {entry.limit.why for entry in stuck.fallback} == {"none for mul"}
+    assert "expand" in {entry.node for entry in stuck.fallback}

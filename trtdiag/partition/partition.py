@@ -42,7 +42,8 @@ def partition(
     Args:
         graph: A graph in topological order with metadata; nested graphs stay with PyTorch.
         limits: Why a node cannot go into an engine, by node name; that of a getitem node is its op's, that of a size
-            means that the size enters as a tensor.
+            means that the size enters as a tensor (or, where PyTorch cannot compute it from the program's inputs,
+            that the ops which take it stay there).
         options: What the user asked for.
         symbols: Sizes of symbols to count bytes at (``symbol_sizes``).
         held: Placeholders whose value the program brings and does not change (weights, constants): they are part of
@@ -93,13 +94,29 @@ def _plan(read: OpGraph, limits: Mapping[str, Limit], kept: Mapping[int, Limit],
     strange = [name for name in limits if name not in places and name not in read.sizes]
     if strange:
         raise ValueError(f"limits name what is neither op nor size: {', '.join(sorted(strange)[:MOST_NODES])}")
-    return Plan(
-        read,
-        {places[name]: limit for name, limit in limits.items() if name in places},
-        {name: limit for name, limit in limits.items() if name not in places},
-        kept,
-        options,
-    )
+    limited_sizes = {name: limit for name, limit in limits.items() if name not in places}
+    limited = {places[name]: limit for name, limit in limits.items() if name in places}
+    return Plan(read, {**_limited_by_sizes(read, limited_sizes), **limited}, limited_sizes, kept, options)
+
+
+def _limited_by_sizes(read: OpGraph, limited_sizes: Mapping[str, Limit]) -> dict[int, Limit]:
+    """Return the ops that take a size which no engine may compute and PyTorch cannot from the program's inputs.
+
+    It may hang on a tensor of the op's own segment, and so could not enter it.
+    """
+    if not limited_sizes:
+        return {}
+    stuck: dict[str, Limit] = {}
+    for size in read.sizes.values():
+        if size.sources is None:
+            limit = limited_sizes.get(size.name) or next((stuck[o] for o in size.operands if o in stuck), None)
+            if limit is not None:
+                stuck[size.name] = limit
+    return {
+        index: next(stuck[name] for name in op.sizes if name in stuck)
+        for index, op in enumerate(read.ops)
+        if any(name in stuck for name in op.sizes)
+    }
 
 
 def decide(plan: Plan, wanted: Sequence[bool]) -> tuple[list[bool], list[int]]:

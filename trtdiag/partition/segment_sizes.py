@@ -21,7 +21,7 @@ def segment_sizes(
     """Return how a segment gets each size that its ops take.
 
     A size is computed from the dims of the segment's tensor inputs where they give all of its symbols; else by its own
-    op where that reads only tensors and sizes of the segment; else it enters as a tensor.
+    op where that reads tensors and sizes of the segment; else it enters as a tensor.
 
     Args:
         graph: The sizes.
@@ -46,16 +46,24 @@ class _Sizes:
         self._recomputed: dict[str, Recomputed | None] = {}
 
     def get(self, wanted: Iterable[str]) -> tuple[tuple[Recomputed, ...], tuple[EnteringSize, ...]]:
-        entering = []
-        needed: dict[str, Recomputed] = {}
-        for name in dict.fromkeys(wanted):
+        """Return the wanted sizes with the operands that they need, operands first."""
+        recomputed: dict[str, Recomputed] = {}
+        entering: dict[str, EnteringSize] = {}
+        waiting = [(name, False) for name in reversed(tuple(dict.fromkeys(wanted)))]
+        while waiting:
+            name, ready = waiting.pop()
+            if name in recomputed or name in entering or name not in self._graph.sizes:
+                continue
             found = self._recompute(name)
             if found is None:
                 size = self._graph.sizes[name]
-                entering.append(EnteringSize(name, size.expr, self._why(size)))
+                entering[name] = EnteringSize(name, size.expr, self._why(size))
+            elif ready:
+                recomputed[name] = found
             else:
-                self._need(found, needed)
-        return tuple(needed.values()), tuple(entering)
+                waiting.append((name, True))
+                waiting += [(operand, False) for operand in reversed(found.operands)]
+        return tuple(recomputed.values()), tuple(entering.values())
 
     def _recompute(self, name: str) -> Recomputed | None:
         """Return how to compute a size; its operands first, without recursion: chains of sizes can be long."""
@@ -78,27 +86,16 @@ class _Sizes:
             if unknown and not size.given:
                 waiting += unknown
                 continue
-            whole = not size.given and all(
-                self._recomputed[operand] is not None if operand in self._graph.sizes else operand in self._at_hand
-                for operand in size.operands
-            )
-            self._recomputed[current] = Recomputed(current, None, operands=size.operands) if whole else None
+            self._recomputed[current] = Recomputed(current, None, operands=size.operands) if self._own(size) else None
         return self._recomputed[name]
 
-    def _need(self, size: Recomputed, needed: dict[str, Recomputed]) -> None:
-        waiting = [(size, False)]
-        while waiting:
-            current, ready = waiting.pop()
-            if current.node in needed:
-                continue
-            if ready:
-                needed[current.node] = current
-                continue
-            waiting.append((current, True))
-            for operand in current.operands:
-                found = self._recomputed.get(operand)
-                if found is not None:
-                    waiting.append((found, False))
+    def _own(self, size: SizeNode) -> bool:
+        """Whether the segment runs the size's own op, with its operands recomputed or entering."""
+        if size.given or any(o not in self._graph.sizes and o not in self._at_hand for o in size.operands):
+            return False
+        inside = [o not in self._graph.sizes or self._recomputed[o] is not None for o in size.operands]
+        # What only its operands give, and one of them from inside, PyTorch could not compute before the segment runs.
+        return all(inside) or (size.sources is None and any(inside))
 
     def _why(self, size: SizeNode) -> str:
         if size.name in self._limits:
