@@ -27,6 +27,7 @@ ORDER = (
     "fixdims",
     "dtypes",
     "network",
+    "partition",
     "analysis",
     "report",
     "pipeline",

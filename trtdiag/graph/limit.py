@@ -1,0 +1,27 @@
+"""The reason why an op cannot be in an engine: one type for partitioner, rules and converters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Why an op cannot be converted for this target with these types and ranges.
+
+    Attributes:
+        code: A kebab-case name of this kind of reason, stable over versions.
+        why: What stands against it, one sentence without a full stop.
+        fix: What the reader can do, one sentence without a full stop; empty where there is nothing.
+    """
+
+    code: str
+    why: str
+    fix: str = ""
+
+    def __post_init__(self) -> None:
+        if not _CODE.fullmatch(self.code):
+            raise ValueError(f"limit code {self.code!r} is not kebab-case")

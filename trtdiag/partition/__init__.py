@@ -1,0 +1,1 @@
+"""Which ops go into engines, what crosses between them, and why the rest stays with PyTorch."""

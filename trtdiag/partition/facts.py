@@ -1,0 +1,179 @@
+"""The facts of the partition stage: segments, what crosses between them, and the ops left to PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from trtdiag.graph.limit import Limit
+from trtdiag.symbolic.expr import Condition, Expr
+
+if TYPE_CHECKING:
+    from trtdiag.partition.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolSizes:
+    """The sizes of a symbol that count bytes at: ``max`` is ``None`` where it has none; ``min <= opt <= max``."""
+
+    min: int
+    opt: int
+    max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Bytes of a tensor over the declared ranges; ``None`` where a size has no end or no range is known."""
+
+    min: int | None
+    opt: int | None
+    max: int | None
+
+
+class Cause(Enum):
+    """Who left an op to PyTorch."""
+
+    LIMIT = "limit"  # the caller's limits: the op cannot be converted
+    KEPT = "kept"  # the user's keep_in_torch
+    NATURE = "nature"  # what the op is: mutation, data-dependent sizes, nested graphs
+    SMALL = "small"  # its segment had too few ops
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """An op that stays with PyTorch.
+
+    Attributes:
+        node: Its node.
+        op: What it calls, as one writes it (``aten.add.Tensor``).
+        cause: Who decided so.
+        limit: The reason.
+        computes: False for what yields nothing that the program needs (assertions, results that nobody reads); such an
+            op does not stand against ``require_full``, and a pure one of them is not run at all.
+    """
+
+    node: str
+    op: str
+    cause: Cause
+    limit: Limit
+    computes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DimSource:
+    """Where a number comes from: dim ``dim`` of ``tensor`` (``None``: the number ``tensor`` itself) is ``extent``.
+
+    ``extent`` is a symbol, an invertible ``a*s + b`` of one, or the whole size that is asked for.
+    """
+
+    tensor: str
+    dim: int | None
+    extent: Expr
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """A size that is computed where it is needed, never handed over.
+
+    Attributes:
+        node: The node of the size in the program.
+        expr: The size as an expression of the extents in ``sources``; ``None`` where the node's own op computes it.
+        sources: What gives the symbols of ``expr``; empty for a constant.
+        operands: Where its own op computes it: the tensors and sizes that it reads, all of the same side.
+    """
+
+    node: str
+    expr: Expr | Condition | None
+    sources: tuple[DimSource, ...] = ()
+    operands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EnteringSize:
+    """A size that a segment cannot recompute: PyTorch hands it over as a tensor of one number."""
+
+    node: str
+    expr: Expr | Condition | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The ops of one engine.
+
+    Attributes:
+        index: Its place in the order of execution, from 0.
+        ops: Its op nodes in graph order, which is a topological order.
+        elements: The getitem nodes that pick outputs of its ops, in graph order.
+        inputs: Tensors that enter, by the node that yields them (an op, a getitem, or an input of the program).
+        outputs: Tensors that leave, by node.
+        constants: Weights and constants that it holds, by node (``get_attr`` or the placeholder of a weight).
+        sizes: The sizes that it recomputes, operands before their users.
+        entering_sizes: The sizes that enter as tensors.
+        work_ops: How many of the ops compute: views and ops that hand their input on are not counted.
+    """
+
+    index: int
+    ops: tuple[str, ...]
+    elements: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: tuple[str, ...]
+    sizes: tuple[Recomputed, ...]
+    entering_sizes: tuple[EnteringSize, ...]
+    work_ops: int
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A tensor that crosses from or into an engine.
+
+    Attributes:
+        tensor: The node that yields it.
+        producer: The segment that makes it, ``None`` for PyTorch and for inputs of the program.
+        consumers: The other segments that read it, in order.
+        read_by_torch: Whether an op left to PyTorch reads it, or only its shape.
+        program_input: Whether it is an input of the program, which crosses in any partition.
+        program_output: Whether it is an output of the program.
+        bytes: Its size over the declared ranges.
+    """
+
+    tensor: str
+    producer: int | None
+    consumers: tuple[int, ...]
+    read_by_torch: bool
+    program_input: bool
+    program_output: bool
+    bytes: Bytes
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the execution: a segment, or ops that PyTorch runs (with their getitem nodes), in order."""
+
+    segment: int | None
+    torch_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """A program split into segments for engines and the rest.
+
+    Attributes:
+        segments: In the order of execution.
+        fallback: Every op left to PyTorch, in graph order.
+        boundaries: Every tensor that crosses, in graph order.
+        steps: The order of execution.
+        torch_sizes: The sizes that PyTorch computes: for its own ops, for outputs, and those that enter segments.
+        unused_keeps: Entries of ``keep_in_torch`` that name nothing in this program.
+        plan: What ``what_if`` starts from; no fact of its own.
+    """
+
+    segments: tuple[Segment, ...]
+    fallback: tuple[Fallback, ...]
+    boundaries: tuple[Boundary, ...]
+    steps: tuple[Step, ...]
+    torch_sizes: tuple[Recomputed, ...]
+    unused_keeps: tuple[str, ...]
+    plan: Plan = field(repr=False, compare=False)

@@ -1,0 +1,187 @@
+"""Splits a program into segments for engines and the rest, with a reason for every op of the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from torch.fx import Graph, GraphModule
+
+from trtdiag.errors import UnsupportedOpError
+from trtdiag.graph.limit import Limit
+from trtdiag.options import PartitionOptions
+from trtdiag.partition.facts import Cause, Fallback, Partitioned, SymbolSizes
+from trtdiag.partition.kept import kept_ops
+from trtdiag.partition.levels import earliest_levels, without_small
+from trtdiag.partition.placing import placed
+from trtdiag.partition.plan import OpGraph, Plan
+from trtdiag.partition.read import read_graph
+from trtdiag.partition.segments import assemble
+from trtdiag.partition.traffic import ByteCounts
+from trtdiag.symbolic.ranges import Range
+
+# As many nodes and reasons as a person reads in an error.
+MOST_NODES = 3
+MOST_REASONS = 20
+
+
+def partition(
+    graph: Graph | GraphModule,
+    limits: Mapping[str, Limit],
+    options: PartitionOptions,
+    *,
+    symbols: Mapping[str, SymbolSizes] | None = None,
+    held: Collection[str] = (),
+) -> Partitioned:
+    """Return the fewest segments that hold every supported op, then the place of ops that crosses the fewest bytes.
+
+    An op that ``limits`` does not name is supported.  Numbers never cross: a segment recomputes the sizes that it
+    needs from its own inputs, and what it cannot recompute enters as a tensor.  Ops that PyTorch runs keep their order
+    between two segments, not across one: random ops in PyTorch may draw in another order than before.
+
+    Args:
+        graph: A graph in topological order with metadata; nested graphs stay with PyTorch.
+        limits: Why a node cannot go into an engine, by node name; that of a getitem node is its op's, that of a size
+            means that the size enters as a tensor (or, where PyTorch cannot compute it from the program's inputs,
+            that the ops which take it stay there).
+        options: What the user asked for.
+        symbols: Sizes of symbols to count bytes at (``symbol_sizes``).
+        held: Placeholders whose value the program brings and does not change (weights, constants): they are part of
+            an engine and cross nothing.
+
+    Raises:
+        UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
+        ValueError: ``limits`` names what is neither op nor size.
+
+    Cost: linear in nodes and edges, times the rounds that small segments take.
+    """
+    graph = graph.graph if isinstance(graph, GraphModule) else graph
+    read = read_graph(graph, held)
+    kept, unused_keeps = kept_ops(graph, read.ops, options.keep_in_torch)
+    plan = _plan(read, limits, kept, options)
+    wanted = plan.supported()
+    if options.require_full:
+        _check_full(plan)
+    supported, levels = decide(plan, wanted)
+    count = ByteCounts(symbols or {})
+    weights = [count.weight(tensor.value) for tensor in read.tensors]
+    levels = placed(read, supported, levels, weights, _least(plan, wanted))
+    parts = assemble(plan, supported, levels, count)
+    return Partitioned(
+        segments=parts.segments,
+        fallback=_fallback(plan, wanted, supported),
+        boundaries=parts.boundaries,
+        steps=parts.steps,
+        torch_sizes=parts.torch_sizes,
+        unused_keeps=unused_keeps,
+        plan=plan,
+    )
+
+
+def symbol_sizes(box: Mapping[str, Range], hints: Mapping[str, int]) -> dict[str, SymbolSizes]:
+    """Return the sizes of every symbol with a lower end: its declared range, and its example or the end next to it."""
+    found = {}
+    for symbol, declared in box.items():
+        if declared.min is not None:
+            usual = max(declared.min, hints.get(symbol, declared.min))
+            usual = usual if declared.max is None else min(usual, declared.max)
+            found[symbol] = SymbolSizes(declared.min, usual, declared.max)
+    return found
+
+
+def _plan(read: OpGraph, limits: Mapping[str, Limit], kept: Mapping[int, Limit], options: PartitionOptions) -> Plan:
+    places = {name: index for index, op in enumerate(read.ops) for name in (*op.elements, op.name)}
+    strange = [name for name in limits if name not in places and name not in read.sizes]
+    if strange:
+        raise ValueError(f"limits name what is neither op nor size: {', '.join(sorted(strange)[:MOST_NODES])}")
+    limited_sizes = {name: limit for name, limit in limits.items() if name not in places}
+    limited = {places[name]: limit for name, limit in limits.items() if name in places}
+    return Plan(read, {**_limited_by_sizes(read, limited_sizes), **limited}, limited_sizes, kept, options)
+
+
+def _limited_by_sizes(read: OpGraph, limited_sizes: Mapping[str, Limit]) -> dict[int, Limit]:
+    """Return the ops that take a size which no engine may compute and PyTorch cannot from the program's inputs.
+
+    It may hang on a tensor of the op's own segment, and so could not enter it.
+    """
+    if not limited_sizes:
+        return {}
+    stuck: dict[str, Limit] = {}
+    for size in read.sizes.values():
+        if size.sources is None:
+            limit = limited_sizes.get(size.name) or next((stuck[o] for o in size.operands if o in stuck), None)
+            if limit is not None:
+                stuck[size.name] = limit
+    return {
+        index: next(stuck[name] for name in op.sizes if name in stuck)
+        for index, op in enumerate(read.ops)
+        if any(name in stuck for name in op.sizes)
+    }
+
+
+def decide(plan: Plan, wanted: Sequence[bool]) -> tuple[list[bool], list[int]]:
+    """Return which ops are in segments and the level of every op, once small segments are gone."""
+    least = _least(plan, wanted)
+    graph = plan.graph
+    if least == 0:
+        return list(wanted), earliest_levels(graph.before, wanted)
+    return without_small(graph.before, graph.after, wanted, [op.work for op in graph.ops], least)
+
+
+def _least(plan: Plan, wanted: Sequence[bool]) -> int:
+    # A program that is one engine whole crosses nothing that it could keep on one side.
+    whole = all(inside or not op.computes for op, inside in zip(plan.graph.ops, wanted, strict=True))
+    return 0 if whole or plan.options.require_full else plan.options.min_segment_ops
+
+
+def _reason(plan: Plan, index: int) -> tuple[Cause, Limit] | None:
+    nature = plan.graph.ops[index].nature
+    if nature is not None:
+        return Cause.NATURE, nature
+    if index in plan.kept:
+        return Cause.KEPT, plan.kept[index]
+    return (Cause.LIMIT, plan.limited[index]) if index in plan.limited else None
+
+
+def _fallback(plan: Plan, wanted: Sequence[bool], supported: Sequence[bool]) -> tuple[Fallback, ...]:
+    least = plan.options.min_segment_ops
+    small = Limit(
+        "segment-too-small",
+        f"its segment would have fewer than {least} op{'s' * (least != 1)} that compute",
+        "support the ops around it, or lower min_segment_ops",
+    )
+    found = []
+    for index, op in enumerate(plan.graph.ops):
+        if not supported[index]:
+            cause, limit = (Cause.SMALL, small) if wanted[index] else _reason(plan, index) or (Cause.SMALL, small)
+            found.append(Fallback(op.name, op.target, cause, limit, op.computes))
+    return tuple(found)
+
+
+def _check_full(plan: Plan) -> None:
+    reasons: dict[Limit, list[int]] = {}
+    for index, op in enumerate(plan.graph.ops):
+        reason = _reason(plan, index)
+        if reason is not None and op.computes:
+            reasons.setdefault(reason[1], []).append(index)
+    if not reasons:
+        return
+    count = sum(map(len, reasons.values()))
+    lines = [_line(plan, limit, found) for limit, found in list(reasons.items())[:MOST_REASONS]]
+    left_out = len(reasons) - len(lines)
+    fixes = list(dict.fromkeys(limit.fix for limit in reasons if limit.fix))[:MOST_NODES]
+    raise UnsupportedOpError(
+        f"{count} of {len(plan.graph.ops)} ops cannot be in an engine, and require_full leaves none to PyTorch",
+        because="; ".join(lines) + (f"; and {left_out} more reasons" if left_out else ""),
+        fix="; ".join([*fixes, "or leave require_full out"]),
+        reference="ops-left-to-pytorch",
+    )
+
+
+def _line(plan: Plan, limit: Limit, found: Sequence[int]) -> str:
+    """Return one reason with its ops, most frequent first, and the first few nodes."""
+    ops = Counter(plan.graph.ops[index].target for index in found)
+    told = ", ".join(f"{op} ({times}x)" if times > 1 else op for op, times in ops.most_common())
+    nodes = ", ".join(plan.graph.ops[index].name for index in found[:MOST_NODES])
+    more = f" and {len(found) - MOST_NODES} more" if len(found) > MOST_NODES else ""
+    return f"{told}: {limit.why} [{limit.code}] (at {nodes}{more})"

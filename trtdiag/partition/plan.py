@@ -1,0 +1,119 @@
+"""A graph as the partitioner sees it: ops by index, the tensors between them, and the sizes that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trtdiag.graph.limit import Limit
+from trtdiag.graph.values import TensorValue
+from trtdiag.options import PartitionOptions
+from trtdiag.partition.facts import DimSource
+from trtdiag.symbolic.expr import Condition, Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One op node with the getitem nodes that pick its outputs.
+
+    Attributes:
+        name: The op node.
+        target: What it calls, as one writes it.
+        elements: Its getitem nodes in graph order.
+        reads: The tensors that it reads, weights and constants not among them.
+        sizes: The sizes among its arguments, by node.
+        constants: The weights and constants that it reads, by node.
+        work: Whether it computes: no view, nothing that hands its input on.
+        nature: Why no engine can ever hold it, ``None`` where only its converter decides.
+        computes: Whether the program needs what it yields.
+        runs: Whether it is run at all: a pure op whose result nobody reads is not.
+    """
+
+    name: str
+    target: str
+    elements: tuple[str, ...]
+    reads: tuple[int, ...]
+    sizes: tuple[str, ...]
+    constants: tuple[str, ...]
+    work: bool
+    nature: Limit | None
+    computes: bool
+    runs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor that may cross: ``producer`` is an op's index, -1 for an input of the program."""
+
+    name: str
+    producer: int
+    value: TensorValue | None
+    readers: tuple[int, ...]
+    is_output: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SizeNode:
+    """A node that yields a number: a size, or what is computed from sizes.
+
+    Attributes:
+        name: The node.
+        expr: Its value, where torch describes it.
+        given: Whether it is a number by itself (an input, or an op's result) rather than computed from sizes.
+        operands: What it is computed from: tensors (for their shape) and sizes, by node.
+        sources: What gives it outside of engines: dims of the program's inputs, and of tensors born from data;
+            ``None`` where only its operands do.
+        before: The ops that must have run before PyTorch can compute it.
+    """
+
+    name: str
+    expr: Expr | Condition | None
+    given: bool
+    operands: tuple[str, ...]
+    sources: tuple[DimSource, ...] | None
+    before: frozenset[int]
+
+
+@dataclass(frozen=True)
+class OpGraph:
+    """A graph reduced to what decides about segments.
+
+    Attributes:
+        ops: In graph order.
+        before: For each op, the ops that come before it: what it reads, sizes included, and the order of writes.
+        after: The same edges from their other end.
+        tensors: In graph order.
+        tensor_index: Tensors by node name.
+        sizes: By node name, in graph order.
+        output_sizes: The sizes that the program returns.
+    """
+
+    ops: Sequence[Op]
+    before: Sequence[tuple[int, ...]]
+    after: Sequence[tuple[int, ...]]
+    tensors: Sequence[Tensor]
+    tensor_index: Mapping[str, int]
+    sizes: Mapping[str, SizeNode]
+    output_sizes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a partition was made from, to make it again with less limits.
+
+    ``limited`` and ``kept`` are by index of the op: the caller's limits, and the user's choice; ``limited_sizes`` by
+    node.
+    """
+
+    graph: OpGraph
+    limited: Mapping[int, Limit]
+    limited_sizes: Mapping[str, Limit]
+    kept: Mapping[int, Limit]
+    options: PartitionOptions
+
+    def supported(self, lifted: frozenset[int] = frozenset()) -> list[bool]:
+        """Return, for each op, whether an engine may hold it, the limits of ``lifted`` left out."""
+        return [
+            op.nature is None and index not in self.kept and (index not in self.limited or index in lifted)
+            for index, op in enumerate(self.graph.ops)
+        ]

@@ -1,0 +1,139 @@
+"""The sizes that a segment recomputes from its own tensors, and those that must enter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from trtdiag.graph.limit import Limit
+from trtdiag.partition.extents import Extents
+from trtdiag.partition.facts import EnteringSize, Recomputed
+from trtdiag.partition.plan import OpGraph, SizeNode
+from trtdiag.symbolic.text import to_text
+
+
+def segment_sizes(
+    graph: OpGraph,
+    limits: Mapping[str, Limit],
+    wanted: Iterable[str],
+    inputs: Sequence[str],
+    inside: Collection[str],
+) -> tuple[tuple[Recomputed, ...], tuple[EnteringSize, ...]]:
+    """Return how a segment gets each size that its ops take.
+
+    A size is computed from the dims of the segment's tensor inputs where they give all of its symbols; else by its own
+    op where that reads tensors and sizes of the segment; else it enters as a tensor.
+
+    Args:
+        graph: The sizes.
+        limits: Why an engine cannot compute a size, by node.
+        wanted: The sizes that the segment's ops take.
+        inputs: The tensors that enter, in order.
+        inside: The tensors that its ops make, and its weights and constants.
+    """
+    return _Sizes(graph, limits, inputs, inside).get(wanted)
+
+
+class _Sizes:
+    def __init__(
+        self, graph: OpGraph, limits: Mapping[str, Limit], inputs: Sequence[str], inside: Collection[str]
+    ) -> None:
+        self._graph = graph
+        self._limits = limits
+        self._at_hand = {*inputs, *inside}
+        self._extents = Extents()
+        for name in inputs:
+            self._extents.add(name, graph.tensors[graph.tensor_index[name]].value)
+        self._recomputed: dict[str, Recomputed | None] = {}
+
+    def get(self, wanted: Iterable[str]) -> tuple[tuple[Recomputed, ...], tuple[EnteringSize, ...]]:
+        """Return the wanted sizes with the operands that they need, operands first."""
+        recomputed: dict[str, Recomputed] = {}
+        entering: dict[str, EnteringSize] = {}
+        waiting = [(name, False) for name in reversed(tuple(dict.fromkeys(wanted)))]
+        while waiting:
+            name, ready = waiting.pop()
+            if name in recomputed or name in entering or name not in self._graph.sizes:
+                continue
+            found = self._recompute(name)
+            if found is None:
+                size = self._graph.sizes[name]
+                entering[name] = EnteringSize(name, size.expr, self._why(size))
+            elif ready:
+                recomputed[name] = found
+            else:
+                waiting.append((name, True))
+                waiting += [(operand, False) for operand in reversed(found.operands)]
+        return tuple(recomputed.values()), tuple(entering.values())
+
+    def _recompute(self, name: str) -> Recomputed | None:
+        """Return how to compute a size; its operands first, without recursion: chains of sizes can be long."""
+        waiting = [name]
+        while waiting:
+            current = waiting[-1]
+            size = self._graph.sizes[current]
+            if current in self._recomputed:
+                waiting.pop()
+                continue
+            if current in self._limits:
+                self._recomputed[current] = None
+                continue
+            sources = None if size.expr is None else self._extents.solve(size.expr)
+            if sources is not None:
+                self._recomputed[current] = Recomputed(current, size.expr, sources)
+                continue
+            sizes = [operand for operand in size.operands if operand in self._graph.sizes]
+            unknown = [operand for operand in sizes if operand not in self._recomputed]
+            if unknown and not size.given:
+                waiting += unknown
+                continue
+            self._recomputed[current] = Recomputed(current, None, operands=size.operands) if self._own(size) else None
+        return self._recomputed[name]
+
+    def _own(self, size: SizeNode) -> bool:
+        """Whether the segment runs the size's own op, with its operands recomputed or entering."""
+        if size.given or any(o not in self._graph.sizes and o not in self._at_hand for o in size.operands):
+            return False
+        inside = [o not in self._graph.sizes or self._recomputed[o] is not None for o in size.operands]
+        # What only its operands give, and one of them from inside, PyTorch could not compute before the segment runs.
+        return all(inside) or (size.sources is None and any(inside))
+
+    def _why(self, size: SizeNode) -> str:
+        if size.name in self._limits:
+            return self._limits[size.name].why
+        if size.given:
+            return (
+                "it is a number that enters the program or comes from data, and no tensor of the segment has its size"
+            )
+        if size.expr is None:
+            return "it is no expression of sizes, and it is computed from what is outside of the segment"
+        missing = self._extents.missing(size.expr)
+        return f"{to_text(size.expr)} needs {', '.join(missing)}, and no tensor that enters the segment has a dim of it"
+
+
+def outside_sizes(graph: OpGraph, wanted: Iterable[str]) -> tuple[tuple[Recomputed, ...], frozenset[str]]:
+    """Return how PyTorch computes sizes, operands first, and the tensors whose shape it needs for that.
+
+    Numbers that PyTorch has already (inputs, results of its ops) are left out.
+    """
+    wanted_all = set()
+    waiting = list(wanted)
+    shapes: set[str] = set()
+    while waiting:
+        size = graph.sizes[waiting.pop()]
+        if size.name in wanted_all or size.given:
+            continue
+        wanted_all.add(size.name)
+        if size.sources is None:
+            waiting += [operand for operand in size.operands if operand in graph.sizes]
+            shapes.update(operand for operand in size.operands if operand in graph.tensor_index)
+    # The order of the graph puts operands first.
+    sizes = [graph.sizes[name] for name in graph.sizes if name in wanted_all]
+    return (
+        tuple(
+            Recomputed(size.name, None, operands=size.operands)
+            if size.sources is None
+            else Recomputed(size.name, size.expr, size.sources)
+            for size in sizes
+        ),
+        frozenset(shapes),
+    )

@@ -1,0 +1,60 @@
+"""Bytes of tensors over the declared ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trtdiag.graph.values import TensorValue
+from trtdiag.partition.facts import Bytes, SymbolSizes
+from trtdiag.symbolic import BoundsCache, build
+from trtdiag.symbolic.evaluate import evaluate
+from trtdiag.symbolic.expr import Expr
+from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tree import free_symbols
+
+_UNKNOWN = Bytes(None, None, None)
+
+
+class ByteCounts:
+    """Bytes of tensors at the ends of the ranges and at the usual sizes; each shape is bounded once."""
+
+    def __init__(self, symbols: Mapping[str, SymbolSizes]) -> None:
+        self._symbols = symbols
+        self._usual = {name: sizes.opt for name, sizes in symbols.items()}
+        self._bounds = BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in symbols.items()})
+        self._known: dict[tuple[tuple[Expr, ...], int], Bytes] = {}
+
+    def of(self, value: TensorValue | None) -> Bytes:
+        """Return the bytes of a tensor: exact or a bound from outside where its size is not monotone."""
+        if value is None:
+            return _UNKNOWN
+        key = (value.dims, value.element_bytes)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._count(value)
+        return found
+
+    def _count(self, value: TensorValue) -> Bytes:
+        volume = build.mul(*value.dims)
+        if not free_symbols(volume) <= self._symbols.keys():
+            return _UNKNOWN
+        bounds = self._bounds.of(volume).range
+        usual = evaluate(volume, self._usual)
+        low, high = bounds.min, bounds.max
+        return Bytes(
+            None if low is None else max(low, 0) * value.element_bytes,
+            int(usual) * value.element_bytes,
+            None if high is None else high * value.element_bytes,
+        )
+
+    def weight(self, value: TensorValue | None) -> int:
+        """Return the bytes to compare tensors by: at the usual sizes; a symbol without sizes counts as one."""
+        if value is None:
+            return 1
+        usual = self.of(value).opt
+        if usual is None:
+            volume = build.mul(*value.dims)
+            usual = value.element_bytes * int(
+                evaluate(volume, {**dict.fromkeys(free_symbols(volume), 1), **self._usual})
+            )
+        return max(usual, 1)
