@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,42 @@ class PartitionOptions:
     min_segment_ops: int = 5
     keep_in_torch: tuple[str, ...] = ()
     require_full: bool = False
+
+
+class Precision(Enum):
+    """What floats are computed in."""
+
+    KEEP = "keep"
+    FP16 = "fp16"
+    BF16 = "bf16"
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How to compile.
+
+    Attributes:
+        target: TensorRT version to compile for; ``None``: the installed one, else the newest known.
+        backend: ``reference`` (runs the typed network with PyTorch on the CPU) or ``tensorrt``; ``None``: TensorRT
+            where it is installed, else the reference.
+        precision: What the program's float32 is computed in.
+        keep_fp32: Ops and module paths that stay in float32 under ``fp16`` and ``bf16``, beside those that always do;
+            the same words as in ``PartitionOptions.keep_in_torch``.
+        truncate_double: Compute float64 in float32; otherwise ops on float64 stay in PyTorch.
+        partition: What goes into engines.
+        opt: The size that engines are tuned for, by the name of a dim or symbol; the example's where it is not named.
+        portable: Keep the networks beside the engines, so that an engine can be rebuilt elsewhere.
+        force: Compile in spite of ERROR findings.
+        verify: Compare the compiled program with the original before it is saved.
+    """
+
+    target: str | None = None
+    backend: str | None = None
+    precision: Precision = Precision.KEEP
+    keep_fp32: tuple[str, ...] = ()
+    truncate_double: bool = False
+    partition: PartitionOptions = field(default_factory=PartitionOptions)
+    opt: tuple[tuple[str, int], ...] = ()
+    portable: bool = False
+    force: bool = False
+    verify: bool = True

@@ -1,0 +1,1 @@
+"""Writes ops as layers of the typed network: a registry of converters by op, and what drives them."""

@@ -1,0 +1,59 @@
+"""The facts of the convert stage: one typed network for each segment, and what crosses its edge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.graph.limit import Limit
+from trtdiag.network.network import Network
+from trtdiag.partition.facts import Segment
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A value that enters or leaves an engine.
+
+    Attributes:
+        node: The node of the lowered graph that yields it: a tensor, or for ``is_size`` a number.
+        program_dtype: Its dtype outside; for a size ``torch.int64``.
+        engine_dtype: Its dtype inside.  Where they differ, PyTorch casts at the edge.
+        is_size: Whether a number enters as a tensor without dims.
+    """
+
+    node: str
+    program_dtype: torch.dtype
+    engine_dtype: torch.dtype
+    is_size: bool = False
+
+
+@dataclass(frozen=True)
+class ConvertedSegment:
+    """One segment as a network.
+
+    Attributes:
+        segment: What was converted.
+        network: Its inputs and outputs are those below, in order.
+        inputs: The segment's tensors, then its entering sizes.
+        outputs: The segment's outputs.
+    """
+
+    segment: Segment
+    network: Network
+    inputs: tuple[Crossing, ...]
+    outputs: tuple[Crossing, ...]
+
+
+@dataclass(frozen=True)
+class Support:
+    """Which ops have a converter that takes them as they are.
+
+    Attributes:
+        limits: Why a node cannot be in an engine, by node name; what is not here can.
+        asked: How many distinct calls were converted on trial.
+    """
+
+    limits: Mapping[str, Limit]
+    asked: int
