@@ -124,6 +124,8 @@ CASES = [
     Case("squeeze", Squeeze((1, 3)), (In(("b", 1, "s", 1)),), lambda x: x[:, 0, :, 0]),
     Case("unsqueeze", Unsqueeze((0, 3)), (X,), lambda x: x[None, :, :, None]),
     Case("shape", Shape(), (In(("b", 7, "2*s+1")),), lambda x: torch.tensor([x.size(0), x.size(1), x.size(2)])),
+    Case("shape_int32", Shape(DType.INT32), (In(("s", "b")),), lambda x: torch.tensor(list(x.size())).int()),
+    Case("shape_of_a_scalar", Shape(), (In(()),), lambda x: torch.tensor([], dtype=torch.int64)),
     Case("shuffle_transpose", Shuffle(first=(2, 0, 1)), (X,), lambda x: torch.einsum("abc->cab", x)),
     Case("shuffle_flatten", Shuffle(reshape=(0, -1)), (X,), lambda x: x.flatten(1)),
     Case(

@@ -25,6 +25,7 @@ from trtdiag.symbolic import Range, parse_condition, symbol, to_text
 
 SIZES = [(1, 5, 4), (2, 7, 13), (3, 31, 29), (4, 30, 6)]
 _E = ElementWiseOperation
+_NOT = Unary(UnaryOperation.NOT)
 
 
 class _Writer:
@@ -47,6 +48,15 @@ class _Writer:
 
     def of(self, op: ElementWiseOperation, left: Value, right: Value) -> Value:
         return self.add(ElementWise(op), left, right)
+
+    def remainder(self, left: Value, right: Value) -> Value:
+        """``left % right`` as networks write it."""
+        return self.of(_E.SUB, left, self.of(_E.PROD, self.of(_E.FLOOR_DIV, left, right), right))
+
+    def comparisons(self) -> tuple[Value, Value]:
+        """Two conditions that hold for some sizes."""
+        first = self.of(_E.GREATER, self.size(2), self.size(3))
+        return first, self.of(_E.GREATER, self.size(2), self.number(7))
 
     def vector(self, *parts: Value) -> Value:
         return self.add(Concatenation(0), *parts)
@@ -146,11 +156,52 @@ def test_top_k_of_a_size() -> None:
 
 VALUES = {
     "max": (lambda w: w.of(_E.MAX, w.size(2), w.size(3)), ["max(h, w)"]),
+    "max_decided": (lambda w: w.of(_E.MAX, w.size(2), w.number(5)), ["h"]),
+    "max_at_the_edge": (lambda w: w.of(_E.MAX, w.size(2), w.number(6)), ["max(6, h)"]),
+    "min_decided": (lambda w: w.of(_E.MIN, w.size(3), w.number(29)), ["w"]),
+    "min_at_the_edge": (lambda w: w.of(_E.MIN, w.size(3), w.number(28)), ["min(28, w)"]),
+    "greater": (lambda w: w.of(_E.GREATER, w.size(2), w.size(3)), ["1 if h >= w + 1 else 0"]),
+    "less_decided": (lambda w: w.of(_E.LESS, w.size(2), w.number(32)), ["1"]),
+    "less_never": (lambda w: w.of(_E.LESS, w.size(2), w.number(5)), ["0"]),
+    "less_at_the_edge": (lambda w: w.of(_E.LESS, w.size(2), w.number(6)), None),
+    "equal_never": (lambda w: w.of(_E.EQUAL, w.size(2), w.number(32)), ["0"]),
+    "equal_always": (lambda w: w.of(_E.EQUAL, w.size(2), w.size(2)), ["1"]),
+    "not": (lambda w: w.add(_NOT, w.of(_E.GREATER, w.size(2), w.size(3))), ["1 if h <= w else 0"]),
+    "and": (lambda w: w.of(_E.AND, *w.comparisons()), ["1 if h >= 8 and h >= w + 1 else 0"]),
+    "or": (lambda w: w.of(_E.OR, *w.comparisons()), ["1 if h >= 8 or h >= w + 1 else 0"]),
+    "xor": (lambda w: w.of(_E.XOR, *w.comparisons()), None),
+    "as_number": (lambda w: w.add(Cast(DType.INT64), w.comparisons()[0]), ["1 if h >= w + 1 else 0"]),
+    "as_bool": (
+        lambda w: w.add(Cast(DType.BOOL), w.add(Cast(DType.INT32), w.comparisons()[0])),
+        ["1 if h >= w + 1 else 0"],
+    ),
+    "size_as_bool": (lambda w: w.add(Cast(DType.BOOL), w.of(_E.SUB, w.size(2), w.number(7))), None),
+    "sign": (lambda w: w.add(Unary(UnaryOperation.SIGN), w.of(_E.SUB, w.size(2), w.size(3))), None),
+    "remainder_with_factors": (
+        lambda w: w.remainder(w.of(_E.PROD, w.size(2), w.number(6)), w.number(4)),
+        ["2*(h % 2)"],
+    ),
+    "remainder_with_whole_part": (
+        lambda w: w.remainder(w.of(_E.SUM, w.of(_E.PROD, w.size(2), w.number(8)), w.size(3)), w.number(8)),
+        ["w % 8"],
+    ),
+    "remainder_negative_divisor": (lambda w: w.remainder(w.size(2), w.number(-4)), ["-(-h % 4)"]),
+    "remainder_of_a_size": (lambda w: w.remainder(w.size(2), w.size(3)), ["h % w"]),
+    "remainder_of_a_sum": (lambda w: w.remainder(w.size(2), w.of(_E.SUM, w.size(3), w.number(1))), ["h % (w + 1)"]),
+    "remainder_of_a_product": (
+        lambda w: w.remainder(w.size(2), w.of(_E.PROD, w.size(3), w.number(2))),
+        ["h % (2*w)"],
+    ),
+    "ramp": (lambda w: w.add(Fill((2, 2), DType.INT64, 3, (2, -1))), ["3", "2", "5", "4"]),
+    "ramp_of_sizes": (
+        lambda w: w.add(Fill((2,), DType.INT64, INPUT, INPUT), w.add(Squeeze((0,)), w.size(2)), w.size(3)),
+        ["h", "h + w"],
+    ),
     "trunc": (lambda w: w.of(_E.DIV, w.of(_E.SUB, w.size(2), w.number(9)), w.number(4)), None),
     "div": (lambda w: w.of(_E.DIV, w.size(2), w.number(4)), ["h // 4"]),
     "remainder": (
-        lambda w: w.of(_E.SUB, w.size(2), w.of(_E.PROD, w.of(_E.FLOOR_DIV, w.size(2), w.number(4)), w.number(4))),
-        None,
+        lambda w: w.remainder(w.size(2), w.number(4)),
+        ["h % 4"],
     ),
     "count": (lambda w: w.add(Reduce(ReduceOperation.PROD, (0,), True), w.shape), ["2*b*h*w"]),
     "scalar": (lambda w: w.of(_E.SUM, *[w.add(Reduce(ReduceOperation.MAX, (0,)), w.size(3))] * 2), ["2*w"]),
@@ -166,7 +217,7 @@ VALUES = {
     "unsqueezed": (lambda w: w.add(Unsqueeze((0,)), w.shape), ["b", "2", "h", "w"]),
     "selected": (
         lambda w: w.add(Select(), w.of(_E.GREATER, w.size(2), w.number(16)), w.size(2), w.size(3)),
-        None,
+        ["h if h >= 17 else w"],
     ),
 }
 

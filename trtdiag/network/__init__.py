@@ -14,6 +14,7 @@ from trtdiag.network.network import Network, Placed, Port
 from trtdiag.network.origin import Origin
 from trtdiag.network.run import intermediate, run
 from trtdiag.network.tensor import Tensor
+from trtdiag.network.weights import WeightKeys
 
 __all__ = [
     "INPUT",
@@ -29,6 +30,7 @@ __all__ = [
     "SizeFacts",
     "Tensor",
     "Value",
+    "WeightKeys",
     "bind",
     "canonical_hash",
     "from_bytes",

@@ -1,14 +1,27 @@
-"""The values of a network's symbols, read off the sizes of its inputs."""
+"""The values of a network's symbols, read off the sizes of its inputs and off inputs that hold sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from trtdiag.errors import InternalError, ShapeOutOfRangeError
 from trtdiag.network.network import Network
-from trtdiag.network.tensor import Shape
-from trtdiag.symbolic import Condition, Expr, Num, Range, Sym, evaluate, free_symbols, holds, to_text
+from trtdiag.network.tensor import Tensor
+from trtdiag.symbolic import (
+    Condition,
+    Expr,
+    Num,
+    Range,
+    Relation,
+    Sym,
+    compare,
+    evaluate,
+    free_symbols,
+    holds,
+    to_text,
+)
 from trtdiag.symbolic.build import linear_terms
 
 
@@ -20,58 +33,97 @@ def solvable(expr: Expr) -> tuple[str, Fraction, Fraction] | None:
     return terms[0][1].name, Fraction(terms[0][0]), Fraction(constant)
 
 
-def unbound(shapes: Sequence[Shape]) -> tuple[str, ...]:
-    """The symbols of inputs of these ``shapes`` that no size gives a value."""
-    sizes = [size for shape in shapes for size in shape]
-    found = {solution[0] for size in sizes if (solution := solvable(size)) is not None}
-    return tuple(sorted(frozenset().union(*(free_symbols(size) for size in sizes)) - found))
+@dataclass(frozen=True)
+class _Read:
+    """One number that an input has: what it is in words, the expression for it, and what it is now."""
+
+    port: str
+    what: str
+    expr: Expr
+    actual: int
+
+    @property
+    def seen(self) -> str:
+        return f"{self.what} {self.actual}"
 
 
-def bind(network: Network, sizes: Sequence[Sequence[int]]) -> dict[str, int]:
-    """The value of each symbol for inputs of these sizes.
+def readable(inputs: Sequence[Tensor]) -> tuple[Expr, ...]:
+    """The expressions whose numbers inputs of these types give: their sizes, then elements that are known."""
+    sizes = [size for tensor in inputs for size in tensor.shape]
+    return (*sizes, *(value for tensor in inputs for value in tensor.values or ()))
+
+
+def unbound(inputs: Sequence[Tensor]) -> tuple[str, ...]:
+    """The symbols of inputs of these types that no size and no element gives a value."""
+    found = {solution[0] for expr in readable(inputs) if (solution := solvable(expr)) is not None}
+    return tuple(sorted(frozenset().union(*(free_symbols(expr) for expr in readable(inputs))) - found))
+
+
+def bind(
+    network: Network, sizes: Sequence[Sequence[int]], values: Sequence[Sequence[int] | None] | None = None
+) -> dict[str, int]:
+    """The value of each symbol that can be read off these sizes and elements.
+
+    Args:
+        network: Whose symbols.
+        sizes: Of each input.
+        values: The elements of each input whose values are known expressions, ``None`` for the others.  Without them
+            only sizes are read, and what hangs on the elements is not checked.
 
     Raises:
         ShapeOutOfRangeError: A size is not what the network was written for: another number of dims, another number,
             outside its range, or against a condition that shapes rest on.
     """
-    values: dict[str, int] = {}
-    for port, tensor, actual in zip(network.inputs, network.input_types, sizes, strict=True):
+    found: dict[str, int] = {}
+    reads = _reads(network, sizes, values)
+    for read in reads:
+        solution = solvable(read.expr)
+        if solution is not None and solution[0] not in found:
+            name, factor, offset = solution
+            value = (read.actual - offset) / factor
+            if value.denominator != 1:
+                raise _refused(read.port, read.seen, to_text(read.expr))
+            found[name] = value.numerator
+    _check(network, [read for read in reads if free_symbols(read.expr) <= found.keys()], found)
+    return found
+
+
+def _reads(
+    network: Network, sizes: Sequence[Sequence[int]], values: Sequence[Sequence[int] | None] | None
+) -> list[_Read]:
+    reads: list[_Read] = []
+    ports = list(zip(network.inputs, network.input_types, strict=True))
+    for (port, tensor), actual in zip(ports, sizes, strict=True):
         if len(actual) != tensor.rank:
             raise _refused(port.name, f"it has {len(actual)} dims", f"{tensor.rank} dims, {tensor}")
-        for expr, size in zip(tensor.shape, actual, strict=True):
-            solution = solvable(expr)
-            if solution is not None and solution[0] not in values:
-                name, factor, offset = solution
-                value = (size - offset) / factor
-                if value.denominator != 1:
-                    raise _refused(port.name, f"a dim has size {size}", to_text(expr))
-                values[name] = value.numerator
-    _check(network, sizes, values)
-    return values
+        pairs = zip(tensor.shape, actual, strict=True)
+        reads += [_Read(port.name, f"dim {axis} has size", expr, size) for axis, (expr, size) in enumerate(pairs)]
+    for (port, tensor), elements in zip(ports, values or [None] * len(ports), strict=True):
+        if elements is not None and tensor.values is not None:
+            pairs = zip(tensor.values, elements, strict=True)
+            reads += [_Read(port.name, f"element {at} is", expr, number) for at, (expr, number) in enumerate(pairs)]
+    return reads
 
 
-def _check(network: Network, sizes: Sequence[Sequence[int]], values: Mapping[str, int]) -> None:
-    for port, tensor, actual in zip(network.inputs, network.input_types, sizes, strict=True):
-        for axis, (expr, size) in enumerate(zip(tensor.shape, actual, strict=True)):
-            expected = evaluate(expr, values)
-            if expected != size:
-                words = f"{to_text(expr)}, which is {expected} here" if free_symbols(expr) else f"{expected}"
-                raise _refused(port.name, f"dim {axis} has size {size}", words)
-            for name in free_symbols(expr):
-                allowed = network.ranges.get(name, Range())
-                if values[name] not in allowed:
-                    raise _refused(
-                        port.name, f"dim {axis} has size {size}", f"{to_text(expr)} with {name} in {allowed}"
-                    )
-    for condition in network.given:
-        if not holds(condition, values):
-            raise _refused(_input_of(network, condition), f"{to_text(condition)} does not hold", to_text(condition))
+def _check(network: Network, reads: Sequence[_Read], values: Mapping[str, int]) -> None:
+    for read in reads:
+        expected = evaluate(read.expr, values)
+        if expected != read.actual:
+            words = f"{to_text(read.expr)}, which is {expected} here" if free_symbols(read.expr) else f"{expected}"
+            raise _refused(read.port, read.seen, words)
+        for name in free_symbols(read.expr):
+            allowed = network.ranges.get(name, Range())
+            if values[name] not in allowed:
+                raise _refused(read.port, read.seen, f"{to_text(read.expr)} with {name} in {allowed}")
+    for condition in (*network.given, *_as_conditions(network.definitions)):
+        if free_symbols(condition) <= values.keys() and not holds(condition, values):
+            names = free_symbols(condition)
+            port = next((read.port for read in reads if free_symbols(read.expr) & names), "of any name")
+            raise _refused(port, f"{to_text(condition)} does not hold", to_text(condition))
 
 
-def _input_of(network: Network, condition: Condition) -> str:
-    names = free_symbols(condition)
-    pairs = zip(network.inputs, network.input_types, strict=True)
-    return next(port.name for port, tensor in pairs if any(free_symbols(size) & names for size in tensor.shape))
+def _as_conditions(definitions: Mapping[str, Expr]) -> tuple[Condition, ...]:
+    return tuple(compare(Relation.EQ, Sym(name), expr) for name, expr in definitions.items())
 
 
 def _refused(name: str, seen: str, allowed: str) -> ShapeOutOfRangeError:

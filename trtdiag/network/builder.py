@@ -10,14 +10,14 @@ import torch
 
 from trtdiag.errors import InternalError
 from trtdiag.network.binding import unbound
-from trtdiag.network.dtype import DType
+from trtdiag.network.dtype import INDICES, DType
 from trtdiag.network.facts import SizeFacts, free_symbols_of
-from trtdiag.network.layer import Layer, LayerError, require
+from trtdiag.network.layer import Layer, LayerError, require, require_dtype, require_rank
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network, Placed, Port
 from trtdiag.network.origin import Origin
 from trtdiag.network.tensor import MOST_VALUES, Shape, Tensor, shape_of
-from trtdiag.network.weights import weight_key
+from trtdiag.network.weights import WeightKeys
 from trtdiag.symbolic import Condition, Expr, Range, as_expr, to_text
 
 _BUILDER = Origin("network", "builder")
@@ -53,10 +53,21 @@ class NetworkBuilder:
     Args:
         ranges: The range of each symbol that sizes of inputs are made of.
         given: What is known of them beyond that: guards that hold for every input.
+        definitions: What symbols stand for that name a size which no input gives otherwise: proofs look through them,
+            and they may name symbols that no input gives.  Those need a range in ``ranges`` too.
+        keys: Where the keys of weights are remembered; shared between builders, each weight is hashed once.
     """
 
-    def __init__(self, ranges: Mapping[str, Range] | None = None, given: Sequence[Condition] = ()) -> None:
-        self.facts = SizeFacts(ranges or {}, given)
+    def __init__(
+        self,
+        ranges: Mapping[str, Range] | None = None,
+        given: Sequence[Condition] = (),
+        definitions: Mapping[str, Expr] | None = None,
+        *,
+        keys: WeightKeys | None = None,
+    ) -> None:
+        self.facts = SizeFacts(ranges or {}, given, definitions)
+        self._keys = keys if keys is not None else WeightKeys()
         self._tensors: list[Tensor] = []
         self._inputs: list[Port] = []
         self._outputs: list[Port] = []
@@ -76,17 +87,32 @@ class NetworkBuilder:
         finally:
             self._origin = before
 
-    def input(self, name: str, dtype: DType, shape: Sequence[Expr | int]) -> Value:
-        """A new input; its sizes are numbers, or expressions over symbols with a range."""
-        sizes = shape_of(shape)
-        tensor = Tensor(dtype, sizes)
-        if any(port.name == name for port in self._inputs):
-            raise _refused(f"the input {name!r}", _BUILDER, (tensor,), "there is an input of that name")
-        if self._layers:
-            raise _refused(f"the input {name!r}", _BUILDER, (tensor,), "inputs come before layers")
-        for size in sizes:
-            if self.facts.never_at_least(size, 0):
-                raise _refused(f"the input {name!r}", _BUILDER, (tensor,), f"{to_text(size)} is negative")
+    def input(
+        self, name: str, dtype: DType, shape: Sequence[Expr | int], values: Sequence[Expr | int] | None = None
+    ) -> Value:
+        """A new input; it may come after layers, in the network it stands before them.
+
+        Args:
+            name: Of no other input.
+            dtype: Its dtype.
+            shape: Its sizes: numbers, or expressions over symbols with a range.
+            values: Its elements, where it holds sizes: integers without dims or in one dim.  Symbols are read off
+                them as off sizes.
+        """
+        known = None if values is None else shape_of(values)
+        tensor = Tensor(dtype, shape_of(shape), known)
+        try:
+            require(all(port.name != name for port in self._inputs), "there is an input of that name")
+            for size in tensor.shape:
+                require(not self.facts.never_at_least(size, 0), f"{to_text(size)} is negative")
+            if known is not None:
+                require_dtype(tensor, INDICES, "an input that holds sizes")
+                require_rank(tensor, (0, 1), "an input that holds sizes")
+                require(len(known) <= MOST_VALUES, f"{len(known)} sizes are more than {MOST_VALUES}")
+                require(tensor.static_shape in ((), (len(known),)), f"{len(known)} values do not fill {tensor}")
+                require(tensor.rank == 1 or len(known) == 1, f"{len(known)} values do not fill {tensor}")
+        except LayerError as error:
+            raise _refused(f"the input {name!r}", _BUILDER, (tensor,), str(error)) from error
         value = self._new(tensor)
         self._inputs.append(Port(name, value.id))
         return value
@@ -100,8 +126,8 @@ class NetworkBuilder:
         if dtype is None:
             why = f"networks have no {weight.dtype}"
             raise _refused("Constant", origin or self._origin or _BUILDER, (), why)
-        weight = weight.detach()
-        key = weight_key(weight)
+        given, weight = weight, weight.detach()
+        key = self._keys.of(given)
         if key not in self._constants:
             self._weights[key] = weight
             layer = Constant(key, dtype, tuple(weight.shape))
@@ -149,9 +175,11 @@ class NetworkBuilder:
         Raises:
             InternalError: ``wrong-layer`` where a symbol cannot be read off the inputs, or has no range.
         """
-        missing = unbound([self._tensors[port.tensor].shape for port in self._inputs])
+        missing = unbound([self._tensors[port.tensor] for port in self._inputs])
         if missing:
-            raise _refused("the network", _BUILDER, (), f"no input has a size that gives {', '.join(missing)}")
+            raise _refused(
+                "the network", _BUILDER, (), f"no input has a size or element that gives {', '.join(missing)}"
+            )
         needed = {port.tensor for port in self._outputs}
         kept: list[Placed] = []
         for placed in reversed(self._layers):
@@ -169,8 +197,8 @@ class NetworkBuilder:
         )
         weights = {p.layer.weights: self._weights[p.layer.weights] for p in placed if isinstance(p.layer, Constant)}
         tensors = tuple(self._tensors[number] for number in old)
-        symbols = free_symbols_of([size for tensor in tensors for size in tensor.shape])
-        given = tuple(c for c in self.facts.given if free_symbols_of([c]) <= symbols)
+        own = free_symbols_of([expr for tensor in tensors for expr in (*tensor.shape, *(tensor.values or ()))])
+        symbols, given, definitions = self.facts.about(own)
         return Network(
             tuple(Port(port.name, new[port.tensor]) for port in self._inputs),
             placed,
@@ -179,6 +207,7 @@ class NetworkBuilder:
             weights,
             {name: self.facts.ranges.get(name, Range(0, None)) for name in sorted(symbols)},
             given,
+            definitions,
         )
 
     def _with_values(self, layer: Constant, tensor: Tensor) -> Tensor:

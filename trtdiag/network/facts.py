@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import overload
 
 from trtdiag.symbolic import (
     Condition,
@@ -18,8 +19,9 @@ from trtdiag.symbolic import (
     implied,
     mul,
     sub,
+    substitute,
 )
-from trtdiag.symbolic.expr import Mul, Pow
+from trtdiag.symbolic.expr import Mul, Pow, Truth
 
 _LIMIT_S = 1.0
 """Own choice: for z3, where two sizes of several symbols are neither equal by their form nor by trying them."""
@@ -33,12 +35,49 @@ class SizeFacts:
     Args:
         ranges: Of every symbol.
         given: Conditions that hold for every input the network is run with (guards of the program).
+        definitions: What a symbol is made of, where its own name says too little: ``d0`` is ``(h - 1)//8 + 1``.  Sizes
+            keep their symbol; proofs look through it.  A symbol without a range of its own has the one that follows.
+
+    Raises:
+        ValueError: A symbol is defined by itself.
     """
 
-    def __init__(self, ranges: Mapping[str, Range], given: Sequence[Condition] = ()) -> None:
-        self.ranges = dict(ranges)
+    def __init__(
+        self,
+        ranges: Mapping[str, Range],
+        given: Sequence[Condition] = (),
+        definitions: Mapping[str, Expr] | None = None,
+    ) -> None:
         self.given = tuple(given)
-        self._equal: dict[tuple[Expr, Expr], bool] = {}
+        self.definitions = dict(definitions or {})
+        self._expanded = _resolved(self.definitions)
+        follow = {name: bounds(expr, ranges).range for name, expr in self._expanded.items()}
+        self.ranges = {**ranges, **{name: ranges.get(name, Range()).intersect(own) for name, own in follow.items()}}
+        narrowed: list[Condition] = []
+        for name, own in follow.items():
+            low, high = self.ranges[name].min, self.ranges[name].max
+            narrowed += [compare(Relation.GE, self._expanded[name], low)] if low not in (None, own.min) else []
+            narrowed += [compare(Relation.LE, self._expanded[name], high)] if high not in (None, own.max) else []
+        self._premises = tuple(self.expanded(condition) for condition in (*self.given, *narrowed))
+        self._known: dict[Condition, bool] = {}
+
+    @overload
+    def expanded(self, node: Expr) -> Expr: ...
+    @overload
+    def expanded(self, node: Condition) -> Condition: ...
+    def expanded(self, node: Expr | Condition) -> Expr | Condition:
+        """``node`` with defined symbols replaced by what they are made of, in normal form."""
+        return substitute(node, self._expanded) if free_symbols(node) & self._expanded.keys() else node
+
+    def about(self, names: frozenset[str]) -> tuple[frozenset[str], tuple[Condition, ...], dict[str, Expr]]:
+        """What proofs about sizes of these symbols rest on: all symbols, conditions and definitions that they reach."""
+        while True:
+            reached = names.union(*(free_symbols(self.definitions[name]) for name in names & self.definitions.keys()))
+            given = tuple(condition for condition in self.given if free_symbols(condition) & reached)
+            reached |= free_symbols_of(given)
+            if reached == names:
+                return names, given, {name: self.definitions[name] for name in sorted(names & self.definitions.keys())}
+            names = reached
 
     def equal(self, left: Expr, right: Expr) -> bool:
         """Whether both are proven to be the same for all sizes; a difference and a doubt are both no."""
@@ -47,12 +86,16 @@ class SizeFacts:
         distance = sub(left, right)
         if isinstance(distance, Num):
             return distance.value == 0
-        key = (left, right)
-        if key not in self._equal:
-            self._equal[key] = self._proven(compare(Relation.EQ, left, right))
-        return self._equal[key]
+        return self._proven(compare(Relation.EQ, self.expanded(left), self.expanded(right)))
 
     def _proven(self, condition: Condition) -> bool:
+        if condition not in self._known:
+            self._known[condition] = self._shown(condition)
+        return self._known[condition]
+
+    def _shown(self, condition: Condition) -> bool:
+        if isinstance(condition, Truth):
+            return condition.value
         names = free_symbols(condition)
         given = self._about(names)
         for step in (0, 1, 7):
@@ -66,7 +109,7 @@ class SizeFacts:
         """The given conditions that share a symbol with ``names``, directly or through others."""
         kept: dict[Condition, None] = {}
         while True:
-            more = [c for c in self.given if c not in kept and free_symbols(c) & names]
+            more = [c for c in self._premises if c not in kept and free_symbols(c) & names]
             if not more:
                 return tuple(kept)
             kept.update(dict.fromkeys(more))
@@ -80,12 +123,20 @@ class SizeFacts:
     def at_least(self, expr: Expr, least: int) -> bool:
         """Whether ``expr`` is proven to be ``least`` or more."""
         low = bounds(expr, self.ranges).range.min
-        return low is not None and low >= least
+        if low is not None and low >= least:
+            return True
+        full = self.expanded(expr)
+        more_is_known = full != expr or bool(self._about(free_symbols(full)))
+        return more_is_known and self._proven(compare(Relation.GE, full, least))
 
     def never_at_least(self, expr: Expr, least: int) -> bool:
         """Whether ``expr`` is below ``least`` for all sizes: an error that needs no run to show."""
-        found = bounds(expr, self.ranges).range
-        return found.max is not None and found.max < least
+        high = bounds(expr, self.ranges).range.max
+        if high is not None and high < least:
+            return True
+        full = self.expanded(expr)
+        high = bounds(full, self.ranges).range.max if full != expr else None
+        return high is not None and high < least
 
     def broadcast(self, left: Expr, right: Expr) -> Expr | None:
         """The size of two dims of one layer: equal ones, or one that is 1; ``None`` where neither is proven."""
@@ -106,6 +157,17 @@ class SizeFacts:
     def same_count(self, one: Sequence[Expr], other: Sequence[Expr]) -> bool:
         """Whether tensors of these shapes have equally many elements."""
         return self.equal(*_cancelled(one, other))
+
+
+def _resolved(definitions: Mapping[str, Expr]) -> dict[str, Expr]:
+    """Each definition over symbols that have none."""
+    found = dict(definitions)
+    for _ in definitions:
+        found = {name: substitute(expr, definitions) for name, expr in found.items()}
+    circular = sorted(name for name, expr in found.items() if free_symbols(expr) & definitions.keys())
+    if circular:
+        raise ValueError(f"{', '.join(circular)} cannot be defined by itself")
+    return found
 
 
 def product(sizes: Sequence[Expr | int]) -> Expr:

@@ -25,6 +25,7 @@ from trtdiag.network.layers import KINDS
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network
 from trtdiag.network.origin import Origin
+from trtdiag.network.tensor import Tensor
 from trtdiag.network.weights import weight_bytes, weight_from_bytes, weight_key
 from trtdiag.symbolic import ExpressionError, Range, parse_condition, parse_expr, to_text
 
@@ -39,8 +40,9 @@ def to_json(network: Network) -> str:
         "version": 1,
         "ranges": {name: [range_.min, range_.max] for name, range_ in network.ranges.items()},
         "given": [to_text(condition) for condition in network.given],
+        "definitions": {name: to_text(expr) for name, expr in network.definitions.items()},
         "inputs": [
-            [port.name, tensor.dtype.value, [to_text(size) for size in tensor.shape]]
+            [port.name, tensor.dtype.value, [to_text(size) for size in tensor.shape], _values_to_json(tensor)]
             for port, tensor in zip(network.inputs, network.input_types, strict=True)
         ],
         "layers": [
@@ -130,11 +132,12 @@ def _weights_from(table: Any, content: memoryview) -> dict[str, torch.Tensor]:
 
 def _built(document: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Network:
     ranges = {str(name): _range(ends) for name, ends in document["ranges"].items()}
-    builder = NetworkBuilder(ranges, [parse_condition(text) for text in document["given"]])
-    values: list[Value] = [
-        builder.input(name, DType(dtype), [parse_expr(size) for size in shape])
-        for name, dtype, shape in document["inputs"]
-    ]
+    definitions = {str(name): parse_expr(text) for name, text in document["definitions"].items()}
+    builder = NetworkBuilder(ranges, [parse_condition(text) for text in document["given"]], definitions)
+    values: list[Value] = []
+    for name, dtype, shape, elements in document["inputs"]:
+        known = None if elements is None else [parse_expr(text) for text in elements]
+        values.append(builder.input(name, DType(dtype), [parse_expr(size) for size in shape], known))
     for entry in document["layers"]:
         origin = _origin_from_json(entry["origin"])
         layer = attributes_from_json(KINDS[entry["kind"]], entry["attributes"])
@@ -161,6 +164,10 @@ def _index(number: Any) -> int:
     if type(number) is not int or number < 0:
         raise LayerError(f"{number!r} is no index or size")
     return number
+
+
+def _values_to_json(tensor: Tensor) -> list[str] | None:
+    return None if tensor.values is None else [to_text(value) for value in tensor.values]
 
 
 def _origin_to_json(origin: Origin) -> list[Any]:

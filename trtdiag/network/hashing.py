@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from trtdiag.network.attributes import attributes_to_json
-from trtdiag.network.binding import solvable
+from trtdiag.network.binding import readable, solvable
 from trtdiag.network.network import Network
 from trtdiag.symbolic import Expr, Sym, free_symbols, substitute, to_text
 
@@ -15,8 +15,8 @@ def canonical_hash(network: Network) -> str:
     """A sha256 over what decides the outputs: attributes, wiring, dtypes, shapes, and the content of the weights.
 
     Names of inputs, outputs and symbols, the numbering of tensors, the order of independent layers, layers computed
-    twice, origins, ranges and conditions are not in it: with other ranges the same network is built for another
-    profile, which an engine's key has beside this hash.
+    twice, origins, ranges, conditions and definitions are not in it: with other ranges the same network is built for
+    another profile, which an engine's key has beside this hash.
 
     Cost: linear; weights are hashed when they become constants, not here.
     """
@@ -24,7 +24,8 @@ def canonical_hash(network: Network) -> str:
     digests: dict[int, str] = {}
     for index, (port, tensor) in enumerate(zip(network.inputs, network.input_types, strict=True)):
         shape = [to_text(substitute(size, renamed)) for size in tensor.shape]
-        digests[port.tensor] = _digest("input", index, tensor.dtype.name, shape)
+        values = [to_text(substitute(value, renamed)) for value in tensor.values or ()]
+        digests[port.tensor] = _digest("input", index, tensor.dtype.name, shape, values)
     for placed in network.layers:
         layer = placed.layer
         own = _digest(layer.kind, attributes_to_json(layer), [digests[number] for number in placed.inputs])
@@ -39,8 +40,8 @@ def _digest(*parts: object) -> str:
 
 
 def _renamed(network: Network) -> dict[str, Expr | int]:
-    """Symbols numbered in the order in which the inputs' sizes give them a value; plain sizes come first."""
-    sizes = [size for tensor in network.input_types for size in tensor.shape]
+    """Symbols numbered in the order in which inputs give them a value, sizes before elements; plain ones come first."""
+    sizes = readable(network.input_types)
     solutions = [solution[0] for size in sizes if (solution := solvable(size)) is not None]
     order = dict.fromkeys([*(size.name for size in sizes if isinstance(size, Sym)), *solutions])
     assert all(free_symbols(size) <= set(order) for size in sizes)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from trtdiag.network.layer import Layer
 from trtdiag.network.origin import Origin
 from trtdiag.network.tensor import Tensor
-from trtdiag.symbolic import Condition, Range
+from trtdiag.symbolic import Condition, Expr, Range
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,10 @@ class Network:
         outputs: In order; a tensor may be one more than once, and may be an input.
         tensors: Dtype, symbolic shape and, for sizes, values of each tensor; its id is its index.
         weights: The constants' content by key, each once.  Not copied: they change where their owner changes them.
-        ranges: The range of each symbol.  A symbol is a size of an input, or made by one as ``a * symbol + b``.
+        ranges: The range of each symbol.  A symbol of a shape or value is a size of an input, an element of an input
+            whose values are known, or made by one as ``a * symbol + b``.  Others only occur in the two below.
         given: Conditions that hold for all inputs the network is run with; shapes may rest on them.
+        definitions: What symbols are made of, where shapes rest on that.
     """
 
     inputs: tuple[Port, ...]
@@ -52,6 +54,7 @@ class Network:
     weights: Mapping[str, torch.Tensor]
     ranges: Mapping[str, Range]
     given: tuple[Condition, ...] = ()
+    definitions: Mapping[str, Expr] = field(default_factory=dict)
 
     @property
     def input_types(self) -> tuple[Tensor, ...]:

@@ -8,6 +8,7 @@ import torch
 
 from trtdiag.errors import InternalError, UserError
 from trtdiag.network.binding import bind, size_at
+from trtdiag.network.layer import numbers
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network, Placed
 from trtdiag.network.tensor import Tensor
@@ -26,11 +27,11 @@ def run(network: Network, inputs: Sequence[torch.Tensor], observe: Observe | Non
     Raises:
         UserError: ``network-input`` where the inputs differ in number or dtype.
         UserError: ``layer-failed`` where a layer cannot take the values, such as an index outside; names op and line.
-        ShapeOutOfRangeError: Where their shapes are outside what the network was written for.
+        ShapeOutOfRangeError: Where their shapes, or the sizes that they hold, are outside what it was written for.
         InternalError: ``wrong-inference`` where a layer's result has another dtype or shape than was inferred.
     """
     _check_inputs(network, inputs)
-    symbols = bind(network, [tuple(tensor.shape) for tensor in inputs])
+    symbols = bind(network, [tuple(tensor.shape) for tensor in inputs], _known_elements(network, inputs))
     live = {port.tensor: tensor for port, tensor in zip(network.inputs, inputs, strict=True)}
     last = {number: index for index, placed in enumerate(network.layers) for number in placed.inputs}
     wanted = {port.tensor for port in network.outputs}
@@ -52,6 +53,12 @@ def run(network: Network, inputs: Sequence[torch.Tensor], observe: Observe | Non
     foreign = {_storage(tensor) for tensor in (*inputs, *network.weights.values())}
     outputs = (live[port.tensor] for port in network.outputs)
     return tuple(tensor.clone() if _storage(tensor) in foreign else tensor for tensor in outputs)
+
+
+def _known_elements(network: Network, inputs: Sequence[torch.Tensor]) -> list[list[int] | None]:
+    """The elements of each input that holds sizes."""
+    pairs = zip(network.input_types, inputs, strict=True)
+    return [None if known.values is None else list(numbers(tensor)) for known, tensor in pairs]
 
 
 def _storage(tensor: torch.Tensor) -> int:

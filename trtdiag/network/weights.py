@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Hashable
 
 import torch
 
+from trtdiag.graph.memory import memory_state
 from trtdiag.network.dtype import DType
 
 
@@ -23,6 +25,25 @@ def weight_key(weight: torch.Tensor) -> str:
     digest = hashlib.sha256(f"{DType(str(weight.dtype).removeprefix('torch.')).value}{list(weight.shape)}".encode())
     digest.update(weight_bytes(weight))
     return digest.hexdigest()
+
+
+class WeightKeys:
+    """The keys of weights that were asked for before, so that each is hashed once.
+
+    It holds the weights, so that no other takes the place of one in memory.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Hashable, ...], tuple[torch.Tensor, str]] = {}
+
+    def of(self, weight: torch.Tensor) -> str:
+        """The ``weight_key``; not computed again while the tensor has the same place, layout and version."""
+        state = memory_state(weight)
+        if state is None:
+            return weight_key(weight)
+        if state not in self._known:
+            self._known[state] = (weight, weight_key(weight))
+        return self._known[state][1]
 
 
 def weight_from_bytes(dtype: DType, shape: tuple[int, ...], content: memoryview) -> torch.Tensor:

@@ -9,9 +9,9 @@ import torch
 
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import SizeFacts
+from trtdiag.network.known_values import as_bool, truth_of
 from trtdiag.network.layer import Layer
 from trtdiag.network.tensor import Tensor, object_array, with_array
-from trtdiag.symbolic import Relation, compare, where
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Cast(Layer):
             return (Tensor(self.to, x.shape),)
         values = x.values
         if self.to is DType.BOOL and x.dtype is not DType.BOOL:
-            values = tuple(where(compare(Relation.NE, value, 0), 1, 0) for value in values)
+            values = tuple(as_bool(truth_of(value)) for value in values)
         return (with_array(self.to, object_array(values, sizes)),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

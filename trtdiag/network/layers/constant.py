@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
+import numpy as np
 import torch
 
 from trtdiag.network.dtype import INDICES, DType
@@ -21,7 +23,8 @@ from trtdiag.network.layer import (
     require_dtype,
     require_rank,
 )
-from trtdiag.network.tensor import Tensor, shape_of
+from trtdiag.network.tensor import MOST_VALUES, Shape, Tensor, object_array, shape_of, with_array
+from trtdiag.symbolic import Num, add, mul
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,23 @@ class Fill(Layer):
             require(beta.static_shape == (len(shape),), f"beta is {beta}; it needs one element for each dim")
         elif not isinstance(self.beta, Given):
             require(len(self.beta) == len(shape), "beta needs one number for each dim")
-        return (Tensor(self.dtype, shape),)
+        return (self._with_values(shape, inputs[len(inputs) - 2 :] if self.alpha is INPUT else ()),)
+
+    def _with_values(self, shape: Shape, terms: Sequence[Tensor]) -> Tensor:
+        """The type, with the elements where they are few integers of known terms."""
+        made = Tensor(self.dtype, shape)
+        sizes = made.static_shape
+        if sizes is None or prod(sizes) > MOST_VALUES or self.dtype.is_float:
+            return made
+        if isinstance(self.alpha, Given) or isinstance(self.beta, Given):
+            if terms[0].values is None or terms[1].values is None:
+                return made
+            alpha, beta = terms[0].values[0], terms[1].values
+        else:
+            alpha, beta = Num(int(self.alpha)), tuple(Num(int(step)) for step in self.beta)
+        places = np.ndindex(*sizes)
+        values = [add(alpha, *(mul(i, step) for i, step in zip(place, beta, strict=True))) for place in places]
+        return with_array(self.dtype, object_array(values, sizes))
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """One term for each dim."""

@@ -12,6 +12,7 @@ import torch
 
 from trtdiag.network.dtype import BOOLS, COMPUTED, FLOATS, NUMBERS, DType
 from trtdiag.network.facts import SizeFacts
+from trtdiag.network.known_values import as_bool, compared, difference, greater, lesser, truth_of
 from trtdiag.network.layer import Layer, broadcast, require_dtype, require_same_dtype
 from trtdiag.network.tensor import Tensor, with_array
 from trtdiag.symbolic import (
@@ -19,12 +20,11 @@ from trtdiag.symbolic import (
     Num,
     Relation,
     add,
-    compare,
+    all_of,
+    any_of,
     floordiv,
-    maximum,
-    minimum,
     mul,
-    sub,
+    negate,
     truediv,
     trunc,
     where,
@@ -111,15 +111,20 @@ class ElementWise(Layer):
             case ElementWiseOperation.SUM:
                 return add(a, b)
             case ElementWiseOperation.SUB:
-                return sub(a, b)
-            case ElementWiseOperation.PROD | ElementWiseOperation.AND:
+                return difference(a, b)
+            case ElementWiseOperation.PROD:
                 return mul(a, b)
-            case ElementWiseOperation.MAX | ElementWiseOperation.OR:
-                return maximum(a, b)
+            case ElementWiseOperation.MAX:
+                return greater(a, b, facts)
             case ElementWiseOperation.MIN:
-                return minimum(a, b)
+                return lesser(a, b, facts)
+            case ElementWiseOperation.AND:
+                return as_bool(all_of((truth_of(a), truth_of(b))))
+            case ElementWiseOperation.OR:
+                return as_bool(any_of((truth_of(a), truth_of(b))))
             case ElementWiseOperation.XOR:
-                return where(compare(Relation.EQ, a, b), 0, 1)
+                one, other = truth_of(a), truth_of(b)
+                return as_bool(any_of((all_of((one, negate(other))), all_of((negate(one), other)))))
             case ElementWiseOperation.DIV | ElementWiseOperation.FLOOR_DIV:
                 if not (facts.at_least(b, 1) or (isinstance(b, Num) and b.value != 0)):
                     return None
@@ -128,7 +133,7 @@ class ElementWise(Layer):
             case ElementWiseOperation.POW:
                 return None
             case _:
-                return where(compare(_COMPARISONS[self.op], a, b), 1, 0)
+                return compared(_COMPARISONS[self.op], a, b, facts)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The function of the same name."""
@@ -156,7 +161,7 @@ class Select(Layer):
         if all(array is not None for array in arrays):
             triples = np.broadcast(*arrays)  # type: ignore[arg-type]
             array: np.ndarray[Any, np.dtype[np.object_]] = np.empty(triples.size, dtype=object)
-            array[:] = [where(compare(Relation.NE, c, 0), a, b) for c, a, b in triples]
+            array[:] = [where(truth_of(c), a, b) for c, a, b in triples]
             return (with_array(then.dtype, array.reshape(triples.shape)),)
         return (Tensor(then.dtype, shape),)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from trtdiag.network.dtype import DType
+from trtdiag.network.dtype import INDICES, DType
 from trtdiag.network.facts import ONE, SizeFacts
-from trtdiag.network.layer import Layer, require_axes, require_equal
+from trtdiag.network.layer import Layer, require, require_axes, require_equal
 from trtdiag.network.tensor import Tensor, object_array, with_array
 
 
@@ -63,13 +63,18 @@ class Unsqueeze(Layer):
 
 @dataclass(frozen=True)
 class Shape(Layer):
-    """The sizes of the input as an int64 vector (TensorRT 8.6 gives int32)."""
+    """The sizes of the input as a vector of int64, or of int32, which is what TensorRT 8.6 gives."""
+
+    to: DType = DType.INT64
+
+    def __post_init__(self) -> None:
+        require(self.to in INDICES, f"sizes cannot be {self.to.value}")
 
     def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
         """A vector whose values are the shape."""
         x = inputs[0]
-        return (with_array(DType.INT64, object_array(x.shape, (x.rank,))),)
+        return (with_array(self.to, object_array(x.shape, (x.rank,))),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The shape."""
-        return (torch.tensor(inputs[0].shape, dtype=torch.int64),)
+        return (torch.tensor(inputs[0].shape, dtype=self.to.torch),)

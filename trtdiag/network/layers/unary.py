@@ -10,9 +10,10 @@ import torch
 
 from trtdiag.network.dtype import BOOLS, FLOATS, NUMBERS, DType
 from trtdiag.network.facts import SizeFacts
+from trtdiag.network.known_values import as_bool, truth_of
 from trtdiag.network.layer import Layer, require_dtype
 from trtdiag.network.tensor import Tensor, object_array, with_array
-from trtdiag.symbolic import Expr, maximum, neg, sub
+from trtdiag.symbolic import Expr, Relation, compare, maximum, neg, negate, where
 
 
 class UnaryOperation(Enum):
@@ -84,5 +85,8 @@ class Unary(Layer):
 _SIZES: dict[UnaryOperation, Callable[[Expr], Expr]] = {
     UnaryOperation.NEG: neg,
     UnaryOperation.ABS: lambda value: maximum(value, neg(value)),
-    UnaryOperation.NOT: lambda value: sub(1, value),
+    UnaryOperation.NOT: lambda value: as_bool(negate(truth_of(value))),
+    UnaryOperation.SIGN: lambda value: where(
+        compare(Relation.GT, value, 0), 1, where(compare(Relation.LT, value, 0), -1, 0)
+    ),
 }
