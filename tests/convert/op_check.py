@@ -1,0 +1,247 @@
+"""Runs one op as a network and as PyTorch, at its sample's sizes and, with dynamic dims, at others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
+from torch.utils import _pytree as pytree
+
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.convert.segment import convert_segment
+from trtdiag.convert.source import Source
+from trtdiag.convert.support import support
+from trtdiag.graph.limit import Limit
+from trtdiag.network import run
+from trtdiag.options import PartitionOptions
+from trtdiag.partition.partition import partition
+from trtdiag.symbolic import Range, condition_from_sympy
+from trtdiag.symbolic.functions import ExpressionError
+from trtdiag.targets.versions import get_target
+
+# Reduced precision keeps 11 (float16) or 8 (bfloat16) bits; a few roundings add up.  float32: sums in another order.
+TOLERANCES = {
+    torch.float32: (1e-5, 1e-5),
+    torch.float16: (4e-3, 4e-3),
+    torch.bfloat16: (3e-2, 3e-2),
+}
+GREATEST = 1 << 16
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one op.
+
+    Attributes:
+        limits: Why it stays with PyTorch, by node; empty where it was converted and compared.
+        converted: The network, where there is one.
+        sizes: How many sets of sizes were compared.
+    """
+
+    limits: Mapping[str, Limit]
+    converted: ConvertedSegment | None
+    sizes: int
+
+
+def check_op(
+    op: OpOverload,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic: bool = False,
+    target: str = "11.4",
+    tolerance: tuple[float, float] | None = None,
+    compare: Callable[[Any, Any], None] | None = None,
+    constants: bool = False,
+) -> Outcome:
+    """Convert ``op(*args, **kwargs)`` and compare its outputs with PyTorch's; a difference is an AssertionError.
+
+    Args:
+        op: The op.
+        args: Its arguments; tensors in them become inputs.
+        kwargs: By name.
+        dynamic: Make every dim of 2 or more dynamic, and compare at other sizes as well.
+        target: A TensorRT version.
+        tolerance: Relative and absolute; by dtype where it is not given.
+        compare: Called with both results in the place of a comparison by tolerance.
+        constants: Tensors are weights of the program, not inputs; with ``dynamic`` the first stays an input.
+    """
+    traced = _traced(op, args, kwargs or {}, dynamic, constants)
+    source = Source(
+        traced.module,
+        _planned(traced.module, target),
+        get_target(target),
+        traced.ranges,
+        traced.given,
+        {},
+        traced.held,
+    )
+    found = support(source, {})
+    if found.limits:
+        return Outcome(found.limits, None, 0)
+    held = [node.name for node in traced.held]
+    parts = partition(traced.module, {}, PartitionOptions(require_full=True), held=held)
+    if not parts.segments:
+        return Outcome({f.node: f.limit for f in parts.fallback}, None, 0)
+    (segment,) = parts.segments
+    converted = convert_segment(source, segment)
+    count = 0
+    for inputs in _inputs(traced, dynamic):
+        try:
+            wanted = _outputs(traced, inputs, segment.outputs)
+        except (RuntimeError, IndexError, ValueError):
+            if count == 0:
+                raise
+            continue  # PyTorch itself refuses these other sizes
+        engine = [inputs[c.node].to(c.engine_dtype) for c in converted.inputs]
+        got = run(converted.network, engine)
+        for crossing, expected, actual in zip(converted.outputs, wanted, got, strict=True):
+            _compare(expected, actual.to(crossing.program_dtype), tolerance, compare)
+        count += 1
+    return Outcome({}, converted, count)
+
+
+@dataclass(frozen=True)
+class _Traced:
+    module: GraphModule
+    tensors: Mapping[str, torch.Tensor]
+    held: Mapping[Node, torch.Tensor]
+    ranges: Mapping[str, Range]
+    given: tuple[Any, ...]
+
+
+def _traced(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool, constants: bool) -> _Traced:
+    env = ShapeEnv()
+    mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
+    graph = Graph()
+    flat, spec = pytree.tree_flatten((list(args), dict(kwargs)))
+    tensors: dict[str, torch.Tensor] = {}
+    held: dict[Node, torch.Tensor] = {}
+    fakes: list[Any] = []
+    nodes: list[Any] = []
+    for item in flat:
+        if not isinstance(item, torch.Tensor):
+            fakes.append(item)
+            nodes.append(item)
+            continue
+        node = graph.placeholder(f"x{len(tensors)}")
+        is_held = constants and (bool(tensors) or not dynamic)
+        fake = _fake(mode, item, dynamic and not is_held, node.name)
+        node.meta["val"] = fake
+        tensors[node.name] = item
+        if is_held:
+            held[node] = item
+        fakes.append(fake)
+        nodes.append(node)
+    fake_args, fake_kwargs = pytree.tree_unflatten(fakes, spec)
+    node_args, node_kwargs = pytree.tree_unflatten(nodes, spec)
+    with mode:
+        value = op(*fake_args, **fake_kwargs)
+    call = graph.call_function(op, tuple(node_args), dict(node_kwargs))
+    call.meta["val"] = value
+    returned: list[Node] = [call]
+    if isinstance(value, (list, tuple)):
+        returned = []
+        for index, item in enumerate(value):
+            if isinstance(item, torch.Tensor):
+                element = graph.call_function(_getitem(), (call, index))
+                element.meta["val"] = item
+                returned.append(element)
+    graph.output(tuple(returned))
+    ranges = {str(symbol): _range(found) for symbol, found in env.var_to_range.items()}
+    return _Traced(GraphModule(torch.nn.Module(), graph), tensors, held, ranges, tuple(_conditions(env)))
+
+
+def _getitem() -> Callable[..., Any]:
+    import operator
+
+    return operator.getitem
+
+
+def _fake(mode: FakeTensorMode, tensor: torch.Tensor, dynamic: bool, name: str) -> FakeTensor:
+    from torch._dynamo.source import ConstantSource
+
+    sizes = [DimDynamic.DYNAMIC if dynamic and size > 1 else DimDynamic.STATIC for size in tensor.shape]
+    context = StatelessSymbolicContext(dynamic_sizes=sizes)
+    return mode.from_tensor(tensor.detach(), source=ConstantSource(name), symbolic_context=context)
+
+
+def _range(found: Any) -> Range:
+    low = int(found.lower) if found.lower.is_number and abs(found.lower) < 2**62 else 0
+    high = int(found.upper) if found.upper.is_number and abs(found.upper) < 2**62 else GREATEST
+    return Range(low, min(high, GREATEST))
+
+
+def _conditions(env: ShapeEnv) -> list[Any]:
+    found = []
+    for guard in env.guards:
+        try:
+            found.append(condition_from_sympy(guard.expr))
+        except ExpressionError:
+            continue
+    return found
+
+
+def _planned(module: GraphModule, target: str) -> dict[str, tuple[torch.dtype, ...]]:
+    """The types as they are, but for int64 where the target has none."""
+    native = "int64" in get_target(target).dtypes
+    planned = {}
+    for node in module.graph.nodes:
+        values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
+        planned[node.name] = tuple(torch.int32 if v.dtype == torch.int64 and not native else v.dtype for v in values)
+    return planned
+
+
+def _inputs(traced: _Traced, dynamic: bool) -> list[dict[str, torch.Tensor]]:
+    """The sample's tensors, and those of other sizes: each symbol grown by one, by a prime, and shrunk by one."""
+    found = [dict(traced.tensors)]
+    if not dynamic:
+        return found
+    for change in (1, 7, -1):
+        changed: dict[str, torch.Tensor] = {}
+        values: dict[Any, int] = {}
+        for node in traced.module.graph.find_nodes(op="placeholder"):
+            tensor = traced.tensors[node.name]
+            for axis, size in enumerate(node.meta["val"].shape):
+                if isinstance(size, torch.SymInt):
+                    expr = size.node.expr
+                    if expr.is_symbol:
+                        values.setdefault(expr, max(2, tensor.shape[axis] + change))
+                    length = int(expr.xreplace(values)) if expr.free_symbols <= values.keys() else tensor.shape[axis]
+                    tensor = tensor.index_select(axis, torch.arange(length) % tensor.shape[axis])
+            changed[node.name] = tensor
+        if all(changed[name].shape == traced.tensors[name].shape for name in changed):
+            continue
+        found.append(changed)
+    return found
+
+
+def _outputs(traced: _Traced, inputs: Mapping[str, torch.Tensor], names: Sequence[str]) -> list[torch.Tensor]:
+    placeholders = [node.name for node in traced.module.graph.find_nodes(op="placeholder")]
+    returned = traced.module(*(inputs[name].clone() for name in placeholders))
+    (output,) = traced.module.graph.find_nodes(op="output")
+    by_name = {node.name: value for node, value in zip(output.args[0], returned, strict=True)}
+    return [by_name[name] for name in names]
+
+
+def _compare(
+    expected: torch.Tensor,
+    actual: torch.Tensor,
+    tolerance: tuple[float, float] | None,
+    compare: Callable[[Any, Any], None] | None,
+) -> None:
+    if compare is not None:
+        compare(expected, actual)
+        return
+    relative, absolute = tolerance or TOLERANCES.get(expected.dtype, (0.0, 0.0))
+    torch.testing.assert_close(actual, expected, rtol=relative, atol=absolute, equal_nan=True)

@@ -1,0 +1,33 @@
+"""Every converter says which op it writes by that op's own schema."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.convert.op_samples import overload
+from trtdiag.convert.registry import Converter, converters, register
+
+
+@pytest.mark.parametrize("op", sorted(converters()))
+def test_the_docstring_begins_with_the_schema(op: str) -> None:
+    found = overload(op)
+    if found is None:
+        pytest.skip(f"this torch has no {op}")
+    assert converters()[op].schema == str(found._schema)
+
+
+def test_an_op_has_one_converter() -> None:
+    some = next(iter(converters().values()))
+    with pytest.raises(ValueError, match="has a converter already"):
+        register(some.schema, some.run)
+
+
+def test_what_is_no_schema_is_refused() -> None:
+    with pytest.raises(ValueError, match="no schema"):
+        register("relu of a tensor", lambda call: call.tensor("self"))
+
+
+def test_converters_are_named_by_op_and_family() -> None:
+    relu = converters()["aten.relu.default"]
+    assert isinstance(relu, Converter)
+    assert (relu.op, relu.family) == ("aten.relu.default", "activation")

@@ -1,0 +1,1 @@
+"""Converters, by family.  Each writes one op; shared writing is in ``convert/writing``."""

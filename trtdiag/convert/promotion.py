@@ -1,0 +1,44 @@
+"""The dtype in which PyTorch computes an op of several operands."""
+
+from __future__ import annotations
+
+import torch
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refused import refuse
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.symbolic import Num
+
+
+def promoted(call: Call, *names: str) -> DType:
+    """The common dtype of arguments: tensors by their planned dtype, tensors without dims and numbers count less."""
+    operands = [_stand_in(call.arguments[name]) for name in names]
+    result = operands[0]
+    dtype = torch.result_type(result, result) if isinstance(result, torch.Tensor) else None
+    if len(operands) > 1:
+        dtype = torch.result_type(operands[0], operands[1])
+        for operand in operands[2:]:
+            # Of three operands torch looks at all at once; dims decide first, so the first two are kept as one tensor.
+            dims = any(isinstance(o, torch.Tensor) and o.dim() for o in operands[:2])
+            dtype = torch.result_type(torch.empty([1] if dims else [], dtype=dtype, device="meta"), operand)
+    found = DType.of(dtype) if dtype is not None else None
+    if found is None:
+        raise refuse("no-counterpart", f"it computes in {dtype}, which no engine tensor can be")
+    return found
+
+
+def both(call: Call, left: str = "self", right: str = "other") -> tuple[Value, Value, DType]:
+    """Two operands in their common dtype."""
+    dtype = promoted(call, left, right)
+    return call.operand(left, dtype), call.operand(right, dtype), dtype
+
+
+def _stand_in(value: object) -> torch.Tensor | int | float | bool:
+    if isinstance(value, Value):
+        return torch.empty([1] if value.rank else [], dtype=value.dtype.torch, device="meta")
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, Num):
+        return int(value.value) if isinstance(value.value, int) else float(value.value)
+    return 1  # a size; one that need not be whole is never compared with integers

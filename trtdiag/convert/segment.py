@@ -1,0 +1,139 @@
+"""Converts one segment into one network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch.fx import Node
+
+from trtdiag.convert.facts import ConvertedSegment, Crossing
+from trtdiag.convert.interpret import Interpreter
+from trtdiag.convert.refused import Refused
+from trtdiag.convert.source import Source
+from trtdiag.convert.writer import Writer
+from trtdiag.graph.limit import Limit
+from trtdiag.graph.operators import target_name
+from trtdiag.graph.values import TensorValue
+from trtdiag.network import DType, NetworkBuilder, WeightKeys
+from trtdiag.network.binding import solvable
+from trtdiag.partition.facts import Segment
+from trtdiag.symbolic import Expr, Range, Sym, bounds, free_symbols
+
+
+class SegmentRefused(Exception):  # noqa: N818 - it is an answer: partition again without the op
+    """An op that was taken on trial cannot be converted at its place.
+
+    Attributes:
+        node: The op.
+        limit: Why.
+    """
+
+    def __init__(self, node: str, limit: Limit) -> None:
+        super().__init__(f"{node}: {limit.why}")
+        self.node = node
+        self.limit = limit
+
+
+def convert_segment(source: Source, segment: Segment, keys: WeightKeys | None = None) -> ConvertedSegment:
+    """Return the network of a segment.
+
+    Args:
+        source: The lowered graph and its planned types.
+        segment: A segment of its partition.
+        keys: Names of weights that are known already, shared between segments.
+
+    Raises:
+        SegmentRefused: A converter took the op alone, and cannot take it here: a size is not at hand, or not proven.
+        InternalError: ``wrong-conversion`` where a result is not what the op's metadata says.
+    """
+    return _Segment(source, segment, keys or WeightKeys()).convert()
+
+
+class _Segment:
+    def __init__(self, source: Source, segment: Segment, keys: WeightKeys) -> None:
+        self._source = source
+        self._segment = segment
+        self._nodes: dict[str, Node] = {node.name: node for node in source.graph_module.graph.nodes}
+        shapes = [self._dims(name) for name in segment.inputs]
+        entering = [self._entering(index, size.expr) for index, size in enumerate(segment.entering_sizes)]
+        dims = [size for shape in shapes for size in shape]
+        self._renamed, ranges = _fresh_symbols(dims, entering, source.ranges)
+        # What enters as a value without an expression is a symbol of its own, with any value.
+        for name in sorted(frozenset().union(*map(free_symbols, entering))):
+            ranges.setdefault(name, Range(None, None))
+        definitions = {new.name: old for old, new in self._renamed.items()}
+        self._builder = NetworkBuilder(ranges, source.given, definitions, keys=keys)
+        self._write = Writer(self._builder, source.target)
+        self._interpreter = Interpreter(self._write, source.planned, source.reader, source.origins, source.held)
+        self._shapes = dict(zip(segment.inputs, shapes, strict=True))
+        self._entered = entering
+
+    def convert(self) -> ConvertedSegment:
+        segment, interpreter = self._segment, self._interpreter
+        inputs = [self._input(name) for name in segment.inputs]
+        inputs += [self._size(index) for index in range(len(segment.entering_sizes))]
+        for name in segment.constants:
+            interpreter.constant(self._nodes[name])
+        inside = {*segment.ops, *segment.elements}
+        for node in self._source.graph_module.graph.nodes:
+            if node.name not in inside:
+                continue
+            try:
+                interpreter.element(node) if node.name in segment.elements else interpreter.op(node)
+            except Refused as refused:
+                raise SegmentRefused(node.name, refused.limit) from refused
+        outputs = [self._output(name) for name in segment.outputs]
+        return ConvertedSegment(segment, self._builder.build(), tuple(inputs), tuple(outputs))
+
+    def _input(self, name: str) -> Crossing:
+        node = self._nodes[name]
+        engine = self._source.planned[name][0]
+        shape = [self._renamed.get(size, size) for size in self._shapes[name]]
+        dtype = DType.of(engine)
+        assert dtype is not None, f"{name} was planned as {engine}"
+        value = self._builder.input(name, dtype, shape)
+        self._write.sizes.note(value)
+        self._interpreter.known[node] = value
+        return Crossing(name, node.meta["val"].dtype, engine)
+
+    def _size(self, index: int) -> Crossing:
+        size, expr = self._segment.entering_sizes[index], self._entered[index]
+        value = self._builder.input(f"size_{size.node}", self._write.index, (), [self._renamed.get(expr, expr)])
+        self._write.sizes.note_number(expr, value)
+        self._interpreter.known[self._nodes[size.node]] = expr
+        return Crossing(size.node, torch.int64, self._write.index.torch, is_size=True)
+
+    def _output(self, name: str) -> Crossing:
+        node = self._nodes[name]
+        value = self._interpreter.known[node]
+        self._builder.output(name, value)
+        return Crossing(name, node.meta["val"].dtype, self._source.planned[name][0])
+
+    def _dims(self, name: str) -> tuple[Expr, ...]:
+        (value,) = self._source.reader.read(self._nodes[name])
+        assert isinstance(value, TensorValue), f"{target_name(self._nodes[name].target)} is no tensor"
+        return value.dims
+
+    def _entering(self, index: int, expr: object) -> Expr:
+        # A condition enters as 0 or 1; it has no expression that sizes could be compared with.
+        return expr if isinstance(expr, Expr.__args__) else Sym(f"n{index}")  # type: ignore[attr-defined]
+
+
+def _fresh_symbols(
+    dims: Sequence[Expr], numbers: Sequence[Expr], ranges: Mapping[str, Range]
+) -> tuple[dict[Expr, Sym], dict[str, Range]]:
+    """Symbols of their own for what enters and is made of symbols that nothing gives, and the ranges of all symbols.
+
+    ``(h - 1)//8 + 1`` is such a dim where nothing of ``h`` enters: as ``d0`` it can be read from the input.
+    """
+    readable = {solution[0] for size in (*dims, *numbers) if (solution := solvable(size)) is not None}
+    found: dict[Expr, Sym] = {}
+    known = dict(ranges)
+    for size in (*dims, *numbers):
+        if size not in found and not free_symbols(size) <= readable:
+            found[size] = Sym(f"d{len(found)}")
+            extent = bounds(size, ranges).range
+            lowest = max(0, extent.min or 0) if size in dims else extent.min
+            known[found[size].name] = Range(lowest, extent.max)
+    return found, known

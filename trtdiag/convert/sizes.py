@@ -1,0 +1,240 @@
+"""Writes sizes as tensors: what no attribute can hold because it is known only when the network runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import torch
+
+from trtdiag.convert.refused import refuse
+from trtdiag.network.builder import NetworkBuilder, Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.layers.cast import Cast
+from trtdiag.network.layers.concatenation import Concatenation
+from trtdiag.network.layers.elementwise import ElementWise, Select
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.gather import Gather
+from trtdiag.network.layers.shuffle import Shuffle
+from trtdiag.network.layers.squeeze import Shape
+from trtdiag.network.layers.unary import Unary, UnaryOperation
+from trtdiag.symbolic import Condition, Expr, Num, Relation, Sym, mul, sub, to_text
+from trtdiag.symbolic.build import linear_terms
+from trtdiag.symbolic.expr import (
+    Add,
+    And,
+    Ceil,
+    Compare,
+    Floor,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Pow,
+    TrueDiv,
+    Trunc,
+    Truth,
+    Where,
+)
+
+Ask = Callable[[Expr], Value | None]
+
+_BINARY: dict[type, Op] = {Add: Op.SUM, Mul: Op.PROD, Min: Op.MIN, Max: Op.MAX, And: Op.AND, Or: Op.OR}
+# The relation as layers, and whether its answer is turned round.
+_RELATIONS = {
+    Relation.EQ: (Op.EQUAL, False),
+    Relation.NE: (Op.EQUAL, True),
+    Relation.LT: (Op.LESS, False),
+    Relation.GE: (Op.LESS, True),
+    Relation.GT: (Op.GREATER, False),
+    Relation.LE: (Op.GREATER, True),
+}
+
+
+class SizeWriter:
+    """Writes expressions as vectors of one element, each expression once.
+
+    A size that a tensor of the network has is read off its shape; another one is computed from such sizes.
+
+    Args:
+        builder: Where the layers go.
+        index: The dtype of sizes in the network.
+        ask: Called for a symbol that no tensor of the network gives; a value that holds it, or ``None``.
+    """
+
+    def __init__(self, builder: NetworkBuilder, index: DType, ask: Ask | None = None) -> None:
+        self.index = index
+        self._builder = builder
+        self._ask = ask
+        self._dims: dict[Expr, tuple[Value, int]] = {}
+        self._written: dict[Expr | Condition, Value] = {}
+        self._shapes: dict[int, Value] = {}
+
+    def note(self, value: Value) -> None:
+        """Remember the sizes that a tensor has; of equal ones the first counts, which is nearest to the inputs."""
+        for axis, size in enumerate(value.shape):
+            if not isinstance(size, Num):
+                self._dims.setdefault(size, (value, axis))
+                self._dims.setdefault(self._builder.facts.expanded(size), (value, axis))
+
+    def note_number(self, expr: Expr, value: Value) -> None:
+        """Remember that a tensor without dims holds ``expr``."""
+        vector = self._builder.add_single(Shuffle(reshape=(1,)), value)
+        self._written.setdefault(expr, vector)
+
+    def shape_of(self, value: Value) -> Value:
+        """The sizes of a tensor as a vector."""
+        if value.id not in self._shapes:
+            self._shapes[value.id] = self._builder.add_single(Shape(self.index), value)
+        return self._shapes[value.id]
+
+    def vector(self, sizes: Sequence[Expr]) -> Value:
+        """The sizes as a vector."""
+        if all(isinstance(size, Num) for size in sizes):
+            return self._numbers([int(size.value) for size in sizes if isinstance(size, Num)])
+        # Neighbouring numbers are one constant.
+        parts: list[Value] = []
+        numbers: list[int] = []
+        for size in sizes:
+            if isinstance(size, Num):
+                numbers.append(int(size.value))
+                continue
+            if numbers:
+                parts.append(self._numbers(numbers))
+                numbers = []
+            parts.append(self.element(size))
+        if numbers:
+            parts.append(self._numbers(numbers))
+        return parts[0] if len(parts) == 1 else self._builder.add_single(Concatenation(0), *parts)
+
+    def scalar(self, size: Expr) -> Value:
+        """A size as a tensor without dims."""
+        return self._builder.add_single(Shuffle(reshape=()), self.element(size))
+
+    def element(self, size: Expr) -> Value:
+        """A size as a vector of one element."""
+        return self._write(size)
+
+    def truth(self, condition: Condition) -> Value:
+        """A condition over sizes as a vector of one bool."""
+        return self._write(condition)
+
+    def real(self, expr: Expr, dtype: DType) -> Value:
+        """An expression that need not be whole as a vector of one float, computed in float32."""
+        return (
+            self._builder.add_single(Cast(dtype), self._real(expr)) if dtype is not DType.FLOAT32 else self._real(expr)
+        )
+
+    def _write(self, expr: Expr | Condition) -> Value:
+        if expr not in self._written:
+            self._written[expr] = self._found(expr)
+        return self._written[expr]
+
+    def _found(self, expr: Expr | Condition) -> Value:
+        at = self._dims.get(expr)  # type: ignore[arg-type]
+        if at is not None:
+            value, axis = at
+            where = self._builder.constant(torch.tensor([axis], dtype=self.index.torch))
+            return self._builder.add_single(Gather(axis=0), self.shape_of(value), where)
+        solved = self._solved(expr) if isinstance(expr, (Sym, Add, Mul)) else None
+        return solved if solved is not None else self._computed(expr)
+
+    def _solved(self, expr: Expr) -> Value | None:
+        """``(size * factor + offset) // divisor`` of one size that a tensor has; a symbol also from who was asked."""
+        wanted, constant = linear_terms(expr)
+        if not isinstance(constant, int):
+            return None
+        for size in self._dims:
+            terms, offset = linear_terms(size)
+            if len(terms) != len(wanted) or not isinstance(offset, int):
+                continue
+            ratio = Fraction(wanted[0][0]) / Fraction(terms[0][0])
+            scaled = mul(ratio.numerator, sub(size, offset))
+            if scaled == mul(ratio.denominator, sub(expr, constant)):
+                return self._line(self._write(size), offset, ratio, constant)
+        if not isinstance(expr, Sym) or self._ask is None:
+            return None
+        found = self._ask(expr)
+        return None if found is None else self._builder.add_single(Shuffle(reshape=(1,)), found)
+
+    def _line(self, size: Value, offset: int, ratio: Fraction, constant: int) -> Value:
+        """``(size - offset) * ratio + constant``, which is whole."""
+        result = size
+        if offset:
+            result = self._two(Op.SUB, result, self._numbers([offset]))
+        if ratio.numerator != 1:
+            result = self._two(Op.PROD, result, self._numbers([ratio.numerator]))
+        if ratio.denominator != 1:
+            result = self._two(Op.FLOOR_DIV, result, self._numbers([ratio.denominator]))
+        return self._two(Op.SUM, result, self._numbers([constant])) if constant else result
+
+    def _computed(self, expr: Expr | Condition) -> Value:
+        match expr:
+            case Num(int() as value):
+                return self._numbers([value])
+            case Truth(value):
+                return self._builder.constant(torch.tensor([value]))
+            case Add(args) | Mul(args) | Min(args) | Max(args) | And(args) | Or(args):
+                return self._folded(_BINARY[type(expr)], [self._write(arg) for arg in args])
+            case FloorDiv(left, right) | Floor(TrueDiv(left, right)):
+                return self._two(Op.FLOOR_DIV, self._write(left), self._write(right))
+            case Trunc(TrueDiv(left, right)):
+                return self._two(Op.DIV, self._write(left), self._write(right))
+            case Ceil(TrueDiv(left, right)):
+                below = self._two(Op.FLOOR_DIV, self._negated(self._write(left)), self._write(right))
+                return self._negated(below)
+            case Mod(left, right):
+                a, b = self._write(left), self._write(right)
+                return self._two(Op.SUB, a, self._two(Op.PROD, self._two(Op.FLOOR_DIV, a, b), b))
+            case Pow(base, Num(int() as times)) if 1 <= times <= 8:
+                return self._folded(Op.PROD, [self._write(base)] * times)
+            case Compare(relation, left, right):
+                op, turned = _RELATIONS[relation]
+                answer = self._two(op, self._write(left), self._write(right))
+                return self._builder.add_single(Unary(UnaryOperation.NOT), answer) if turned else answer
+            case Not(arg):
+                return self._builder.add_single(Unary(UnaryOperation.NOT), self._write(arg))
+            case Where(condition, then, otherwise):
+                read = [self._write(part) for part in (condition, then, otherwise)]
+                return self._builder.add_single(Select(), *read)
+        if isinstance(expr, Sym):
+            raise refuse("size-not-at-hand", f"no tensor that it reads has a dim that gives {to_text(expr)}")
+        raise refuse("size-expression", f"the size {to_text(expr)} is no arithmetic of integers")
+
+    def _real(self, expr: Expr) -> Value:
+        match expr:
+            case Num(value):
+                return self._builder.constant(torch.tensor([float(value)], dtype=torch.float32))
+            case Add(args) | Mul(args) | Min(args) | Max(args) if not self._is_whole(expr):
+                return self._folded(_BINARY[type(expr)], [self._real(arg) for arg in args])
+            case TrueDiv(left, right):
+                return self._two(Op.DIV, self._real(left), self._real(right))
+        return self._builder.add_single(Cast(DType.FLOAT32), self._write(expr))
+
+    def _is_whole(self, expr: Expr) -> bool:
+        """Whether it can be written with integers: nothing in it divides without rounding."""
+        waiting: list[Expr] = [expr]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, TrueDiv) or (isinstance(part, Num) and not isinstance(part.value, int)):
+                return False
+            waiting.extend(part.args if isinstance(part, Add | Mul | Min | Max) else ())
+        return True
+
+    def _numbers(self, values: Sequence[int]) -> Value:
+        return self._builder.constant(torch.tensor(values, dtype=self.index.torch))
+
+    def _folded(self, op: Op, parts: Sequence[Value]) -> Value:
+        result = parts[0]
+        for part in parts[1:]:
+            result = self._two(op, result, part)
+        return result
+
+    def _two(self, op: Op, left: Value, right: Value) -> Value:
+        return self._builder.add_single(ElementWise(op), left, right)
+
+    def _negated(self, value: Value) -> Value:
+        return self._builder.add_single(Unary(UnaryOperation.NEG), value)

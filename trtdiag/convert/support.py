@@ -1,0 +1,150 @@
+"""Which ops can be in an engine: each distinct call is converted on trial, so the answer is the converter's own."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from trtdiag.convert.call import mapped, named_arguments
+from trtdiag.convert.facts import Support
+from trtdiag.convert.interpret import Interpreter
+from trtdiag.convert.random import random_limit
+from trtdiag.convert.refused import Refused
+from trtdiag.convert.registry import converter_of
+from trtdiag.convert.source import Source
+from trtdiag.convert.writer import Writer
+from trtdiag.errors import InternalError
+from trtdiag.graph.limit import Limit
+from trtdiag.graph.operators import operator_of, target_name
+from trtdiag.graph.values import NumberValue, TensorValue
+from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.network import DType, NetworkBuilder
+from trtdiag.network.builder import Value
+from trtdiag.symbolic import Expr
+
+
+def support(source: Source, planned_limits: Mapping[str, Limit]) -> Support:
+    """Ask the converter of every op whether it takes the op as it is.
+
+    Args:
+        source: The lowered graph, its planned types, and the target.
+        planned_limits: Ops that the type plan leaves to PyTorch already, by node.
+
+    Cost: one small trial for each distinct call: op, planned types, sizes, constants that are integers.
+    """
+    asked = _Trials(source)
+    limits: dict[str, Limit] = {}
+    for node in source.graph_module.graph.nodes:
+        if node.op == "call_function" and classify(node) in (NodeKind.OP, NodeKind.NO_OP):
+            limit = planned_limits.get(node.name) or asked.limit(node)
+            if limit is not None:
+                limits[node.name] = limit
+    return Support(limits, asked.count)
+
+
+class _Trials:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._answers: dict[Hashable, Limit | None] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._answers)
+
+    def limit(self, node: Node) -> Limit | None:
+        op = operator_of(node)
+        if op is None:
+            return Limit("no-operator", f"{target_name(node.target)} is no operator")
+        random = random_limit(op)
+        if random is not None:
+            return random
+        if converter_of(op) is None:
+            return Limit("no-converter", f"{target_name(op)} has no converter for TensorRT")
+        key = self._key(node)
+        if key not in self._answers:
+            self._answers[key] = self._trial(node)
+        return self._answers[key]
+
+    def _trial(self, node: Node) -> Limit | None:
+        source = self._source
+        builder = NetworkBuilder(source.ranges, source.given)
+        asked: dict[Expr, Value] = {}
+
+        def ask(expr: Expr) -> Value:
+            if expr not in asked:
+                asked[expr] = builder.input(f"size {len(asked)}", write.index, (), [expr])
+            return asked[expr]
+
+        write = Writer(builder, source.target, ask)
+        interpreter = Interpreter(write, source.planned, source.reader, source.origins, source.held)
+        try:
+            for argument in node.all_input_nodes:
+                self._enter(interpreter, argument)
+            interpreter.op(node)
+        except Refused as refused:
+            return refused.limit
+        except InternalError as error:
+            return Limit(
+                "converter-failed", f"its converter wrote a wrong network: {error.because}", "report it with the model"
+            )
+        return None
+
+    def _enter(self, interpreter: Interpreter, node: Node) -> None:
+        """What the op reads, as inputs of the trial; integers of the program as constants, for their values."""
+        held = self._source.held.get(node)
+        if held is not None and not held.is_floating_point():
+            interpreter.constant(node)
+            return
+        values = self._source.reader.read(node)
+        planned = self._source.planned.get(node.name, ())
+        made: list[Value | None] = []
+        for index, value in enumerate(values):
+            if not isinstance(value, TensorValue):
+                made.append(None)
+                continue
+            dtype = DType.of(planned[index]) if index < len(planned) else None
+            if dtype is None:
+                raise Refused(Limit("no-counterpart", f"{node.name} is {value.dtype}, which no engine tensor can be"))
+            made.append(interpreter.write.builder.input(f"{node.name} {index}", dtype, value.dims))
+        for item in made:
+            if item is not None:
+                interpreter.write.sizes.note(item)
+        if isinstance(node.meta.get("val"), torch.Tensor):
+            interpreter.known[node] = made[0]
+        elif any(item is not None for item in made):
+            interpreter.known[node] = made
+        else:
+            interpreter.number(node)
+
+    def _key(self, node: Node) -> Hashable:
+        """What a converter can see of a call."""
+        of = {source: self._seen(source) for source in node.all_input_nodes}
+        named = named_arguments(node)
+        read = frozenset(user.args[1] for user in node.users if len(user.args) == 2 and isinstance(user.args[1], int))
+        arguments = tuple((name, _frozen(mapped(value, of))) for name, value in named.items())
+        return (target_name(node.target), arguments, self._seen(node), read)
+
+    def _seen(self, node: Node) -> Hashable:
+        held = self._source.held.get(node)
+        content = id(held) if held is not None and not held.is_floating_point() else held is not None
+        parts: list[Hashable] = []
+        for value in self._source.reader.read(node):
+            if isinstance(value, TensorValue):
+                parts.append((value.dtype, value.dims))
+            elif isinstance(value, NumberValue):
+                number = node.meta.get("val")
+                opaque = number if isinstance(number, (bool, int, float)) else id(node)
+                parts.append((value.kind, value.expr, opaque if value.expr is None else None))
+            else:
+                parts.append(value.type)
+        return ("node", tuple(parts), tuple(self._source.planned.get(node.name, ())), content)
+
+
+def _frozen(value: Any) -> Hashable:
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(item) for item in value)
+    # 1, 1.0 and True are equal, and mean different things to a converter.
+    return (type(value).__name__, value) if isinstance(value, (bool, int, float)) else value
