@@ -13,7 +13,7 @@ from trtdiag.dtypes.call import Call, MissingArgumentError, Result, Scope, dtype
 from trtdiag.dtypes.index_use import IndexUse, index_uses
 from trtdiag.dtypes.interval_ops import RULES
 from trtdiag.dtypes.nested import ALWAYS_RUN, BRANCHES, operands
-from trtdiag.dtypes.span import Span, confine, join, unknown
+from trtdiag.dtypes.span import Span, confine, join, leaves_dtype, unknown
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import Placeholder, placeholders, storage_key
 from trtdiag.graph.operators import OpOverload, operator_of, short_name, target_name, written_arguments
@@ -34,9 +34,31 @@ def value_spans(program: Program, checked: Checked, shapes: ShapeFacts) -> Mappi
     Cost: linear in nodes, plus one pass over each integer weight.
     """
     roles = placeholders(program.exported) if program.exported is not None else {}
-    interpreter = _Interpreter(shapes, program.names, roles)
-    interpreter.run(checked.graph_module, "", {})
-    return interpreter.spans
+    return graph_spans(checked.graph_module, roles, shapes, program.names).spans
+
+
+@dataclass(frozen=True)
+class GraphSpans:
+    """Spans by qualified name, and why the integers of a node may have wrapped around or are not computed."""
+
+    spans: Mapping[str, Span]
+    wrapping: Mapping[str, str]
+
+
+def graph_spans(
+    graph_module: GraphModule, roles: Mapping[str, Placeholder], shapes: ShapeFacts, names: Mapping[str, str]
+) -> GraphSpans:
+    """Return the same for any graph whose nodes have values, with what may wrap around.
+
+    Args:
+        graph_module: The graph.
+        roles: What its placeholders stand for, by name.
+        shapes: Its sizes.
+        names: Of symbols, for the text.
+    """
+    interpreter = _Interpreter(shapes, names, roles)
+    interpreter.run(graph_module, "", {})
+    return GraphSpans(interpreter.spans, interpreter.wrapping)
 
 
 @dataclass
@@ -45,6 +67,7 @@ class _Interpreter:
     names: Mapping[str, str]
     roles: Mapping[str, Placeholder]
     spans: dict[str, Span] = field(default_factory=dict)
+    wrapping: dict[str, str] = field(default_factory=dict)
     constants: dict[tuple[object, ...], Span] = field(default_factory=dict)
     changed: set[Node] = field(default_factory=set)
 
@@ -68,6 +91,8 @@ class _Interpreter:
                 continue
             result = self._result(owner, node, scope, given)
             if isinstance(result, Span):
+                if result.root == f"{node.name}: {result.why}" or leaves_dtype(result, dtype_of(node)):
+                    self.wrapping.setdefault(prefix + node.name, result.why)
                 result = _narrowed(confine(result, dtype_of(node)), uses.get(node))
                 if isinstance(node.meta.get("val"), torch.Tensor):
                     name = prefix + node.name

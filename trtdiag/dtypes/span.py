@@ -97,6 +97,12 @@ def join(spans: Iterable[Span]) -> Span:
     return Span(low, high, why, all(part.attained for part in parts), worst.root if worst else "")
 
 
+def leaves_dtype(span: Span, dtype: torch.dtype) -> bool:
+    """Whether computed integers may lie outside their dtype, and so wrap around in a tensor of it."""
+    low, high = limits(dtype)
+    return not (span.low >= low and span.high <= high)
+
+
 def confine(span: Span, dtype: torch.dtype) -> Span:
     """Return what is left of a computed span in a tensor of ``dtype``: integers that leave it wrap around."""
     low, high = limits(dtype)
@@ -104,7 +110,7 @@ def confine(span: Span, dtype: torch.dtype) -> Span:
         return unknown(dtype, span.why, span.root)
     if dtype.is_floating_point:
         return _rounded(span, dtype)
-    if span.low >= low and span.high <= high:
+    if not leaves_dtype(span, dtype):
         return span
     why = span.why if span.root else f"may wrap around: {span.why}"
     return Span(low, high, why, root=span.root or why)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 
 
 class PlaceholderRole(Enum):
@@ -50,17 +50,26 @@ class Placeholder:
 
 def placeholders(exported: ExportedProgram) -> Mapping[str, Placeholder]:
     """Return every placeholder of the program's own graph by node name, from the signature."""
+    held = {**exported.constants, **exported.state_dict}
+    return placeholders_of(exported.graph_signature, lambda _name, target: held.get(target))
+
+
+def placeholders_of(signature: ExportGraphSignature, held: Callable[[str, str], object]) -> Mapping[str, Placeholder]:
+    """Return every placeholder of a signature by node name.
+
+    Args:
+        signature: Of a program's own graph.
+        held: Gives the value of a weight, buffer or constant by its placeholder's name and its own.
+    """
     found: dict[str, Placeholder] = {}
-    changed = {spec.target for spec in exported.graph_signature.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
-    for spec in exported.graph_signature.input_specs:
+    changed = {spec.target for spec in signature.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
+    for spec in signature.input_specs:
         name = getattr(spec.arg, "name", None)
         if name is None:
             continue
+        value = None if spec.target is None else held(name, spec.target)
+        tensor = value if isinstance(value, torch.Tensor) else None
         role = _ROLES.get(spec.kind, PlaceholderRole.OTHER)
-        tensor = None
-        if spec.target is not None:
-            held = exported.state_dict.get(spec.target, exported.constants.get(spec.target))
-            tensor = held if isinstance(held, torch.Tensor) else None
         found[name] = Placeholder(name, role, spec.target, tensor, spec.target in changed)
     return found
 

@@ -14,11 +14,13 @@ __all__ = [
     "OpArgument",
     "OpOverload",
     "arguments_of",
+    "given_to",
     "operator_of",
     "schema_name",
     "shared_argument",
     "short_name",
     "target_name",
+    "value_arguments",
     "written_arguments",
 ]
 
@@ -68,6 +70,18 @@ def written_arguments(op: OpOverload) -> tuple[OpArgument, ...]:
     return tuple(argument for argument in arguments_of(op).values() if argument.written)
 
 
+_VALUES = frozenset({"number", "Optional[number]", "Tensor", "Optional[Tensor]"})
+
+
+@lru_cache(maxsize=4096)
+def value_arguments(op: OpOverload) -> tuple[OpArgument, ...]:
+    """Return the arguments that take values: tensors and the numbers in their place, not sizes, indices or dims."""
+    schema = op._schema  # noqa: SLF001 - torch has no public accessor
+    kinds = {argument.name: str(argument.type) for argument in schema.arguments}
+    known = arguments_of(op)
+    return tuple(known[name] for name, kind in kinds.items() if kind in _VALUES)
+
+
 @lru_cache(maxsize=4096)
 def schema_name(op: OpOverload) -> str:
     """Return an operator without its overload: ``aten::add_``."""
@@ -89,6 +103,13 @@ def target_name(target: object) -> str:
         module = (target.__module__ or "").lstrip("_")
         return f"{module}.{target.__name__}" if module else target.__name__
     return str(target)
+
+
+def given_to(node: Node, argument: OpArgument) -> object:
+    """Return what a call has at an argument; ``None`` where it has nothing."""
+    if argument.position < len(node.args):
+        return node.args[argument.position]
+    return node.kwargs.get(argument.name)
 
 
 def operator_of(node: Node) -> OpOverload | None:

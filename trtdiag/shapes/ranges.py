@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from torch.fx import GraphModule
+
 from trtdiag.capture.program import Program
 from trtdiag.graph.values import NumberValue, TensorValue, ValueReader
 from trtdiag.graph.walk import walk
@@ -30,11 +32,16 @@ def shape_facts(program: Program, checked: Checked, box: Mapping[str, Range]) ->
 
     Cost: linear in nodes; each distinct expression is bounded once.
     """
+    return graph_sizes(checked.graph_module, {**program.ranges, **box})
+
+
+def graph_sizes(graph_module: GraphModule, box: Mapping[str, Range]) -> ShapeFacts:
+    """Return the same for any graph whose nodes have values, over the ranges of ``box``."""
     reader = ValueReader()
-    values = {located.name: reader.read(located.node) for located in walk(checked.graph_module)}
+    values = {located.name: reader.read(located.node) for located in walk(graph_module)}
     tensors = [value for found in values.values() for value in found if isinstance(value, TensorValue)]
     dims = {dim for tensor in tensors for dim in tensor.dims}
-    sizes = _Sizes(_complete({**program.ranges, **box}, dims))
+    sizes = _Sizes(_complete(box, dims))
     return ShapeFacts(
         tensors={
             name: tuple(

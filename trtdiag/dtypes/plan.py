@@ -1,0 +1,172 @@
+"""Plans what every tensor of a lowered graph is inside an engine, and says which ops types keep out of engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from trtdiag.dtypes.census import dtype_name
+from trtdiag.dtypes.facts import Role
+from trtdiag.dtypes.plan_doubles import Doubles
+from trtdiag.dtypes.plan_facts import PlannedTensor, TypePlan
+from trtdiag.dtypes.plan_integers import NARROW, Integers
+from trtdiag.dtypes.plan_uint8 import is_uint8_at_the_edge
+from trtdiag.dtypes.planned import Planned, no_counterpart
+from trtdiag.graph.inputs import Placeholder, placeholders_of
+from trtdiag.graph.limit import Limit
+from trtdiag.graph.values import leaves
+from trtdiag.graph.walk import NodeKind, attribute_of, classify
+from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.symbolic.ranges import Range
+from trtdiag.targets.target import Target
+
+# What networks compute with; int8 and smaller stand for quantized values in TensorRT, not for numbers.
+_COMPUTED = frozenset({torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool})
+
+
+def plan_types(
+    lowered: Lowered,
+    ranges: Mapping[str, Range],
+    target: Target,
+    *,
+    truncate_double: bool,
+    names: Mapping[str, str] | None = None,
+) -> TypePlan:
+    """Return the engine dtype of every tensor, and a limit for every op that has a tensor without one.
+
+    Args:
+        lowered: The graph, after precision.
+        ranges: Of its symbols.
+        target: What the engines are for.
+        truncate_double: Whether float64 may become float32.
+        names: Of symbols, for the text.
+
+    Cost: linear in nodes; values are followed through the graph only where integers must be narrowed.
+    """
+    return _Planning(lowered, ranges, target, truncate_double, names or {}).plan()
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """One tensor of a node: its dtype in the program, and what was planned for it."""
+
+    dtype: torch.dtype
+    planned: Planned
+
+
+class _Planning:
+    def __init__(
+        self,
+        lowered: Lowered,
+        ranges: Mapping[str, Range],
+        target: Target,
+        truncate_double: bool,
+        names: Mapping[str, str],
+    ) -> None:
+        self._lowered = lowered
+        self._target = target
+        self._roles = placeholders_of(lowered.signature, lambda name, _target: lowered.tensors.get(name))
+        self._doubles = Doubles(truncate_double, self._held)
+        self._integers = Integers(lowered, ranges, self._roles, names)
+        self._tensors: dict[Node, tuple[_Tensor, ...]] = {}
+
+    def plan(self) -> TypePlan:
+        graph = self._lowered.graph_module.graph
+        limits: dict[str, Limit] = {}
+        for node in graph.nodes:
+            self._tensors[node] = tuple(self._planned(node, value) for value in _tensors_of(node))
+            limit = self._limit(node)
+            if limit is not None:
+                limits[node.name] = limit
+        return TypePlan(
+            target=self._target.version,
+            engine={
+                node.name: tuple(each.planned.dtype or each.dtype for each in found)
+                for node, found in self._tensors.items()
+            },
+            limits=limits,
+            entries=tuple(self._entries()),
+        )
+
+    def _planned(self, node: Node, value: torch.Tensor) -> _Tensor:
+        dtype = value.dtype
+        if dtype in _COMPUTED and dtype_name(dtype) in self._target.dtypes:
+            planned = Planned(dtype)
+        elif dtype == torch.float64:
+            planned = self._doubles.planned(node, value)
+        elif dtype == torch.uint8 and "uint8" in self._target.edge_dtypes and is_uint8_at_the_edge(node, self._held):
+            planned = Planned(torch.uint8, "enters or leaves next to its cast")
+        elif dtype in NARROW:
+            planned = Planned(torch.int32, f"int32 holds every {dtype_name(dtype)}")
+        elif dtype == torch.int64:
+            planned = self._integers.narrowed(node)
+        else:
+            planned = no_counterpart(dtype, self._target.version)
+        return _Tensor(dtype, planned)
+
+    def _limit(self, node: Node) -> Limit | None:
+        """Return why types keep an op out of engines; other nodes are in none by themselves."""
+        if classify(node) not in (NodeKind.OP, NodeKind.NO_OP) or node.op != "call_function":
+            return None
+        for source in node.all_input_nodes:
+            for each in self._tensors[source]:
+                if each.planned.dtype is None:
+                    return each.planned.limit(f"its {_word(self._role(source))} {source.name}", each.dtype)
+        for index, each in enumerate(self._tensors[node]):
+            if each.planned.dtype is None and _is_read(node, index):
+                return each.planned.limit("its result", each.dtype)
+        touched = [each for source in (node, *node.all_input_nodes) for each in self._tensors[source]]
+        if any(each.dtype == torch.float64 for each in touched):
+            return self._doubles.limit(node)
+        narrowed = {each.dtype for each in touched if each.planned.dtype != each.dtype}
+        return self._integers.limit(node, narrowed) if narrowed else None
+
+    def _entries(self) -> Iterator[PlannedTensor]:
+        returned = {source for node in self._tensors if node.op == "output" for source in node.all_input_nodes}
+        for node, found in self._tensors.items():
+            kind = classify(node)
+            # A node with several outputs is reported through the nodes that pick them.
+            if len(found) != 1 or (not node.users and kind in (NodeKind.PLACEHOLDER, NodeKind.ATTRIBUTE)):
+                continue
+            each = found[0]
+            if each.planned.dtype != each.dtype:
+                role = Role.OUTPUT if node in returned and self._role(node) is Role.INNER else self._role(node)
+                origin = self._lowered.origins.get(node.name)
+                frame = origin.stack.best if origin else None
+                yield PlannedTensor(node.name, role, each.dtype, each.planned.dtype, each.planned.why, frame)
+
+    def _role(self, node: Node) -> Role:
+        if node.op == "get_attr":
+            return Role.CONSTANT
+        if node.op != "placeholder":
+            return Role.INNER
+        known: Placeholder | None = self._roles.get(node.name)
+        return Role.CONSTANT if known is not None and known.held and not known.changed else Role.INPUT
+
+    def _held(self, node: Node) -> torch.Tensor | None:
+        """Return the value of a constant; ``None`` for anything else."""
+        if self._role(node) is not Role.CONSTANT:
+            return None
+        known = self._roles.get(node.name) if node.op == "placeholder" else None
+        value = attribute_of(self._lowered.graph_module, node) if known is None else known.tensor
+        return value if isinstance(value, torch.Tensor) else None
+
+
+def _tensors_of(node: Node) -> list[torch.Tensor]:
+    if node.op == "output":
+        return []
+    return [value for value in leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)]
+
+
+def _is_read(node: Node, index: int) -> bool:
+    """Whether anything takes this output; one that nobody picks is never computed."""
+    if not isinstance(node.meta.get("val"), (list, tuple)):
+        return True
+    return any(classify(user) is not NodeKind.ELEMENT or user.args[1] == index for user in node.users)
+
+
+def _word(role: Role) -> str:
+    return {Role.INPUT: "input", Role.CONSTANT: "constant"}.get(role, "operand")

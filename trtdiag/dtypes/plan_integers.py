@@ -1,0 +1,120 @@
+"""Plans integers for targets that lack them: int32 where the values are proven to fit and nothing wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import torch
+from torch.fx import Node
+
+from trtdiag.dtypes.census import dtype_name
+from trtdiag.dtypes.intervals import GraphSpans, graph_spans
+from trtdiag.dtypes.plan_uint8 import is_cast
+from trtdiag.dtypes.planned import Planned
+from trtdiag.dtypes.span import INT32_MAX, INT32_MIN, Span, leaves_dtype, to_integers
+from trtdiag.graph.inputs import Placeholder
+from trtdiag.graph.limit import Limit
+from trtdiag.graph.operators import given_to, operator_of, short_name, value_arguments
+from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.shapes.ranges import graph_sizes
+from trtdiag.symbolic.ranges import Range
+
+NARROW = frozenset({torch.int8, torch.uint8, torch.int16, torch.uint16})
+"""Integers that int32 holds, but that wrap around earlier."""
+
+# On values with their sign spread over more bits these give the same bits.
+_BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "__and__", "__or__", "__xor__"})
+_WIDE_FIX = "or compile for TensorRT 10 or later, which has int64"
+
+
+class Integers:
+    """The plan for integers that become int32; values are followed only when it is first asked.
+
+    Args:
+        lowered: The graph.
+        ranges: Of its symbols.
+        roles: What its placeholders stand for.
+        names: Of symbols, for the text.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        ranges: Mapping[str, Range],
+        roles: Mapping[str, Placeholder],
+        names: Mapping[str, str],
+    ) -> None:
+        self._lowered = lowered
+        self._ranges = ranges
+        self._roles = roles
+        self._names = names
+        self._found: GraphSpans | None = None
+
+    def narrowed(self, node: Node) -> Planned:
+        """Return int32 for an int64 tensor whose values fit, or no dtype."""
+        if classify(node) in (NodeKind.OP, NodeKind.HIGHER_ORDER) and isinstance(node.meta.get("val"), (list, tuple)):
+            picked = [user for user in node.users if _dtype(user) == torch.int64]
+            spans = [self._span(user) for user in picked]
+        else:
+            spans = [self._span(node)]
+        span = next((span for span in spans if span is None or not span.fits_int32), None)
+        if all(each is not None and each.fits_int32 for each in spans):
+            why = spans[0].why if spans and spans[0] is not None else "nothing reads it"
+            return Planned(torch.int32, why)
+        if span is None:
+            return Planned(None, "and nothing is known of its values", "int64-range", self._fix(node, None))
+        why = span.why if not span.root or span.root in span.why else f"{span.why} (from {span.root})"
+        holds = f"{span.as_range()}" if span.attained else f"{span.as_range()} as far as known"
+        return Planned(None, f"and int32 does not hold its values {holds}: {why}", "int64-range", self._fix(node, span))
+
+    def limit(self, node: Node, narrowed: Collection[torch.dtype]) -> Limit | None:
+        """Return why an op on tensors of these dtypes is not the same in int32; their values themselves fit."""
+        op = operator_of(node)
+        for argument in () if op is None else value_arguments(op):
+            given = given_to(node, argument)
+            if isinstance(given, int) and not INT32_MIN <= given <= INT32_MAX:
+                why = f"its argument {argument.name}={given} does not fit into int32, which its integers become"
+                return Limit("int64-range", why, f"use a number that int32 holds, {_WIDE_FIX}")
+        dtype = _dtype(node)
+        if dtype in NARROW and dtype in narrowed:
+            return self._wrapping(node, dtype)
+        return None
+
+    def _wrapping(self, node: Node, dtype: torch.dtype) -> Limit | None:
+        op = operator_of(node)
+        name = "" if op is None else short_name(op)
+        why = self._spans().wrapping.get(node.name, "")
+        if name in _BITWISE and (dtype.is_signed or name != "bitwise_not"):
+            why = ""
+        source = node.args[0] if node.args else None
+        given = _dtype(source) if isinstance(source, Node) else None
+        if is_cast(node) and isinstance(source, Node) and given is not None and given.is_floating_point:
+            before = self._span(source)
+            why = "" if before is not None and not leaves_dtype(to_integers(before), dtype) else "a cast from any float"
+        if not why:
+            return None
+        text = f"its result is {dtype_name(dtype)} and may wrap around, which int32 does not do there: {why}"
+        return Limit("integer-width", text, "compute with int32 in the model, or clamp the operands to what fits")
+
+    def _fix(self, node: Node, span: Span | None) -> str:
+        known = self._roles.get(node.name)
+        if node.op == "placeholder" and known is not None and not known.held:
+            return f"pass {node.name} as torch.int32 and export again, {_WIDE_FIX}"
+        if node.op == "placeholder" or node.op == "get_attr" or (span is not None and span.attained):
+            return f"use smaller values in the model (clamp them to int32), {_WIDE_FIX}"
+        return f"clamp it to int32 where its values come from, or bound the sizes that it is computed from, {_WIDE_FIX}"
+
+    def _span(self, node: Node) -> Span | None:
+        return self._spans().spans.get(node.name)
+
+    def _spans(self) -> GraphSpans:
+        if self._found is None:
+            module = self._lowered.graph_module
+            self._found = graph_spans(module, self._roles, graph_sizes(module, self._ranges), self._names)
+        return self._found
+
+
+def _dtype(node: Node) -> torch.dtype | None:
+    value = node.meta.get("val")
+    return value.dtype if isinstance(value, torch.Tensor) else None

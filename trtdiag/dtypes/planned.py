@@ -1,0 +1,45 @@
+"""What is planned for one tensor: its engine dtype, or what stands against one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.dtypes.census import dtype_name
+from trtdiag.graph.limit import Limit
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The engine dtype of a tensor with its reason, or none.
+
+    Attributes:
+        dtype: In an engine; ``None`` where no engine can hold the tensor.
+        why: What proves that nothing is lost; where there is no dtype, a clause that ends "its input x is int64, ...".
+        code: Of the limit, where there is no dtype.
+        fix: Of the limit.
+    """
+
+    dtype: torch.dtype | None
+    why: str = ""
+    code: str = ""
+    fix: str = ""
+
+    def limit(self, tensor: str, dtype: torch.dtype) -> Limit:
+        """Return the limit of an op that touches ``tensor`` (``its input x``)."""
+        return Limit(self.code, f"{tensor} is {dtype_name(dtype)}, {self.why}", self.fix)
+
+
+def no_counterpart(dtype: torch.dtype, version: str) -> Planned:
+    """Return the plan for a dtype that the target does not have."""
+    return Planned(None, f"which TensorRT {version} does not have", "no-counterpart", _FIXES.get(dtype, ""))
+
+
+_FIXES = {
+    torch.bfloat16: "convert the model with .float() or .half() before the export, or compile for TensorRT 10 or later",
+    torch.complex64: "write real and imaginary part as a last dim of size 2 (torch.view_as_real) before the model",
+    torch.complex128: "write real and imaginary part as a last dim of size 2 (torch.view_as_real) before the model",
+    torch.uint32: "use int64 or int32",
+    torch.uint64: "use int64 or int32",
+}
