@@ -1,0 +1,129 @@
+"""The facts of the verify stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trtdiag.network.origin import Origin
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far an output may be off: ``absolute + relative * (its own size)`` for each element.
+
+    Attributes:
+        relative: Of the largest magnitude of that output, since errors of large elements reach small ones through
+            sums and norms.
+        absolute: On top of it.
+        why: Where the numbers come from.
+    """
+
+    relative: float
+    absolute: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """One set of sizes.
+
+    Attributes:
+        label: ``example``, ``min``, ``max``, ``h max, w min``, ``in between``.
+        sizes: By graph symbol.
+        moved: Whether the corner itself is not allowed by the guards, and this is the allowed point next to it.
+    """
+
+    label: str
+    sizes: Mapping[str, int]
+    moved: bool = False
+
+
+@dataclass(frozen=True)
+class OutputError:
+    """How one output differs at one point.
+
+    Attributes:
+        output: Its name, or its place.
+        dtype: Its dtype.
+        shape: Its shape.
+        max_abs: The largest difference.
+        max_rel: That, of the largest magnitude of the expected output; 0 where both are 0.
+        allowed: The largest difference that the tolerance takes.
+        passed: Whether it is within, and dtype and shape agree.
+        why: What is wrong besides numbers: shape, dtype, NaN in other places; empty where nothing is.
+    """
+
+    output: str
+    dtype: str
+    shape: tuple[int, ...]
+    max_abs: float
+    max_rel: float
+    allowed: float
+    passed: bool
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """What became of one point: its outputs, or why it was not run, or what failed."""
+
+    point: Point
+    outputs: tuple[OutputError, ...] = ()
+    skipped: str = ""
+    failed: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ran and all outputs agree."""
+        return not self.skipped and not self.failed and all(output.passed for output in self.outputs)
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """The first op whose output differs.
+
+    Attributes:
+        segment: The segment it is in.
+        origin: The op, its node and source line; ``None`` where only the segment is known.
+        layer: The layer that gives the wrong output.
+        max_abs: By how much.
+        point: At which sizes.
+    """
+
+    segment: int
+    origin: Origin | None
+    layer: str
+    max_abs: float
+    point: Point
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The comparison of a compiled program with the original.
+
+    Attributes:
+        results: By point.
+        tolerance: What was allowed.
+        culprit: Where a difference begins; ``None`` where there is none, or it could not be found.
+        notes: What was not compared, in words.
+        seconds: How long it took.
+    """
+
+    results: tuple[PointResult, ...]
+    tolerance: Tolerance
+    culprit: Culprit | None = None
+    notes: tuple[str, ...] = field(default=())
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether at least one point was compared, and nothing differed or failed."""
+        ran = [result for result in self.results if not result.skipped]
+        return bool(ran) and all(result.passed for result in ran)
+
+    @property
+    def worst(self) -> OutputError | None:
+        """The output that is furthest off, of its own magnitude."""
+        found = [output for result in self.results for output in result.outputs]
+        return max(found, key=lambda output: (not output.passed, output.max_rel), default=None)

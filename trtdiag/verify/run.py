@@ -1,0 +1,192 @@
+"""Runs the original and the compiled program at every point and compares what they give."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from trtdiag.capture.program import Program
+from trtdiag.errors import TrtdiagError, UserError
+from trtdiag.options import Precision
+from trtdiag.symbolic import Condition, Range, evaluate, free_symbols
+from trtdiag.verify.compare import compare, tolerance_for
+from trtdiag.verify.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
+from trtdiag.verify.inputs import SEED, InputMaker
+from trtdiag.verify.points import points
+
+Locate = Callable[[Point, Sequence[Any], Tolerance], "Culprit | None"]
+"""Finds the op whose output differs for these flat inputs."""
+Elements = Callable[[Mapping[str, int]], "int | None"]
+"""The elements of all tensors of the program at sizes: what its time and memory grow with."""
+
+
+@dataclass(frozen=True)
+class VerifyLimits:
+    """What a comparison may cost.
+
+    Attributes:
+        seconds: Of one point, estimated from the time of the example and the elements of all tensors.
+        elements: Of all tensors of the program at one point.  The default is 16 GiB of float32 over the whole run,
+            most of which is freed on the way.
+    """
+
+    seconds: float = 120.0
+    elements: int = 1 << 32
+
+
+def verify(
+    program: Program,
+    compiled: Callable[..., Any],
+    given: Sequence[Condition],
+    *,
+    precision: Precision = Precision.KEEP,
+    tolerance: Tolerance | None = None,
+    limits: VerifyLimits | None = None,
+    elements: Elements | None = None,
+    locate: Locate | None = None,
+) -> Verification:
+    """Compare ``compiled`` with ``program`` at the example, at the corners of all ranges, and in between.
+
+    Args:
+        program: The original.
+        compiled: Called like the module: arguments, keyword arguments, nested structures.
+        given: The conditions that every input satisfies.
+        precision: What it was compiled with; decides the tolerance.
+        tolerance: Another one.
+        limits: What a point may cost; a point beyond is skipped, with the reason.
+        elements: See ``Elements``.
+        locate: Asked once, at the first point that differs.
+
+    Raises:
+        UserError: ``verify-without-program`` where the original has no graph to run.
+    """
+    if program.exported is None:
+        raise UserError(
+            "there is nothing to compare with",
+            because="the export of the original failed",
+            fix="give a program that exports",
+            reference="verify-without-program",
+        )
+    return _Run(program, compiled, given, precision, tolerance, limits or VerifyLimits(), elements, locate).run()
+
+
+class _Run:
+    def __init__(
+        self,
+        program: Program,
+        compiled: Callable[..., Any],
+        given: Sequence[Condition],
+        precision: Precision,
+        tolerance: Tolerance | None,
+        limits: VerifyLimits,
+        elements: Elements | None,
+        locate: Locate | None,
+    ) -> None:
+        exported = program.exported
+        assert exported is not None
+        self._program = program
+        self._original = exported.module()
+        self._compiled = compiled
+        self._given = given
+        self._limits = limits
+        self._elements = elements
+        self._locate = locate
+        self._in_spec = exported.call_spec.in_spec
+        self.tolerance = tolerance or tolerance_for(precision, _dtypes(program))
+        example = exported.example_inputs
+        self._maker = InputMaker(program.inputs, None if example is None else pytree.tree_leaves(example))
+        self._pace: float | None = None  # seconds per element
+        self._culprit: Culprit | None = None
+
+    def run(self) -> Verification:
+        started = time.perf_counter()
+        symbols = {name for tensor in self._program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
+        ranges = {name: self._program.ranges.get(name, Range(1, None)) for name in symbols}
+        found = points(ranges, self._program.hints, self._given)
+        results = tuple(self._point(point) for point in found)
+        notes = []
+        if self._program.exported is not None and self._program.exported.example_inputs is None:
+            notes.append("the program has no example inputs: integers were drawn from 0 and 1")
+        return Verification(results, self.tolerance, self._culprit, tuple(notes), time.perf_counter() - started)
+
+    def _point(self, point: Point) -> PointResult:
+        elements = self._elements(point.sizes) if self._elements is not None else None
+        too_much = self._too_much(elements)
+        if too_much:
+            return PointResult(point, skipped=too_much)
+        flat = self._maker.at(point.sizes)
+        began = time.perf_counter()
+        try:
+            expected = self._call(self._original, flat)
+        except Exception as error:
+            return PointResult(point, skipped=f"the original does not run there: {_first_line(error)}")
+        if elements:
+            self._pace = (time.perf_counter() - began) / elements
+        try:
+            actual = self._call(self._compiled, flat)
+        except TrtdiagError as error:
+            return PointResult(point, failed=f"{error.message}: {error.because}")
+        except Exception as error:
+            return PointResult(point, failed=f"{type(error).__name__}: {_first_line(error)}")
+        outputs = self._compared(expected, actual)
+        result = PointResult(point, outputs)
+        if not result.passed and self._culprit is None and self._locate is not None:
+            self._culprit = self._locate(point, flat, self.tolerance)
+        return result
+
+    def _too_much(self, elements: int | None) -> str:
+        if elements is None:
+            return ""
+        if elements > self._limits.elements:
+            return f"its tensors have {elements:.2g} elements there, more than {self._limits.elements:.2g}"
+        seconds = 0.0 if self._pace is None else self._pace * elements
+        if seconds > self._limits.seconds:
+            return f"the original alone would take about {seconds:.0f} s there"
+        return ""
+
+    def _call(self, function: Callable[..., Any], flat: Sequence[Any]) -> Any:
+        # Each side gets inputs of its own: a program may write into them.
+        own = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
+        args, kwargs = pytree.tree_unflatten(own, self._in_spec)
+        torch.manual_seed(SEED)
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    def _compared(self, expected: Any, actual: Any) -> tuple[OutputError, ...]:
+        left, spec = pytree.tree_flatten_with_path(expected)
+        right, other = pytree.tree_flatten(actual)
+        if spec != other and len(left) != len(right):
+            why = f"it returns {len(right)} values, not {len(left)}"
+            return (OutputError("outputs", "", (), 0.0, 0.0, 0.0, False, why),)
+        return tuple(
+            compare(pytree.keystr(path) or "output", wanted, got, self.tolerance)
+            for (path, wanted), got in zip(left, right, strict=True)
+        )
+
+
+def _dtypes(program: Program) -> set[torch.dtype]:
+    assert program.exported is not None
+    values = (node.meta.get("val") for node in program.exported.graph.nodes)
+    return {value.dtype for value in values if isinstance(value, torch.Tensor)}
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def elements_of(shapes: Sequence[Any]) -> Elements:
+    """The elements of all tensors of these sizes (``Expr`` volumes); ``None`` where a symbol has no number."""
+
+    def count(sizes: Mapping[str, int]) -> int | None:
+        try:
+            return sum(int(evaluate(volume, sizes)) for volume in shapes)
+        except KeyError:
+            return None
+
+    return count
