@@ -42,9 +42,7 @@ def test_integers_are_exact() -> None:
         ([1.0, 1.0], [INF, 1.0], False),
     ],
 )
-def test_what_is_not_finite_must_be_so_on_both_sides(
-    expected: list[float], actual: list[float], passed: bool
-) -> None:
+def test_what_is_not_finite_must_be_so_on_both_sides(expected: list[float], actual: list[float], passed: bool) -> None:
     found = compare("y", torch.tensor(expected), torch.tensor(actual), FLOAT32)
     assert found.passed is passed
     assert bool(found.why) is not passed

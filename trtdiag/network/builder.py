@@ -76,6 +76,11 @@ class NetworkBuilder:
         self._constants: dict[str, Value] = {}
         self._origin: Origin | None = None
 
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The inputs so far."""
+        return tuple(self._inputs)
+
     @contextmanager
     def at(self, origin: Origin) -> Iterator[None]:
         """All layers added inside come from ``origin``; a layer with impossible attributes is reported with it."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from trtdiag.capture.program import Program
 from trtdiag.errors import TrtdiagError, UserError
+from trtdiag.graph.trees import flattened, leaves_of, named_leaves, rebuilt
 from trtdiag.options import Precision
 from trtdiag.symbolic import Condition, Range, evaluate, free_symbols
 from trtdiag.verify.compare import compare, tolerance_for
@@ -99,7 +99,7 @@ class _Run:
         self._in_spec = exported.call_spec.in_spec
         self.tolerance = tolerance or tolerance_for(precision, _dtypes(program))
         example = exported.example_inputs
-        self._maker = InputMaker(program.inputs, None if example is None else pytree.tree_leaves(example))
+        self._maker = InputMaker(program.inputs, None if example is None else leaves_of(example))
         self._pace: float | None = None  # seconds per element
         self._culprit: Culprit | None = None
 
@@ -152,19 +152,19 @@ class _Run:
     def _call(self, function: Callable[..., Any], flat: Sequence[Any]) -> Any:
         # Each side gets inputs of its own: a program may write into them.
         own = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
-        args, kwargs = pytree.tree_unflatten(own, self._in_spec)
+        args, kwargs = rebuilt(own, self._in_spec)
         torch.manual_seed(SEED)
         with torch.no_grad():
             return function(*args, **kwargs)
 
     def _compared(self, expected: Any, actual: Any) -> tuple[OutputError, ...]:
-        left, spec = pytree.tree_flatten_with_path(expected)
-        right, other = pytree.tree_flatten(actual)
+        left, spec = named_leaves(expected)
+        right, other = flattened(actual)
         if spec != other and len(left) != len(right):
             why = f"it returns {len(right)} values, not {len(left)}"
             return (OutputError("outputs", "", (), 0.0, 0.0, 0.0, False, why),)
         return tuple(
-            compare(pytree.keystr(path) or "output", wanted, got, self.tolerance)
+            compare(path or "output", wanted, got, self.tolerance)
             for (path, wanted), got in zip(left, right, strict=True)
         )
 

@@ -1,0 +1,139 @@
+"""What goes into which engine: lowering, types, support and partition in one go, for analysis and compilation alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+from trtdiag.capture.program import Program
+from trtdiag.convert.facts import ConvertedSegment, Support
+from trtdiag.convert.registry import has_converter
+from trtdiag.convert.segment import SegmentRefused, convert_segment
+from trtdiag.convert.source import Source, source_of
+from trtdiag.convert.support import support
+from trtdiag.dims.facts import DimSystem
+from trtdiag.dtypes.plan import plan_types
+from trtdiag.dtypes.plan_facts import TypePlan
+from trtdiag.errors import UnsupportedOpError
+from trtdiag.graph.limit import Limit
+from trtdiag.lower.facts import Checked
+from trtdiag.lower.lowered import lower
+from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.network import WeightKeys
+from trtdiag.options import CompileOptions
+from trtdiag.partition.facts import Partitioned
+from trtdiag.partition.partition import partition, symbol_sizes
+from trtdiag.symbolic import Condition, free_symbols
+from trtdiag.targets.target import Target
+
+Stage = Callable[[str], AbstractContextManager[None]]
+"""Wraps one stage, by name: for progress and time."""
+
+MOST_REPARTITIONS = 50
+"""Ops that are taken alone and not at their place, after which something is wrong with more than the ops."""
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """What goes into which engine, and why the rest does not.
+
+    Attributes:
+        lowered: The program as it is converted.
+        types: The engine dtype of every tensor.
+        source: What conversion reads.
+        support: Which ops converters take.
+        partitioned: Segments and what is left.
+        options: As asked.
+        target: What for.
+    """
+
+    lowered: Lowered
+    types: TypePlan
+    source: Source
+    support: Support
+    partitioned: Partitioned
+    options: CompileOptions
+    target: Target
+
+
+def plan_engines(
+    program: Program,
+    checked: Checked,
+    dims: DimSystem,
+    target: Target,
+    options: CompileOptions,
+    stage: Stage = lambda _name: nullcontext(),
+) -> EnginePlan:
+    """Return the plan for a program.
+
+    Args:
+        program: The program; it has a graph.
+        checked: Its graph with complete metadata.
+        dims: Its guards: every input that the program takes satisfies them, so conversion may rely on them.
+        target: What the engines are for.
+        options: Precision, types, partition.
+        stage: Wraps each stage.
+
+    Raises:
+        UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
+        InternalError: A pass of lowering left the graph out of order.
+    """
+    with stage("lower"):
+        lowered = lower(program, checked, has_converter)
+    with stage("types"):
+        types = plan_types(
+            lowered, program.ranges, target, truncate_double=options.truncate_double, names=program.names
+        )
+    with stage("support"):
+        source = source_of(lowered, types.engine, target, program.ranges, given_conditions(dims))
+        found = support(source, types.limits)
+    with stage("partition"):
+        parts = _partitioned(source, found.limits, program, options)
+    return EnginePlan(lowered, types, source, found, parts, options, target)
+
+
+def given_conditions(dims: DimSystem) -> tuple[Condition, ...]:
+    """The conditions that every input satisfies: the program itself refuses what breaks one of its guards."""
+    found = dict.fromkeys(c.condition for c in dims.constraints if free_symbols(c.condition))
+    return tuple(found)
+
+
+def convert_segments(plan: EnginePlan, program: Program) -> tuple[EnginePlan, tuple[ConvertedSegment, ...]]:
+    """Return the network of every segment, and the plan that they belong to.
+
+    An op that its converter takes alone and refuses at its place, where a size is not at hand, goes back to PyTorch:
+    the program is partitioned again without it.
+
+    Raises:
+        UnsupportedOpError: That must not be under ``require_full``, or happens again and again.
+    """
+    keys = WeightKeys()
+    for _ in range(MOST_REPARTITIONS):
+        try:
+            return plan, tuple(convert_segment(plan.source, s, keys) for s in plan.partitioned.segments)
+        except SegmentRefused as refused:
+            limits = {**plan.support.limits, refused.node: refused.limit}
+            parts = _partitioned(plan.source, limits, program, plan.options)
+            plan = replace(plan, support=replace(plan.support, limits=limits), partitioned=parts)
+    raise UnsupportedOpError(
+        "the program does not come apart into segments that can be converted",
+        because=f"{MOST_REPARTITIONS} ops were taken back one by one, the last because {_last(plan.support.limits)}",
+        fix="leave that part of the model to PyTorch with keep_in_torch, and report it with the model",
+        reference="segments-not-convertible",
+    )
+
+
+def _partitioned(source: Source, limits: Mapping[str, Limit], program: Program, options: CompileOptions) -> Partitioned:
+    return partition(
+        source.graph_module,
+        limits,
+        options.partition,
+        symbols=symbol_sizes(program.ranges, program.hints),
+        held=[node.name for node in source.held],
+    )
+
+
+def _last(limits: Mapping[str, Limit]) -> str:
+    found: Sequence[Limit] = list(limits.values())
+    return found[-1].why if found else "no reason"
