@@ -1,0 +1,141 @@
+"""The sizes that engines are tuned for: the user's, else the example's, as near as ranges and guards allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trtdiag.capture.program import Program
+from trtdiag.capture.reading import read_guard
+from trtdiag.capture.sites import Sites
+from trtdiag.shapes.asked_sizes import Ask, conflicting, read_ask, refused
+from trtdiag.symbolic import Condition, ExpressionError, Range, ValueSet, allowed, free_symbols, holds
+from trtdiag.symbolic.nearby import nearest_fitting
+from trtdiag.symbolic.smt import find
+
+_SEARCH_LIMIT_S = 2.0
+"""Own choice: for z3, where asked sizes and guards of several symbols leave nothing near the example."""
+
+
+def opt_sizes(program: Program, box: Mapping[str, Range], asked: Sequence[tuple[str, int]]) -> Mapping[str, int]:
+    """Return a size for every symbol of the box, such that all guards hold.
+
+    What was asked for is kept exactly; every other symbol stays as near to its example as the guards allow.  A symbol
+    without an example, born from data, gets the middle of its range, or its least size where it has no end.
+
+    Args:
+        program: Gives examples, names and guards.
+        box: The range of each symbol.
+        asked: Sizes by the name of a dim (``h``, ``x.shape[2]``) or symbol; the last for one name counts.
+
+    Raises:
+        DimsError: An asked name is not known, or nothing that ranges and guards allow is as asked.
+    """
+    sites = Sites(program)
+    asks = [read_ask(name, size, sites, list(box)) for name, size in dict(asked).items()]
+    asks = [ask for ask in asks if free_symbols(ask.expr)]
+    choice = _Choice(box, program.hints, _conditions(program, box), sites.names)
+    found: dict[str, int] = {}
+    for names in choice.groups(asks):
+        found.update(choice.sizes(names, [ask for ask in asks if free_symbols(ask.expr) <= names]))
+    return {symbol: found[symbol] for symbol in box}
+
+
+def allowed_box(program: Program, box: Mapping[str, Range]) -> dict[str, Range]:
+    """Return each symbol's range from the first to the last value that the guards on it alone allow.
+
+    A profile's ends must be sizes that the program takes: ``x.view(-1, 8)`` has none below 8.
+    """
+    singles: dict[str, list[Condition]] = {}
+    for condition in _conditions(program, box):
+        names = sorted(free_symbols(condition))
+        if len(names) == 1:
+            singles.setdefault(names[0], []).append(condition)
+    found = dict(box)
+    for symbol, conditions in singles.items():
+        solution = allowed(conditions, symbol, box[symbol])
+        if solution.proof.proven and not solution.values.is_empty:
+            found[symbol] = Range(solution.values.min, solution.values.max)
+    return found
+
+
+def _conditions(program: Program, box: Mapping[str, Range]) -> list[Condition]:
+    """Return the guards that can be read and speak of nothing but the box; the others are findings of their own."""
+    sites = Sites(program)
+    found: dict[Condition, None] = {}
+    for guard in program.guards:
+        try:
+            condition = read_guard(guard, sites)
+        except (ExpressionError, KeyError):
+            continue
+        if free_symbols(condition) and free_symbols(condition) <= box.keys():
+            found[condition] = None
+    return list(found)
+
+
+class _Choice:
+    def __init__(
+        self,
+        box: Mapping[str, Range],
+        hints: Mapping[str, int],
+        guards: Sequence[Condition],
+        names: Mapping[str, str],
+    ) -> None:
+        self._box = box
+        self._hints = hints
+        self._guards = guards
+        self._names = names
+
+    def groups(self, asks: Sequence[Ask]) -> list[frozenset[str]]:
+        """Return symbols that guards or asked sizes tie, together."""
+        groups = [frozenset({symbol}) for symbol in self._box]
+        for tied in [*map(free_symbols, self._guards), *(free_symbols(ask.expr) for ask in asks)]:
+            joined = frozenset(tied).union(*(group for group in groups if group & tied))
+            groups = [*(group for group in groups if not group & tied), joined]
+        return groups
+
+    def sizes(self, group: frozenset[str], asks: Sequence[Ask]) -> dict[str, int]:
+        """Return sizes of tied symbols that satisfy all guards and asks."""
+        guards = [guard for guard in self._guards if free_symbols(guard) <= group]
+        wanted = [*guards, *(ask.condition for ask in asks)]
+        sets = {symbol: self._alone(symbol, guards, asks) for symbol in sorted(group)}
+        if any(values.is_empty for values in sets.values()):
+            raise conflicting(asks, guards, self._names)
+        point = {symbol: _nearest(values, self._usual(symbol)) for symbol, values in sets.items()}
+        if all(holds(condition, point) for condition in wanted):
+            return point
+        ranges = {symbol: Range(values.min, values.max) for symbol, values in sets.items()}
+        near = nearest_fitting(wanted, ranges, point)
+        if near is None:
+            model = find(wanted, ranges, _SEARCH_LIMIT_S).model
+            near = None if model is None else {symbol: model.get(symbol, point[symbol]) for symbol in point}
+        if near is None or not all(holds(condition, near) for condition in wanted):
+            raise conflicting(asks, guards, self._names)
+        return near
+
+    def _alone(self, symbol: str, guards: Sequence[Condition], asks: Sequence[Ask]) -> ValueSet:
+        """Return the values of a symbol that what speaks of it alone allows.
+
+        Raises:
+            DimsError: That leaves nothing of an asked size.
+        """
+        range_ = self._box[symbol]
+        own = [guard for guard in guards if free_symbols(guard) == {symbol}]
+        asked = [ask for ask in asks if free_symbols(ask.expr) == {symbol}]
+        values = allowed(own, symbol, range_).values if own else ValueSet.full(range_)
+        for ask in asked:
+            if allowed([*own, ask.condition], symbol, range_).values.is_empty:
+                raise refused(ask, symbol, range_, own, values, self._names)
+        return allowed([*own, *(ask.condition for ask in asked)], symbol, range_).values if asked else values
+
+    def _usual(self, symbol: str) -> int:
+        range_ = self._box[symbol]
+        if symbol in self._hints:
+            return self._hints[symbol]
+        low = max(0, range_.min or 0)
+        return max(1, low) if range_.max is None else (low + range_.max) // 2
+
+
+def _nearest(values: ValueSet, wanted: int) -> int:
+    below, above = values.at_most(wanted), values.at_least(wanted)
+    near = [value for value in (below, above) if value is not None]
+    return min(near, key=lambda value: abs(value - wanted))
