@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def _like(example: torch.Tensor, shape: Sequence[int], generator: torch.Generato
             made = torch.randn(shape, generator=generator) * finite.std(correction=0) + finite.mean()
             low, high = float(finite.min()), float(finite.max())
             # Values of one sign (probabilities, masks, sizes) keep it.
-            return made.clamp(min=low if low >= 0 else None, max=high if high <= 0 else None).to(example.dtype)
+            return made.clamp(low if low >= 0 else -math.inf, high if high <= 0 else math.inf).to(example.dtype)
     if not example.numel():
         return torch.zeros(list(shape), dtype=example.dtype)
     flat = example.reshape(-1)

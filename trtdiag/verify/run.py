@@ -143,7 +143,7 @@ class _Run:
         if elements is None:
             return ""
         if elements > self._limits.elements:
-            return f"its tensors have {elements:.2g} elements there, more than {self._limits.elements:.2g}"
+            return f"its tensors have {elements:,} elements there, more than {self._limits.elements:,}"
         seconds = 0.0 if self._pace is None else self._pace * elements
         if seconds > self._limits.seconds:
             return f"the original alone would take about {seconds:.0f} s there"

@@ -1,0 +1,68 @@
+"""Inputs of given sizes keep what makes the example's plausible."""
+
+from __future__ import annotations
+
+import torch
+
+from trtdiag.capture.program import InputDim, InputTensor
+from trtdiag.symbolic import parse_expr
+from trtdiag.verify.inputs import InputMaker
+
+
+def _input(dtype: torch.dtype | None, *sizes: str) -> InputTensor:
+    return InputTensor("x", "x", dtype, tuple(InputDim("x", i, parse_expr(size)) for i, size in enumerate(sizes)))
+
+
+def _made(example: object, tensor: InputTensor, **sizes: int) -> object:
+    (made,) = InputMaker([tensor], [example]).at(sizes)
+    return made
+
+
+def test_sizes_follow_the_point() -> None:
+    made = _made(torch.randn(4, 8), _input(torch.float32, "s0", "2*s0"), s0=13)
+    assert isinstance(made, torch.Tensor)
+    assert made.shape == (13, 26)
+
+
+def test_integers_are_the_examples() -> None:
+    made = _made(torch.tensor([3, 5, 9]), _input(torch.int64, "n"), n=101)
+    assert isinstance(made, torch.Tensor)
+    assert set(made.tolist()) == {3, 5, 9}
+    assert made.dtype == torch.int64
+
+
+def test_floats_have_its_mean_and_keep_its_sign() -> None:
+    made = _made(torch.rand(64) * 4 + 6, _input(torch.float32, "n"), n=1009)
+    assert isinstance(made, torch.Tensor)
+    assert made.min() >= 6
+    # The clamp at the least value moves the mean by less than the deviation (1.2) of the example.
+    assert abs(float(made.mean()) - 8) < 1
+
+
+def test_a_mask_of_minus_infinity_stays_one() -> None:
+    made = _made(torch.tensor([0.0, -torch.inf]), _input(torch.float32, "n"), n=31)
+    assert isinstance(made, torch.Tensor)
+    assert set(made.tolist()) == {0.0, -torch.inf}
+
+
+def test_numbers_are_handed_on() -> None:
+    assert _made(3, _input(None)) == 3
+
+
+def test_empty_and_single_sizes() -> None:
+    empty = _made(torch.zeros(0, 4), _input(torch.float32, "n", "4"), n=3)
+    single = _made(torch.ones(5, dtype=torch.bool), _input(torch.bool, "n"), n=1)
+    assert isinstance(empty, torch.Tensor)
+    assert isinstance(single, torch.Tensor)
+    assert empty.shape == (3, 4)
+    assert single.tolist() == [True]
+
+
+def test_without_an_example_integers_are_small() -> None:
+    (made,) = InputMaker([_input(torch.int64, "n")], None).at({"n": 50})
+    assert set(made.tolist()) <= {0, 1}
+
+
+def test_equal_points_give_equal_inputs() -> None:
+    maker = InputMaker([_input(torch.float32, "n")], [torch.randn(3)])
+    assert torch.equal(maker.at({"n": 7})[0], maker.at({"n": 7})[0])
