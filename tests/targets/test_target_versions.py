@@ -8,6 +8,9 @@ import pytest
 import torch
 
 from trtdiag.errors import UserError
+from trtdiag.network.layers import KINDS
+from trtdiag.network.layers.activation import ActivationType
+from trtdiag.network.layers.unary import UnaryOperation
 from trtdiag.targets import COUNTERPARTS, TARGETS, get_target
 
 # Members of tensorrt.DataType, read off the bindings 8.6.1, 10.16.1 and 11.4.0 by introspection.
@@ -45,7 +48,7 @@ def test_every_member_has_a_dtype_unless_a_source_says_why_not(target):
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.version)
 def test_every_statement_has_a_source(target):
-    for field in ("dtypes", "edge_dtypes", "max_rank", "max_volume", "strongly_typed_only"):
+    for field in ("dtypes", "edge_dtypes", "max_rank", "max_volume", "strongly_typed_only", "layers", "activations", "unaries"):
         assert any(statement.startswith(field) for statement, _ in target.sources), field
     assert all(source for _, source in target.sources)
     assert target.edge_dtypes <= target.dtypes
@@ -95,3 +98,15 @@ def test_unknown_version_names_the_nearest():
 def test_without_a_text_the_installed_version_decides(monkeypatch, installed, version):
     _installed(monkeypatch, **installed)
     assert get_target(None).version == version
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.version)
+def test_layers_and_operations_are_those_of_the_network(target):
+    missing = {"8.6": {"Attention", "Cumulative", "Squeeze", "Unsqueeze"}}.get(target.version, set())
+    assert set(KINDS) - target.layers == missing
+    assert target.layers <= set(KINDS)
+    without = {"8.6": {"GELU_ERF", "GELU_TANH"}}.get(target.version, set())
+    assert {member.name for member in ActivationType} - target.activations == without
+    assert target.activations <= {member.name for member in ActivationType}
+    assert {member.name for member in UnaryOperation} - target.unaries == ({"ISNAN"} if without else set())
+    assert target.unaries <= {member.name for member in UnaryOperation}

@@ -28,12 +28,37 @@ _BASE = frozenset({"float32", "float16", "int8", "int32", "uint8", "bool"})
 _TEN = _BASE | {"bfloat16", "int64", "float8_e4m3fn", "int4", "float4_e2m1fn_x2", "float8_e8m0fnu"}
 _QUANTIZED = frozenset({"int4", "float4_e2m1fn_x2", "float8_e8m0fnu"})
 
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LAYERS = _names(
+    "Activation Cast Concatenation Constant Convolution Deconvolution ElementWise Fill Gather GridSample Identity "
+    "MatrixMultiply Normalization OneHot ParametricReLU Pooling Reduce Resize Scatter Select Shape Shuffle Slice "
+    "SoftMax TopK Unary"
+)
+_TEN_LAYERS = _LAYERS | {"Attention", "Cumulative", "Squeeze", "Unsqueeze"}
+_ACTIVATIONS = _names(
+    "CLIP ELU HARD_SIGMOID LEAKY_RELU RELU SCALED_TANH SELU SIGMOID SOFTPLUS SOFTSIGN TANH THRESHOLDED_RELU"
+)
+_TEN_ACTIVATIONS = _ACTIVATIONS | {"GELU_ERF", "GELU_TANH"}
+_UNARIES = _names(
+    "ABS ACOS ACOSH ASIN ASINH ATAN ATANH CEIL COS COSH ERF EXP FLOOR ISINF LOG NEG NOT RECIP ROUND SIGN SIN SINH SQRT "
+    "TAN"
+)
+_TEN_UNARIES = _UNARIES | {"ISNAN"}
+
 TENSORRT_8_6 = Target(
     version="8.6",
     dtypes=_BASE,
     max_rank=8,
     max_volume=_INT32_MAX,
     strongly_typed_only=False,
+    layers=_LAYERS,
+    activations=_ACTIVATIONS,
+    unaries=_UNARIES,
     sources=(
         (
             "dtypes: no INT64, BF16, INT4, FP4",
@@ -59,6 +84,10 @@ TENSORRT_8_6 = Target(
             "tensorrt.NetworkDefinitionCreationFlag in the 8.6.1 bindings: EXPLICIT_BATCH, EXPLICIT_PRECISION; "
             "no STRONGLY_TYPED",
         ),
+        ("layers", "methods add_* of tensorrt.INetworkDefinition in the 8.6.1 bindings: "
+"no add_attention, add_cumulative, add_squeeze, add_unsqueeze"),
+        ("activations", "members of tensorrt.ActivationType in the 8.6.1 bindings"),
+        ("unaries", "members of tensorrt.UnaryOperation in the 8.6.1 bindings"),
     ),
     edge_dtypes=frozenset({"uint8"}),
 )
@@ -69,6 +98,9 @@ TENSORRT_10_16 = Target(
     max_rank=8,
     max_volume=_INT32_MAX,
     strongly_typed_only=False,
+    layers=_TEN_LAYERS,
+    activations=_TEN_ACTIVATIONS,
+    unaries=_TEN_UNARIES,
     sources=(
         (
             "dtypes",
@@ -92,6 +124,9 @@ TENSORRT_10_16 = Target(
             "strongly_typed_only",
             "tensorrt.NetworkDefinitionCreationFlag in the 10.16.1 bindings: STRONGLY_TYPED is a flag, not the rule",
         ),
+        ("layers", "methods add_* of tensorrt.INetworkDefinition in the 10.16.1 bindings"),
+        ("activations", "members of tensorrt.ActivationType in the 10.16.1 bindings"),
+        ("unaries", "members of tensorrt.UnaryOperation in the 10.16.1 bindings"),
     ),
     edge_dtypes=frozenset({"uint8"}),
     weight_dtypes=_QUANTIZED,
@@ -104,6 +139,9 @@ TENSORRT_11_4 = Target(
     max_rank=8,
     max_volume=_INT32_MAX,
     strongly_typed_only=True,
+    layers=_TEN_LAYERS,
+    activations=_TEN_ACTIVATIONS,
+    unaries=_TEN_UNARIES,
     sources=(
         (
             "dtypes",
@@ -128,6 +166,9 @@ TENSORRT_11_4 = Target(
             f"{_DOCS}/11.0.0/getting-started/release-notes-11/11.0.0.html: 'Weak typing is no longer supported'; "
             "BuilderFlag.FP16 and ILayer.precision are gone from the 11.4.0 bindings",
         ),
+        ("layers", "methods add_* of tensorrt.INetworkDefinition in the 11.4.0 bindings"),
+        ("activations", "members of tensorrt.ActivationType in the 11.4.0 bindings"),
+        ("unaries", "members of tensorrt.UnaryOperation in the 11.4.0 bindings"),
     ),
     edge_dtypes=frozenset({"uint8"}),
     weight_dtypes=_QUANTIZED,

@@ -15,6 +15,9 @@ class Target:
         max_rank: Most dims of a tensor.
         max_volume: Most elements of a tensor that every layer takes.
         strongly_typed_only: Whether weakly typed networks are gone.
+        layers: Kinds of layers (as ``trtdiag.network`` names them) that it has; the others are written with these.
+        activations: Members of its ``ActivationType``.
+        unaries: Members of its ``UnaryOperation``.
         sources: For each statement, the symbol or page it was read from.
         edge_dtypes: Those of ``dtypes`` that only network inputs and outputs may have; casts lead in and out.
         weight_dtypes: Those of ``dtypes`` that only quantized values and their scales may have.
@@ -26,6 +29,9 @@ class Target:
     max_rank: int
     max_volume: int
     strongly_typed_only: bool
+    layers: frozenset[str]
+    activations: frozenset[str]
+    unaries: frozenset[str]
     sources: tuple[tuple[str, str], ...]
     edge_dtypes: frozenset[str] = frozenset()
     weight_dtypes: frozenset[str] = frozenset()
