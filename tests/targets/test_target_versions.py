@@ -48,7 +48,16 @@ def test_every_member_has_a_dtype_unless_a_source_says_why_not(target):
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.version)
 def test_every_statement_has_a_source(target):
-    for field in ("dtypes", "edge_dtypes", "max_rank", "max_volume", "strongly_typed_only", "layers", "activations", "unaries"):
+    for field in (
+        "dtypes",
+        "edge_dtypes",
+        "max_rank",
+        "max_volume",
+        "strongly_typed_only",
+        "layers",
+        "activations",
+        "unaries",
+    ):
         assert any(statement.startswith(field) for statement, _ in target.sources), field
     assert all(source for _, source in target.sources)
     assert target.edge_dtypes <= target.dtypes

@@ -29,7 +29,6 @@ _TEN = _BASE | {"bfloat16", "int64", "float8_e4m3fn", "int4", "float4_e2m1fn_x2"
 _QUANTIZED = frozenset({"int4", "float4_e2m1fn_x2", "float8_e8m0fnu"})
 
 
-
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -84,8 +83,11 @@ TENSORRT_8_6 = Target(
             "tensorrt.NetworkDefinitionCreationFlag in the 8.6.1 bindings: EXPLICIT_BATCH, EXPLICIT_PRECISION; "
             "no STRONGLY_TYPED",
         ),
-        ("layers", "methods add_* of tensorrt.INetworkDefinition in the 8.6.1 bindings: "
-"no add_attention, add_cumulative, add_squeeze, add_unsqueeze"),
+        (
+            "layers",
+            "methods add_* of tensorrt.INetworkDefinition in the 8.6.1 bindings: "
+            "no add_attention, add_cumulative, add_squeeze, add_unsqueeze",
+        ),
         ("activations", "members of tensorrt.ActivationType in the 8.6.1 bindings"),
         ("unaries", "members of tensorrt.UnaryOperation in the 8.6.1 bindings"),
     ),
