@@ -58,7 +58,7 @@ class _Trials:
         op = operator_of(node)
         if op is None:
             return Limit("no-operator", f"{target_name(node.target)} is no operator")
-        random = random_limit(op)
+        random = random_limit(node)
         if random is not None:
             return random
         if converter_of(op) is None:
