@@ -13,6 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
+from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete import Point, UnplaceableError, same, spell
 from trtdiag.lower.facts import Defect
 from trtdiag.lower.recheck import Recheck, Suspect, needs_value, rerun
@@ -34,7 +35,7 @@ def frozen_sizes(graph_module: GraphModule, other: Mapping[str, int], known: Col
     suspects: list[Suspect] = []
     wrong = set(known)
     with torch.no_grad():
-        for node in graph_module.graph.nodes:
+        for node in under_autocast(graph_module.graph, {}):
             if not needs_value(node, graph_module) or "val" not in node.meta:
                 continue
             symbols[node] = _mentions(node.meta["val"])

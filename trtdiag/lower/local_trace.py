@@ -104,7 +104,7 @@ class Tracer:
         changed, stay = functionalised_graph(traced.graph)
         if changed or stay:
             raise UntraceableError("its decomposition changes a tensor in place that has to stay")
-        return _as_template(traced, len(vals))
+        return as_template(traced, len(vals))
 
     def _nested(self, template: Template, vals: Sequence[Any]) -> Template:
         """The template with the decomposition of each of its steps in its place."""
@@ -192,7 +192,12 @@ def _same_size(left: Any, right: Any) -> bool:
     return None in numbers or numbers[0] == numbers[1]
 
 
-def _as_template(traced: GraphModule, inputs: int) -> Template:
+def as_template(traced: GraphModule, inputs: int) -> Template:
+    """The steps of a traced graph.
+
+    Raises:
+        UntraceableError: It holds what no template can.
+    """
     position: dict[Node, Any] = {}
     steps: list[Step] = []
     result: Any = None

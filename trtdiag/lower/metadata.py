@@ -12,6 +12,7 @@ from trtdiag.capture.reading import another_point
 from trtdiag.errors import InternalError
 from trtdiag.lower.elsewhere import frozen_sizes
 from trtdiag.lower.facts import Checked, MetadataDefect
+from trtdiag.lower.nested import Modes, nested_graphs
 from trtdiag.lower.recheck import Recheck, Suspect, recheck
 from trtdiag.lower.repair import describe, repaired_copy
 
@@ -43,11 +44,11 @@ def check_metadata(program: Program) -> Checked:
         outer.suspects.sort(key=lambda suspect: position[suspect.node])
     checked, recomputed, unchecked = outer.checked, outer.recomputed, dict(outer.unchecked)
     fresh, defects = _repair(program, graph_module, outer, "")
-    for name, child in _subgraphs(graph_module):
-        inner = recheck(child, numbers)
+    for name, child, modes in nested_graphs(graph_module):
+        inner = recheck(child, numbers, modes)
+        fixed, more = _repair(program, child, inner, f"{name}.", modes)
         checked, recomputed = checked + inner.checked, recomputed + inner.recomputed
         unchecked.update({f"{name}.{node}": why for node, why in inner.unchecked.items()})
-        fixed, more = _repair(program, child, inner, f"{name}.")
         if fixed is not child:
             if fresh is graph_module:
                 fresh, _, _ = repaired_copy(graph_module, (), program.exported)
@@ -66,21 +67,12 @@ def _point(program: Program) -> Mapping[str, int]:
     return numbers
 
 
-def _subgraphs(graph_module: GraphModule, prefix: str = "") -> list[tuple[str, GraphModule]]:
-    found: list[tuple[str, GraphModule]] = []
-    for name, child in graph_module.named_children():
-        if isinstance(child, GraphModule):
-            found.append((prefix + name, child))
-            found.extend(_subgraphs(child, f"{prefix}{name}."))
-    return found
-
-
 def _repair(
-    program: Program, graph_module: GraphModule, result: Recheck, prefix: str
+    program: Program, graph_module: GraphModule, result: Recheck, prefix: str, modes: Modes | None = None
 ) -> tuple[GraphModule, list[MetadataDefect]]:
     if not result.suspects or program.exported is None:
         return graph_module, []
-    fresh, done, failed = repaired_copy(graph_module, result.suspects, program.exported)
+    fresh, done, failed = repaired_copy(graph_module, result.suspects, program.exported, modes)
     return fresh, [_defect(suspect, prefix, done, failed) for suspect in result.suspects]
 
 

@@ -15,6 +15,7 @@ from trtdiag.lower.passes.decompose import decompose
 from trtdiag.lower.passes.identity_outputs import copy_returned_inputs
 from trtdiag.lower.passes.in_place import in_place
 from trtdiag.lower.passes.memory_order import forget_memory_order
+from trtdiag.lower.passes.nested_graphs import inline_nested_graphs
 from trtdiag.lower.passes.scalars import lift_scalars
 
 
@@ -28,7 +29,8 @@ class Pass:
 
 
 PASSES: tuple[Pass, ...] = (
-    Pass("assertions", take_assertions_out, "first: they would keep alive, and have traced, what only they read"),
+    Pass("nested graphs", inline_nested_graphs, "first: every other pass then sees the ops in them"),
+    Pass("assertions", take_assertions_out, "early: they would keep alive, and have traced, what only they read"),
     Pass(
         "in-place", in_place, "before decomposing: only functional ops have decompositions, and order stops mattering"
     ),

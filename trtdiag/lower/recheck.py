@@ -11,8 +11,10 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete import Point, TensorAt, UnplaceableError, same, spell
 from trtdiag.lower.facts import Defect
+from trtdiag.lower.nested import Modes
 
 _ABSENT = object()
 
@@ -38,10 +40,11 @@ class Recheck:
     unchecked: dict[str, str] = field(default_factory=dict)
 
 
-def recheck(graph_module: GraphModule, numbers: Mapping[str, int]) -> Recheck:
+def recheck(graph_module: GraphModule, numbers: Mapping[str, int], modes: Modes | None = None) -> Recheck:
     """Re-run each distinct call once at the point ``numbers`` (symbol -> size) and compare dtype and sizes.
 
     Calls with equal ops and equal input shapes are run once: a decoder of 32 equal layers costs little more than one.
+    ``modes`` is the state of autocast around the graph.
     """
     point = Point(numbers)
     result = Recheck()
@@ -49,7 +52,7 @@ def recheck(graph_module: GraphModule, numbers: Mapping[str, int]) -> Recheck:
     ran: dict[Any, Any] = {}
     suspect: set[Node] = set()
     with torch.no_grad():
-        for node in graph_module.graph.nodes:
+        for node in under_autocast(graph_module.graph, modes or {}):
             if not needs_value(node, graph_module):
                 continue
             result.checked += 1
@@ -113,7 +116,8 @@ def rerun(
     args = map_arg(node.args, lambda n: actual[n])
     kwargs = map_arg(node.kwargs, lambda n: actual[n])
     try:
-        key = (node.target, _frozen(args), _frozen(kwargs))
+        autocast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+        key = (node.target, _frozen(args), _frozen(kwargs), autocast)
         if key in ran:
             return ran[key], ""
         result.recomputed += 1

@@ -13,13 +13,15 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from trtdiag.lower.autocast import under_autocast
+from trtdiag.lower.nested import Modes
 from trtdiag.lower.recheck import Suspect
 
 
 def repaired_copy(
-    graph_module: GraphModule, suspects: Sequence[Suspect], exported: ExportedProgram
+    graph_module: GraphModule, suspects: Sequence[Suspect], exported: ExportedProgram, modes: Modes | None = None
 ) -> tuple[GraphModule, dict[str, str], dict[str, str]]:
-    """A copy whose suspect nodes are recomputed in graph order.
+    """A copy whose suspect nodes are recomputed in graph order, under autocast as ``modes`` say it is around the graph.
 
     Returns:
         The copy, the recomputed value's text by node name, and the reason by name of those that stay without one.
@@ -36,7 +38,7 @@ def repaired_copy(
         **exported.graph_signature.inputs_to_buffers,
         **exported.graph_signature.inputs_to_lifted_tensor_constants,
     }
-    for node in fresh.graph.nodes:
+    for node in under_autocast(fresh.graph, modes or {}):
         if node.name not in names:
             continue
         node.meta.pop("val", None)

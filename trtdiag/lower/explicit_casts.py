@@ -1,0 +1,141 @@
+"""Writes the casts of autocast into graphs as ops, after which autocast around them changes nothing."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from trtdiag.graph.operators import HigherOrderOperator, operator_of, short_name, target_name
+from trtdiag.graph.walk import NodeKind, classify, subgraph_of
+from trtdiag.lower.autocast import Autocast
+from trtdiag.lower.draft import Draft, insert_call
+from trtdiag.lower.nested import ENTERS, LEAVES, Modes, is_on, modes_of_nodes, opened
+from trtdiag.lower.template import Ref, UntraceableError, gathered, replaced
+
+_AUTOCAST_BLOCK = "wrap_with_autocast"
+
+
+class ExplicitCasts:
+    """Finds and writes the casts of a draft's graph and of the graphs nested in it."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._autocast = Autocast(draft.mode)
+
+    def write(self, owner: GraphModule, modes: Modes) -> None:
+        """Write the casts of one graph in place; nested graphs are replaced by changed copies.
+
+        Args:
+            owner: The module whose graph it is.
+            modes: The state of autocast around the graph.
+
+        Raises:
+            UntraceableError: What autocast does to some op under ``modes`` cannot be written as ops.
+        """
+        for node, at_node in list(modes_of_nodes(owner.graph, modes)):
+            if isinstance(node.target, HigherOrderOperator):
+                self._nested(owner, node, at_node)
+            elif is_on(at_node) and operator_of(node) is not None and classify(node) is NodeKind.OP:
+                self._op(owner.graph, node, at_node)
+        switches = [node for node in owner.graph.nodes if node.op == "call_function" and _switches(node)]
+        for node in reversed(switches):
+            owner.graph.erase_node(node)
+
+    def _nested(self, owner: GraphModule, node: Node, modes: Modes) -> None:
+        inside = modes
+        block = target_name(node.target) == _AUTOCAST_BLOCK
+        if block:
+            _, _, inside = opened(node, modes)
+        try:
+            changed = {source: self._changed(owner, source, inside) for source in node.all_input_nodes}
+        except UntraceableError as why:
+            if is_on(modes) or not block:
+                raise
+            self._draft.limit(node, str(why))  # the block stays, and with it its autocast
+            return
+        for source, fresh in changed.items():
+            if fresh is not None:
+                name = _free_name(owner)
+                setattr(owner, name, fresh)
+                with owner.graph.inserting_before(node):
+                    made = owner.graph.get_attr(name)
+                node.replace_input_with(source, made)
+        if block:
+            node.args = (*node.args[:2], False, *node.args[3:])
+
+    def _changed(self, owner: GraphModule, source: Node, modes: Modes) -> GraphModule | None:
+        nested = subgraph_of(owner, source)
+        if nested is None or not (is_on(modes) or _has_autocast(nested)):
+            return None
+        fresh = GraphModule(nested, copy.deepcopy(nested.graph))
+        fresh.meta.update(nested.meta)
+        self.write(fresh, modes)
+        fresh.recompile()
+        return fresh
+
+    def _op(self, graph: Graph, node: Node, modes: Modes) -> None:
+        op = operator_of(node)
+        assert op is not None
+        inputs: list[Node] = gathered((node.args, node.kwargs), Node)
+        own = iter(range(len(inputs)))
+        args, kwargs = replaced((node.args, node.kwargs), lambda _: Ref(next(own)), Node)
+        vals = [source.meta.get("val") for source in inputs]
+        try:
+            casts = self._autocast.casts(op, args, kwargs, vals, node.meta.get("val"), modes)
+        except UntraceableError:
+            self._splice(graph, node, inputs, modes)
+            return
+        cast: dict[int, Node] = {}
+        with graph.inserting_before(node):
+            for index, dtype in casts.items():
+                cast[index] = self._cast(graph, node, inputs[index], dtype)
+        now = [cast.get(index, source) for index, source in enumerate(inputs)]
+        node.args, node.kwargs = replaced((args, kwargs), lambda ref: now[ref.index], Ref)
+
+    def _cast(self, graph: Graph, node: Node, source: Node, dtype: torch.dtype) -> Node:
+        with self._draft.mode:
+            val = torch.empty_like(source.meta["val"], dtype=dtype)
+        name = f"{node.name}__autocast"
+        cast = torch.ops.aten._to_copy.default
+        return insert_call(graph, cast, (source,), {"dtype": dtype}, val, like=node, name=name)
+
+    def _splice(self, graph: Graph, node: Node, inputs: list[Node], modes: Modes) -> None:
+        """Replace an op that autocast changes inside by the ops that it becomes."""
+        op = operator_of(node)
+        assert op is not None
+        own = iter(range(len(inputs)))
+        args, kwargs = replaced((node.args, node.kwargs), lambda _: Ref(next(own)), Node)
+        template = self._autocast.parts(op, args, kwargs, [source.meta["val"] for source in inputs], modes)
+        if not isinstance(template.result, Ref):
+            raise UntraceableError(f"autocast changes more of {op} than the dtypes of its inputs")
+        values = list(inputs)
+        with graph.inserting_before(node):
+            for step in template.steps:
+                step_args, step_kwargs = replaced((step.args, step.kwargs), lambda ref: values[ref.index], Ref)
+                part = short_name(step.target) if hasattr(step.target, "_schema") else target_name(step.target)
+                name = f"{node.name}__{part.rpartition('.')[2]}"
+                values.append(insert_call(graph, step.target, step_args, step_kwargs, step.val, like=node, name=name))
+        node.replace_all_uses_with(values[template.result.index])
+        graph.erase_node(node)
+
+
+def _switches(node: Node) -> bool:
+    return target_name(node.target) in (ENTERS, LEAVES)
+
+
+def _has_autocast(nested: GraphModule) -> bool:
+    for node in nested.graph.nodes:
+        inner = subgraph_of(nested, node)
+        block = target_name(node.target) == _AUTOCAST_BLOCK
+        if block or (node.op == "call_function" and _switches(node)) or (inner is not None and _has_autocast(inner)):
+            return True
+    return False
+
+
+def _free_name(owner: GraphModule) -> str:
+    number = 0
+    while hasattr(owner, f"cast_{number}"):
+        number += 1
+    return f"cast_{number}"

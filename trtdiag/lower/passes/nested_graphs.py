@@ -1,0 +1,136 @@
+"""Brings nested graphs that always run, and run once, into the graph itself: blocks of no_grad and of autocast."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from trtdiag.errors import UnsupportedOpError
+from trtdiag.graph.operators import HigherOrderOperator
+from trtdiag.graph.walk import NodeKind, attribute_of, classify
+from trtdiag.lower.draft import Draft
+from trtdiag.lower.explicit_casts import ExplicitCasts
+from trtdiag.lower.nested import is_on, opened
+from trtdiag.lower.template import UntraceableError, replaced
+
+
+def inline_nested_graphs(draft: Draft) -> int:
+    """Replace each call of such a graph by the ops in it; other nested graphs stay, with a limit.
+
+    The casts of an autocast block, which an exported graph leaves out, become ops.
+
+    Raises:
+        UnsupportedOpError: Autocast around some op outside of all nested graphs cannot be written as ops.
+    """
+    try:
+        ExplicitCasts(draft).write(draft.graph_module, {})
+    except UntraceableError as why:
+        raise UnsupportedOpError(
+            "the program cannot be lowered",
+            because=str(why),
+            fix="move this op out of the autocast block, or switch autocast off around it",
+            reference="autocast-around-op",
+        ) from why
+    work = _Inliner(draft)
+    for node in list(draft.graph.nodes):
+        if isinstance(node.target, HigherOrderOperator):
+            work.visit(node)
+    used = {str(node.target) for node in draft.graph.nodes if node.op == "get_attr"}
+    for name, child in list(draft.graph_module.named_children()):
+        if isinstance(child, GraphModule) and name not in used:
+            delattr(draft.graph_module, name)  # of the copy: the program keeps its own
+    return work.count
+
+
+class _Inliner:
+    def __init__(self, draft: Draft) -> None:
+        self.count = 0
+        self._draft = draft
+
+    def visit(self, node: Node) -> None:
+        """Inline one call of the graph itself, or give it a limit."""
+        try:
+            nested, given = _runs_once(node)
+        except UntraceableError as why:
+            self._draft.limit(node, str(why))
+            return
+        wanted: dict[Node, str] = {}
+        with self._draft.graph.inserting_before(node):
+            made = self._copied(nested, list(given), wanted)
+        for user in list(node.users):  # a call of a nested graph returns a tuple, and only its elements are used
+            user.replace_all_uses_with(made[user.args[1]])  # type: ignore[index]  # a plain number
+            self._draft.graph.erase_node(user)
+        graphs = [source for source in node.all_input_nodes if classify(source) is NodeKind.SUBGRAPH]
+        self._draft.graph.erase_node(node)
+        for source in graphs:
+            if not source.users:
+                self._draft.graph.erase_node(source)
+        taken = {each.name for each in self._draft.graph.nodes}
+        for each, name in wanted.items():
+            if name not in taken:  # the call of the nested graph often has the name of the op in it
+                taken.add(name)
+                each.name = name
+
+    def _copied(self, nested: GraphModule, given: list[Any], wanted: dict[Node, str]) -> tuple[Any, ...]:
+        """Copy the ops of a nested graph to the insertion point; what the graph returns."""
+        self.count += 1
+        now: dict[Node, Any] = {}
+        arguments = iter(given)
+        for node in nested.graph.nodes:
+            if node.op == "placeholder":
+                now[node] = next(arguments)
+            elif node.op == "output":
+                returned: Any = replaced(node.args[0], now.__getitem__, Node)
+                return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+            elif node.op == "get_attr":
+                now[node] = self._attribute(nested, node)
+            elif node.target is operator.getitem and isinstance(now[node.args[0]], tuple):
+                now[node] = now[node.args[0]][node.args[1]]
+            elif isinstance(node.target, HigherOrderOperator):
+                now[node] = self._nested_again(node, now, wanted)
+            else:
+                now[node] = made = self._draft.graph.node_copy(node, now.__getitem__)
+                wanted[made] = node.name
+        raise AssertionError("a graph ends with its output")
+
+    def _nested_again(self, node: Node, now: dict[Node, Any], wanted: dict[Node, str]) -> Any:
+        try:
+            nested, given = _runs_once(node)
+        except UntraceableError as why:
+            kept = self._draft.graph.node_copy(node, lambda source: self._as_node(now[source]))
+            self._draft.limit(kept, str(why))
+            return kept
+        return self._copied(nested, list(replaced(given, now.__getitem__, Node)), wanted)
+
+    def _attribute(self, nested: GraphModule, node: Node) -> Any:
+        value = attribute_of(nested, node)
+        if isinstance(value, GraphModule):
+            return value  # entered only if its call stays
+        made = self._as_node(value)
+        made.meta = dict(node.meta)
+        return made
+
+    def _as_node(self, value: Any) -> Node:
+        """A node for an attribute of a nested graph, which becomes one of the graph itself."""
+        if isinstance(value, Node):
+            return value
+        root = self._draft.graph_module
+        number = 0
+        while hasattr(root, f"nested_{number}"):
+            number += 1
+        setattr(root, f"nested_{number}", value)
+        return self._draft.graph.get_attr(f"nested_{number}")
+
+
+def _runs_once(node: Node) -> tuple[GraphModule, tuple[Any, ...]]:
+    """The nested graph of a call and its arguments.
+
+    Raises:
+        UntraceableError: It does not run once and always, or autocast around it is on still.
+    """
+    nested, given, modes = opened(node, {})
+    if is_on(modes):
+        raise UntraceableError("its autocast cannot be written as casts")
+    return nested, given
