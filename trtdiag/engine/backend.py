@@ -1,0 +1,109 @@
+"""What a backend is, and which one is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Protocol
+
+import torch
+
+from trtdiag.engine.manifest import Manifest
+from trtdiag.errors import PlatformError, UserError
+from trtdiag.network import Network
+from trtdiag.options import CompileOptions
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.targets import Target, installed_version
+
+Profile = Mapping[str, tuple[DimProfile, ...]]
+"""The sizes of each input by its name: one entry for each dim, and for a size one for its value."""
+
+# A backend is a module with a function ``backend()``; adding one is adding that module and its line here.
+_HOMES = {
+    "reference": "trtdiag.engine.reference",
+    "tensorrt": "trtdiag.engine.tensorrt.backend",
+}
+
+
+class Runner(Protocol):
+    """An engine that was loaded; several threads may call it at once."""
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """The outputs for inputs of exactly the manifest's dtypes; sizes enter as tensors without dims on the CPU."""
+        ...
+
+
+class Backend(Protocol):
+    """Builds engines and runs them; several threads may use it at once.
+
+    Attributes:
+        name: Its name in the registry.
+        device: The type of device that its engines run on (``cpu``, ``cuda``).
+    """
+
+    name: str
+    device: str
+
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes:
+        """The engine of a network.
+
+        Raises:
+            EngineBuildError: The backend refuses the network.
+        """
+        ...
+
+    def load(self, blob: bytes | memoryview, manifest: Manifest) -> Runner:
+        """The engine of these bytes, ready to run.
+
+        Raises:
+            ArtifactError: The bytes are damaged, or an engine that cannot run here.
+        """
+        ...
+
+    def built_by(self) -> tuple[str | None, str | None]:
+        """The TensorRT version and the GPU that engines built here need; ``None`` where they need none."""
+        ...
+
+    def differences(self, manifest: Manifest) -> tuple[str, ...]:
+        """What of this machine an engine cannot run on, in words; empty where it can run."""
+        ...
+
+
+def get_backend(name: str | None) -> Backend:
+    """The backend of a name; ``None``: TensorRT where it is installed and supported, else the reference.
+
+    Raises:
+        UserError: ``unknown-backend``.
+        PlatformError: ``backend-missing``; says what is missing.
+    """
+    if name is None:
+        name = "tensorrt" if not _missing("tensorrt") else "reference"
+    if name not in _HOMES:
+        raise UserError(
+            f"there is no backend {name!r}",
+            because=f"the backends are {', '.join(sorted(_HOMES))}",
+            fix="choose one of them",
+            reference="unknown-backend",
+        )
+    missing = _missing(name)
+    if missing:
+        raise PlatformError(
+            f"the backend {name!r} cannot be used here",
+            because=missing,
+            fix="install what is missing, or use the backend 'reference', which runs anywhere",
+            reference="backend-missing",
+        )
+    made: Backend = import_module(_HOMES[name]).backend()
+    return made
+
+
+def _missing(name: str) -> str:
+    """What a backend lacks, in words; empty where it can be used."""
+    home = _HOMES[name]
+    package = home.rpartition(".")[0]
+    if find_spec(package) is None or find_spec(home) is None:
+        return f"this version of trtdiag has no module {home}"
+    if name == "tensorrt" and installed_version() is None:
+        return "the Python package tensorrt is not installed"
+    return ""

@@ -1,0 +1,77 @@
+"""What an engine says of itself: what it takes and gives, for which sizes, and where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import Condition, Expr, Range
+
+
+@dataclass(frozen=True)
+class EngineInput:
+    """One input of an engine.
+
+    Attributes:
+        name: How errors name it: the node of the program that yields it.
+        dtype: The dtype that the engine takes.
+        dims: The size of each dim, over symbols that mean something in this manifest only.
+        profile: The sizes of each dim that the engine was built for; of a size, of its one value.
+        value: Of a size: the number as an expression, which gives symbols their values as dims do.
+    """
+
+    name: str
+    dtype: torch.dtype
+    dims: tuple[Expr, ...]
+    profile: tuple[DimProfile, ...]
+    value: Expr | None = None
+
+    @property
+    def is_size(self) -> bool:
+        """Whether a number enters, not a tensor."""
+        return self.value is not None
+
+
+@dataclass(frozen=True)
+class EngineOutput:
+    """One output of an engine; ``dims`` are over the symbols of its inputs."""
+
+    name: str
+    dtype: torch.dtype
+    dims: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an engine says of itself.
+
+    Attributes:
+        trtdiag: The version of trtdiag that built it.
+        backend: Which backend built it and runs it.
+        target: The TensorRT version that its network was written for.
+        device: The type of device it runs on (``cpu``, ``cuda``).
+        network_hash: The canonical hash of its network.
+        engine_sha256: The digest of its bytes.
+        inputs: In the order of its network.
+        outputs: In the order of its network.
+        ranges: Of each symbol.
+        conditions: What else the network rests on.
+        tensorrt: The version of the TensorRT that built it, where one did.
+        gpu: The GPU that it was built on, where it was.
+    """
+
+    trtdiag: str
+    backend: str
+    target: str
+    device: str
+    network_hash: str
+    engine_sha256: str
+    inputs: tuple[EngineInput, ...]
+    outputs: tuple[EngineOutput, ...]
+    ranges: Mapping[str, Range]
+    conditions: tuple[Condition, ...] = ()
+    tensorrt: str | None = None
+    gpu: str | None = None

@@ -1,0 +1,76 @@
+"""The reference backend: an engine is the network itself, and PyTorch runs it on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from trtdiag.engine.backend import Profile
+from trtdiag.engine.manifest import Manifest
+from trtdiag.errors import UserError
+from trtdiag.network import Network, from_bytes, run, to_bytes
+from trtdiag.options import CompileOptions
+from trtdiag.targets import Target
+
+
+class _Run:
+    """Runs one network; it keeps nothing of a call, so that several threads may call it."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        for port, tensor in zip(self._network.inputs, inputs, strict=True):
+            if tensor.device.type != "cpu":
+                raise UserError(
+                    f"input {port.name!r} is on {tensor.device}",
+                    because="the reference backend runs on the CPU and moves nothing",
+                    fix="move the inputs and the program to the CPU, or compile with another backend",
+                    reference="reference-device",
+                )
+        return _own_memory(run(self._network, inputs))
+
+
+class _Reference:
+    """The reference backend."""
+
+    name = "reference"
+    device = "cpu"
+
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes:
+        """The bytes of the network; it runs for any sizes that the network takes."""
+        del profile, options, target
+        return to_bytes(network)
+
+    def load(self, blob: bytes | memoryview, manifest: Manifest) -> _Run:
+        """The network of these bytes."""
+        del manifest
+        return _Run(from_bytes(blob))
+
+    def built_by(self) -> tuple[str | None, str | None]:
+        """Nothing: it runs anywhere."""
+        return None, None
+
+    def differences(self, manifest: Manifest) -> tuple[str, ...]:
+        """None: it runs anywhere."""
+        del manifest
+        return ()
+
+
+def backend() -> _Reference:
+    """The backend, for the registry."""
+    return _Reference()
+
+
+def _own_memory(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Outputs as an engine gives them: each row-major, in memory of its own."""
+    seen: set[int] = set()
+    made = []
+    for output in outputs:
+        own = output.contiguous()
+        if own.untyped_storage().data_ptr() in seen:
+            own = own.clone()
+        seen.add(own.untyped_storage().data_ptr())
+        made.append(own)
+    return tuple(made)

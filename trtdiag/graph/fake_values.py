@@ -1,0 +1,33 @@
+"""Values of nodes that are made after tracing: tensors without memory, in the fake mode of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Graph
+
+
+class FakeValues:
+    """Makes values for new nodes of a graph.
+
+    Args:
+        graph: Its nodes' values say which fake mode new ones belong to.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        vals = [node.meta.get("val") for node in graph.nodes]
+        mode = detect_fake_mode([val for val in vals if isinstance(val, torch.Tensor)])
+        self._mode = mode if mode is not None else FakeTensorMode(allow_non_fake_inputs=True)
+
+    def tensor(self, shape: Sequence[Any], dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
+        """A row-major tensor of these sizes, numbers or SymInts of the graph."""
+        with self._mode:
+            return torch.empty(tuple(shape), dtype=dtype, device=device)
+
+    def like(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of the mode for a real one, as the value of a placeholder that holds it."""
+        return self.tensor(tensor.shape, tensor.dtype, tensor.device)

@@ -1,0 +1,47 @@
+"""An ExportedProgram with another graph; everything else is that of the program it was made from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature
+from torch.fx import Graph, GraphModule
+
+
+def rebuilt_program(
+    exported: ExportedProgram,
+    root: GraphModule,
+    graph: Graph,
+    signature: ExportGraphSignature,
+    state: Mapping[str, Any],
+    constants: Mapping[str, Any],
+) -> ExportedProgram:
+    """A program that is called like ``exported`` and accepts what it accepts; ``exported`` stays as it is.
+
+    Args:
+        exported: Gives calling convention, ranges, guards, example inputs and verifiers.
+        root: Holds the nested graphs that ``graph`` names.
+        graph: The graph; it becomes the program's.
+        signature: The role of each placeholder and output of ``graph``.
+        state: Parameters and persistent buffers by name.
+        constants: Other tensors and objects by name.
+    """
+    # Modules below the root are no places of the new graph; the root's entry holds the calling convention.
+    entries = [copy.copy(entry) for entry in exported.module_call_graph if entry.fqn == ""]
+    made = ExportedProgram(
+        root=root,
+        graph=graph,
+        graph_signature=signature,
+        state_dict=dict(state),
+        range_constraints=dict(exported.range_constraints),
+        module_call_graph=entries,
+        example_inputs=exported.example_inputs,
+        constants=dict(constants),
+        verifiers=exported.verifiers,
+    )
+    if hasattr(exported, "_guards_code"):
+        made._guards_code = list(exported._guards_code)
+    return made

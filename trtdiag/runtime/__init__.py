@@ -1,0 +1,1 @@
+"""Runs engines inside PyTorch programs: the custom op, assembled programs, and the backend of torch.compile."""

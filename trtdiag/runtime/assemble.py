@@ -1,0 +1,182 @@
+"""The compiled program: the lowered graph with each segment replaced by the call of its engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from torch.fx import Node
+
+from trtdiag.capture.program import Program
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.build import Engine
+from trtdiag.errors import InternalError
+from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.lower.rebuilt_program import rebuilt_program
+from trtdiag.partition.facts import Partitioned
+from trtdiag.runtime.draft import CompiledDraft
+from trtdiag.runtime.engine_calls import write_engine_call
+from trtdiag.runtime.torch_sizes import TorchSizes
+
+ENGINE_BUFFER = "trtdiag_engine_{}"
+"""The name of the buffer of each engine's bytes, by the index of its segment."""
+
+
+def assemble(
+    lowered: Lowered,
+    partitioned: Partitioned,
+    converted: Sequence[ConvertedSegment],
+    engines: Sequence[Engine],
+    program: Program,
+) -> ExportedProgram:
+    """The program that calls engines for segments and PyTorch for the rest, with the original's calling convention.
+
+    Args:
+        lowered: What was partitioned; it stays as it is.
+        partitioned: Segments, and the order of execution.
+        converted: Each segment's edge, in the order of ``partitioned.segments``.
+        engines: Each segment's engine, in the same order.
+        program: What was lowered.
+
+    Raises:
+        InternalError: The segments do not fit together.
+    """
+    if program.exported is None or not len(converted) == len(engines) == len(partitioned.segments):
+        raise InternalError(
+            "a program cannot be assembled",
+            because=f"there are {len(partitioned.segments)} segments and {len(engines)} engines",
+            fix="please report this with the program",
+            reference="assembly",
+        )
+    return _Assembly(lowered, partitioned, converted, engines).assembled(program.exported)
+
+
+class _Assembly:
+    def __init__(
+        self,
+        lowered: Lowered,
+        partitioned: Partitioned,
+        converted: Sequence[ConvertedSegment],
+        engines: Sequence[Engine],
+    ) -> None:
+        self._lowered = lowered
+        self._partitioned = partitioned
+        self._converted = converted
+        self._engines = engines
+        self._source = lowered.graph_module.graph
+        self._draft = CompiledDraft(self._source)
+        self._sizes = TorchSizes(self._draft, partitioned.torch_sizes)
+        self._specs: dict[str, InputSpec] = {}
+        self._blobs: dict[str, torch.Tensor] = {}
+
+    def assembled(self, exported: ExportedProgram) -> ExportedProgram:
+        engines = self._placeholders()
+        nodes = {node.name: node for node in self._source.nodes}
+        for step in self._partitioned.steps:
+            if step.segment is None:
+                for name in step.torch_nodes:
+                    self._draft.copy(nodes[name], self._sizes.fetch)
+            else:
+                write_engine_call(
+                    self._draft,
+                    self._converted[step.segment],
+                    self._engines[step.segment].manifest,
+                    engines[step.segment],
+                    self._sizes.fetch,
+                )
+        outputs = self._outputs()
+        inputs = self._drop_unused(outputs)
+        state, constants = self._held(inputs, outputs)
+        signature = ExportGraphSignature(inputs, outputs)
+        return rebuilt_program(exported, self._lowered.graph_module, self._draft.graph, signature, state, constants)
+
+    def _placeholders(self) -> list[Node]:
+        """Copy every placeholder; engines follow the last parameter or buffer, where torch expects buffers."""
+        sources = [node for node in self._source.nodes if node.op == "placeholder"]
+        specs = self._lowered.signature.input_specs
+        weights = [i for i, spec in enumerate(specs) if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER)]
+        tokens = [i for i, spec in enumerate(specs) if spec.kind is InputKind.TOKEN]
+        place = max([*weights, *tokens], default=-1) + 1
+        engines: list[Node] = []
+        for index, (node, spec) in enumerate(zip(sources, specs, strict=True)):
+            if index == place:
+                engines = [self._engine(number) for number in range(len(self._engines))]
+            self._draft.copy(node, self._draft.get)
+            self._specs[node.name] = spec
+        return engines or [self._engine(number) for number in range(len(self._engines))]
+
+    def _engine(self, index: int) -> Node:
+        taken = {spec.target for spec in self._lowered.signature.input_specs}
+        target = ENGINE_BUFFER.format(index)
+        while target in taken:
+            target += "_"
+        blob = torch.frombuffer(bytearray(self._engines[index].blob), dtype=torch.uint8)
+        name = self._draft.free_name(f"b_{target}")
+        node = self._draft.graph.create_node("placeholder", name)
+        node.name = name
+        node.meta["val"] = self._draft.values.like(blob)
+        self._blobs[target] = blob
+        self._specs[name] = InputSpec(InputKind.BUFFER, TensorArgument(name), target, persistent=True)
+        return node
+
+    def _outputs(self) -> list[OutputSpec]:
+        end = next(iter(reversed(self._source.nodes)))
+        returned: Any = end.args[0]
+        values = tuple(self._sizes.fetch(value.name) if isinstance(value, Node) else value for value in returned)
+        node = self._draft.graph.output(values)
+        node.meta = {key: kept for key, kept in end.meta.items() if key != "val"}
+        node.meta["val"] = tuple(value.meta["val"] if isinstance(value, Node) else value for value in values)
+        return [_named(spec, value) for spec, value in zip(self._lowered.signature.output_specs, values, strict=True)]
+
+    def _drop_unused(self, outputs: Sequence[OutputSpec]) -> list[InputSpec]:
+        """Erase weights that only engines hold now; the user's inputs and what is written stay."""
+        written = {spec.target for spec in outputs if spec.kind is not OutputKind.USER_OUTPUT}
+        kept: list[InputSpec] = []
+        for node in list(self._draft.graph.find_nodes(op="placeholder")):
+            spec = self._specs[node.name]
+            held = spec.kind not in (InputKind.USER_INPUT, InputKind.TOKEN)
+            if held and not node.users and spec.target not in written:
+                self._draft.graph.erase_node(node)
+            else:
+                kept.append(spec)
+        return kept
+
+    def _held(
+        self, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tensors that the program brings: those of its state, and constants."""
+        written = {spec.target for spec in outputs if spec.kind is OutputKind.BUFFER_MUTATION}
+        state: dict[str, Any] = {}
+        constants: dict[str, Any] = {}
+        for spec in inputs:
+            if spec.target is None or spec.kind in (InputKind.USER_INPUT, InputKind.TOKEN):
+                continue
+            value = self._blobs.get(spec.target)
+            if value is None:
+                value = self._lowered.tensors[spec.arg.name]
+                if spec.target in written:  # its calls must not change the program that it was made from
+                    value = value.detach().clone()
+            lasting = spec.kind is InputKind.PARAMETER or (spec.kind is InputKind.BUFFER and spec.persistent)
+            (state if lasting else constants)[spec.target] = value
+        return state, constants
+
+
+def _named(spec: OutputSpec, value: Any) -> OutputSpec:
+    """The role of an output with the name that its node has now."""
+    if isinstance(spec.arg, ConstantArgument):
+        return spec
+    if not isinstance(value, Node):
+        return replace(spec, arg=ConstantArgument(name=spec.arg.name, value=value))
+    return replace(spec, arg=replace(spec.arg, name=value.name))

@@ -1,0 +1,142 @@
+"""The call of an engine in a program: what it is given, the call, and what it gives."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from trtdiag.convert.facts import ConvertedSegment, Crossing
+from trtdiag.engine.manifest import EngineInput, Manifest
+from trtdiag.engine.manifest_text import manifest_to_text
+from trtdiag.errors import InternalError
+from trtdiag.runtime.draft import CompiledDraft
+from trtdiag.runtime.op import EXECUTE_ENGINE
+from trtdiag.runtime.sizes_as_shapes import carrier_shape
+
+Fetch = Callable[[str], Any]
+
+
+def write_engine_call(
+    draft: CompiledDraft, converted: ConvertedSegment, manifest: Manifest, engine: Node, fetch: Fetch
+) -> None:
+    """Write one segment as the call of its engine, with casts where PyTorch's dtypes are others.
+
+    Args:
+        draft: What is written to; afterwards the segment's outputs are at hand there.
+        converted: The segment.
+        manifest: Its engine's.
+        engine: The placeholder of the engine's bytes.
+        fetch: Gives what stands for a source node.
+    """
+    _Call(draft, converted, manifest, engine, fetch).write()
+
+
+class _Call:
+    def __init__(
+        self, draft: CompiledDraft, converted: ConvertedSegment, manifest: Manifest, engine: Node, fetch: Fetch
+    ) -> None:
+        self._draft = draft
+        self._converted = converted
+        self._manifest = manifest
+        self._engine = engine
+        self._fetch = fetch
+        self._nodes = {node.name: node for node in draft.source.nodes}
+        self._first = self._nodes[converted.segment.ops[0]]
+
+    def write(self) -> None:
+        pairs = zip(self._converted.inputs, self._manifest.inputs, strict=True)
+        inputs = [self._entering(crossing, port) for crossing, port in pairs]
+        outputs = self._converted.outputs
+        device = self._device()
+        values = [
+            self._draft.values.tensor(self._nodes[crossing.node].meta["val"].shape, crossing.engine_dtype, device)
+            for crossing in outputs
+        ]
+        index = self._converted.segment.index
+        call = self._draft.call(
+            EXECUTE_ENGINE,
+            (inputs, self._engine, manifest_to_text(self._manifest)),
+            {},
+            values,
+            like=self._first,
+            hint=f"engine_{index}",
+        )
+        for place, (crossing, value) in enumerate(zip(outputs, values, strict=True)):
+            self._leaving(crossing, call, place, value)
+
+    def _device(self) -> Any:
+        for crossing in self._converted.inputs:
+            if not crossing.is_size:
+                return self._nodes[crossing.node].meta["val"].device
+        return self._manifest.device
+
+    def _entering(self, crossing: Crossing, port: EngineInput) -> Node:
+        node = self._fetch(crossing.node)
+        if port.is_size != crossing.is_size:
+            raise InternalError(
+                f"{crossing.node} enters an engine as another kind of value than it was converted as",
+                because=f"conversion says {'size' if crossing.is_size else 'tensor'}, the manifest the other",
+                fix="please report this with the program",
+                reference="engine-input-kind",
+            )
+        if crossing.is_size:
+            return self._carrier(crossing, node, port)
+        if crossing.engine_dtype is crossing.program_dtype:
+            return node  # type: ignore[no-any-return]  # a tensor is always a node
+        like = self._nodes[crossing.node]
+        return self._cast(node, crossing.engine_dtype, like, f"{crossing.node}_cast", None)
+
+    def _carrier(self, crossing: Crossing, number: Any, port: EngineInput) -> Node:
+        """The tensor whose shape says a number."""
+        like = self._nodes[crossing.node]
+        signed = port.profile[0].min < 0
+
+        def call(function: Callable[..., Any], *operands: Any) -> Any:
+            if not any(isinstance(operand, Node) for operand in operands):
+                return function(*operands)
+            value = function(*(o.meta["val"] if isinstance(o, Node) else o for o in operands))
+            return self._draft.call(function, operands, {}, value, like=like, hint=function.__name__)
+
+        if isinstance(number, bool) or (isinstance(number, Node) and isinstance(number.meta["val"], torch.SymBool)):
+            number = int(number) if isinstance(number, bool) else call(torch.sym_ite, number, 1, 0)
+        shape = carrier_shape(number, signed=signed, call=call)
+        sizes = [size.meta["val"] if isinstance(size, Node) else size for size in shape]
+        return self._draft.call(
+            torch.ops.aten.empty.memory_format,
+            (list(shape),),
+            {"dtype": torch.uint8, "device": torch.device("cpu"), "pin_memory": False},
+            self._draft.values.tensor(sizes, torch.uint8, "cpu"),
+            like=like,
+            hint=f"{crossing.node}_size",
+        )
+
+    def _leaving(self, crossing: Crossing, call: Node, place: int, value: torch.Tensor) -> None:
+        like = self._nodes[crossing.node]
+        same = crossing.engine_dtype is crossing.program_dtype
+        element = self._draft.call(
+            operator.getitem,
+            (call, place),
+            {},
+            value,
+            like=like,
+            hint=f"{crossing.node}_engine",
+            named=crossing.node if same else None,
+        )
+        if not same:
+            self._cast(element, crossing.program_dtype, like, crossing.node, crossing.node)
+
+    def _cast(self, node: Node, dtype: torch.dtype, like: Node, hint: str, named: str | None) -> Node:
+        given = node.meta["val"]
+        return self._draft.call(
+            torch.ops.aten._to_copy.default,  # noqa: SLF001 - the operator's name
+            (node,),
+            {"dtype": dtype},
+            self._draft.values.tensor(given.shape, dtype, given.device),
+            like=like,
+            hint=hint,
+            named=named,
+        )

@@ -1,0 +1,117 @@
+"""What an engine is given against its manifest, before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+
+from trtdiag.engine.manifest import EngineInput, Manifest
+from trtdiag.engine.manifest_text import manifest_from_text
+from trtdiag.errors import InternalError, ShapeOutOfRangeError, UserError
+from trtdiag.runtime.sizes_as_shapes import read_size
+from trtdiag.runtime.symbol_values import Reading, readings, symbol_values
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import Expr, Num, Range, evaluate, free_symbols, holds, to_text
+
+Described = tuple[tuple[torch.dtype, str, tuple[int, ...]], ...]
+"""Dtype, type of device and shape of each input."""
+
+
+def check_engine_inputs(text: str, inputs: Sequence[torch.Tensor]) -> None:
+    """Refuse what the engine was not built for; what was looked at before costs a lookup.
+
+    Args:
+        text: The manifest.
+        inputs: As the op is given them.
+
+    Raises:
+        ShapeOutOfRangeError: ``engine-shape``: names the input, what it is and what is allowed.
+        UserError: ``engine-dtype``, ``engine-device``.
+    """
+    _check(text, tuple((tensor.dtype, tensor.device.type, tuple(tensor.shape)) for tensor in inputs))
+
+
+@lru_cache(maxsize=4096)
+def _check(text: str, given: Described) -> None:
+    manifest = manifest_from_text(text)
+    if len(given) != len(manifest.inputs):
+        raise InternalError(
+            "an engine is called with another number of inputs than it has",
+            because=f"it has {len(manifest.inputs)}, and there are {len(given)}",
+            fix="compile the program again; report this if it comes back",
+            reference="engine-input-count",
+        )
+    for port, (dtype, device, shape) in zip(manifest.inputs, given, strict=True):
+        if not port.is_size:
+            _check_kind(manifest, port, dtype, device)
+            if len(shape) != len(port.dims):
+                raise _out_of_range(port.name, f"it has {len(shape)} dims", f"{len(port.dims)} dims")
+    _check_numbers(manifest, [shape for _, _, shape in given])
+
+
+def _check_kind(manifest: Manifest, port: EngineInput, dtype: torch.dtype, device: str) -> None:
+    if dtype is not port.dtype:
+        raise UserError(
+            f"input {port.name!r} of an engine is {dtype}",
+            because=f"the engine was built for {port.dtype}",
+            fix="give the dtypes that the program was exported with",
+            reference="engine-dtype",
+        )
+    if device != manifest.device:
+        raise UserError(
+            f"input {port.name!r} of an engine is on {device}",
+            because=f"engines of the backend {manifest.backend!r} run on {manifest.device}, and move nothing",
+            fix=f"move the inputs to {manifest.device}, or compile with another backend",
+            reference="engine-device",
+        )
+
+
+def _check_numbers(manifest: Manifest, shapes: Sequence[tuple[int, ...]]) -> None:
+    def number(reading: Reading) -> int:
+        shape = shapes[reading.input]
+        if reading.dim is not None:
+            return shape[reading.dim]
+        return int(read_size(torch.empty(shape, device="meta")))
+
+    values = symbol_values(manifest, number)
+    for reading in readings(manifest):
+        port, actual = manifest.inputs[reading.input], number(reading)
+        seen = f"it is {actual}" if reading.dim is None else f"dim {reading.dim} has size {actual}"
+        allowed = port.profile[reading.dim or 0]
+        if actual < allowed.min or (allowed.max is not None and actual > allowed.max):
+            raise _out_of_range(port.name, seen, _range_words(reading.expr, allowed))
+        if evaluate(reading.expr, values) != actual:
+            raise _out_of_range(port.name, seen, _expected_words(reading.expr, values))
+        for name in sorted(free_symbols(reading.expr)):
+            if values[name] not in manifest.ranges.get(name, Range()):
+                raise _out_of_range(port.name, seen, f"{to_text(reading.expr)} with {name} in {manifest.ranges[name]}")
+    for condition in manifest.conditions:
+        if not holds(condition, values):
+            names = free_symbols(condition)
+            port = next(manifest.inputs[r.input] for r in readings(manifest) if free_symbols(r.expr) & names)
+            sizes = ", ".join(f"{name} is {values[name]}" for name in sorted(names))
+            raise _out_of_range(port.name, sizes, to_text(condition))
+
+
+def _range_words(expr: Expr, allowed: DimProfile) -> str:
+    if isinstance(expr, Num):
+        return to_text(expr)
+    if allowed.max is None:
+        return f"{allowed.min} or more"
+    return f"{allowed.min}" if allowed.min == allowed.max else f"{allowed.min} to {allowed.max}"
+
+
+def _expected_words(expr: Expr, values: dict[str, int]) -> str:
+    number = evaluate(expr, values)
+    return f"{to_text(expr)}, which is {number} for {', '.join(f'{n} = {v}' for n, v in sorted(values.items()))}"
+
+
+def _out_of_range(name: str, seen: str, allowed: str) -> ShapeOutOfRangeError:
+    return ShapeOutOfRangeError(
+        f"input {name!r} of an engine has a size that it was not built for",
+        because=f"{seen}; allowed is {allowed}",
+        fix="give an input inside the ranges, or compile again with wider ones",
+        reference="engine-shape",
+    )

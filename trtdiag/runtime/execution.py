@@ -1,0 +1,124 @@
+"""What the custom op does: with tensors it runs the engine, with fake ones it says the shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from trtdiag.engine.manifest import EngineInput, Manifest
+from trtdiag.engine.manifest_text import manifest_from_text
+from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.graph.symbolic_checks import expect
+from trtdiag.runtime.engine_cache import CACHE
+from trtdiag.runtime.engine_inputs import check_engine_inputs
+from trtdiag.runtime.size_calls import call_now, computed
+from trtdiag.runtime.sizes_as_shapes import read_size
+from trtdiag.runtime.symbol_values import Reading, readings, symbol_values
+from trtdiag.symbolic import Num, to_text
+
+
+def execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> list[torch.Tensor]:
+    """The outputs of an engine.
+
+    Args:
+        inputs: Its tensors and sizes, in the order of the manifest.
+        engine: Its bytes; they are read once in a process.
+        text: Its manifest.
+
+    Raises:
+        ShapeOutOfRangeError: A size is outside of what the engine was built for.
+        UserError: A dtype or device is another than it was built for.
+        ArtifactError: The bytes or the manifest were damaged.
+    """
+    check_engine_inputs(text, inputs)
+    manifest = manifest_from_text(text)
+    values = [_entered(port, tensor) for port, tensor in zip(manifest.inputs, inputs, strict=True)]
+    runner = CACHE.get(manifest, engine, _device(manifest, inputs))
+    return list(runner(values))
+
+
+def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> list[torch.Tensor]:
+    """Empty outputs, their shapes bound to the sizes of these inputs, whatever trace they belong to.
+
+    The engine's ranges become guards of the trace, so that a program exported anew does not promise more than it runs.
+
+    Raises:
+        ShapeOutOfRangeError: A size is outside of what the engine was built for.
+        UserError: A dtype is another than it was built for.
+    """
+    del engine
+    manifest = manifest_from_text(text)
+    for port, tensor in zip(manifest.inputs, inputs, strict=True):
+        _expect_kind(port, tensor)
+    numbers = {reading: _number(inputs[reading.input], reading) for reading in readings(manifest)}
+    values = symbol_values(manifest, numbers.__getitem__)
+    for reading, number in numbers.items():
+        _expect_size(manifest.inputs[reading.input], reading, number, values)
+    device = _device(manifest, inputs)
+    return [
+        torch.empty([computed(dim, values, call_now) for dim in port.dims], dtype=port.dtype, device=device)
+        for port in manifest.outputs
+    ]
+
+
+def _entered(port: EngineInput, tensor: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(read_size(tensor), dtype=port.dtype) if port.is_size else tensor
+
+
+def _device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> str:
+    """Where the outputs are: with the first tensor, else on the current device of the engine's type."""
+    for port, tensor in zip(manifest.inputs, inputs, strict=True):
+        if not port.is_size:
+            return str(tensor.device)
+    return manifest.device
+
+
+def _number(tensor: torch.Tensor, reading: Reading) -> int | torch.SymInt:
+    found: int | torch.SymInt = read_size(tensor) if reading.dim is None else tensor.shape[reading.dim]
+    return found
+
+
+def _expect_kind(port: EngineInput, tensor: torch.Tensor) -> None:
+    if port.is_size:
+        return
+    if tensor.dtype is not port.dtype:
+        raise UserError(
+            f"input {port.name!r} of an engine is {tensor.dtype}",
+            because=f"the engine was built for {port.dtype}",
+            fix="give the dtypes that the program was exported with",
+            reference="engine-dtype",
+        )
+    if tensor.dim() != len(port.dims):
+        raise _refused(port, f"it has {tensor.dim()} dims", f"{len(port.dims)} dims")
+
+
+def _expect_size(port: EngineInput, reading: Reading, number: int | torch.SymInt, values: dict[str, object]) -> None:
+    """Let torch know that a size is what the engine was built for."""
+    place = f"dim {reading.dim} of " if reading.dim is not None else ""
+    allowed = port.profile[reading.dim or 0]
+    if not isinstance(reading.expr, Num):
+        _expect(port, number >= allowed.min, number, f"{allowed.min} or more", place)
+        if allowed.max is not None:
+            _expect(port, number <= allowed.max, number, f"{allowed.max} or less", place)
+    expected = computed(reading.expr, values, call_now)
+    if expected is not number:
+        _expect(port, number == expected, number, to_text(reading.expr), place)
+
+
+def _expect(
+    port: EngineInput, condition: bool | torch.SymBool, number: int | torch.SymInt, allowed: str, place: str
+) -> None:
+    if condition is False:
+        raise _refused(port, f"{place}it is {number}", allowed)
+    if condition is not True:
+        expect(condition, f"{place}input {port.name!r} of an engine must be {allowed}")
+
+
+def _refused(port: EngineInput, seen: str, allowed: str) -> ShapeOutOfRangeError:
+    return ShapeOutOfRangeError(
+        f"input {port.name!r} of an engine has a size that it was not built for",
+        because=f"{seen}; allowed is {allowed}",
+        fix="give an input inside the ranges, or compile again with wider ones",
+        reference="engine-shape",
+    )

@@ -1,0 +1,70 @@
+"""The values of a manifest's symbols, read off what an engine is given: numbers, or SymInts of any trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from trtdiag.engine.manifest import Manifest
+from trtdiag.network.binding import solvable
+from trtdiag.symbolic import Expr, Sym
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One number that an engine is given.
+
+    Attributes:
+        input: The index of the input.
+        dim: Which dim of it; ``None`` for the value of a size.
+        expr: What the number is.
+    """
+
+    input: int
+    dim: int | None
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A symbol's value: ``(number * factor + offset) // divisor`` of the number that a reading gives."""
+
+    symbol: str
+    reading: Reading
+    factor: int
+    offset: int
+    divisor: int
+
+    def of(self, number: Any) -> Any:
+        """The value, a number or a SymInt; a plain symbol costs no arithmetic."""
+        whole = number if self.factor == 1 else number * self.factor
+        whole = whole if self.offset == 0 else whole + self.offset
+        return whole if self.divisor == 1 else whole // self.divisor
+
+
+def readings(manifest: Manifest) -> Iterator[Reading]:
+    """Every number that the engine is given, in order."""
+    for index, port in enumerate(manifest.inputs):
+        if port.value is not None:
+            yield Reading(index, None, port.value)
+        for dim, expr in enumerate(port.dims):
+            yield Reading(index, dim, expr)
+
+
+def solved_symbols(manifest: Manifest) -> tuple[Solved, ...]:
+    """How to get the value of every symbol that some number gives; plain symbols are preferred."""
+    found: dict[str, Solved] = {}
+    for reading in sorted(readings(manifest), key=lambda reading: not isinstance(reading.expr, Sym)):
+        solution = solvable(reading.expr)
+        if solution is not None and solution[0] not in found:
+            # n = a*s + b with a = p/q and b = u/v gives s = (n*v - u)*q / (p*v).
+            name, a, b = solution
+            p, q, u, v = a.numerator, a.denominator, b.numerator, b.denominator
+            found[name] = Solved(name, reading, v * q, -u * q, p * v)
+    return tuple(found.values())
+
+
+def symbol_values(manifest: Manifest, number: Callable[[Reading], Any]) -> dict[str, Any]:
+    """The value of each symbol, where ``number`` says what was read."""
+    return {solved.symbol: solved.of(number(solved.reading)) for solved in solved_symbols(manifest)}
