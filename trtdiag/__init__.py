@@ -5,15 +5,34 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from trtdiag.runtime.after_import import after_import
+
 if TYPE_CHECKING:
+    from trtdiag.artifact.load import load
+    from trtdiag.artifact.rebuild import rebuild
+    from trtdiag.artifact.save import save
     from trtdiag.capture.load import capture
     from trtdiag.fixdims.fix import Fix
     from trtdiag.fixdims.run import fix_dims
-    from trtdiag.options import AnalyzeOptions
+    from trtdiag.options import AnalyzeOptions, CompileOptions
     from trtdiag.pipeline import analyze
     from trtdiag.report.report import Report
+    from trtdiag.runtime.compiled import CompiledProgram
 
-__all__ = ["AnalyzeOptions", "Fix", "Report", "__version__", "analyze", "capture", "fix_dims"]
+__all__ = [
+    "AnalyzeOptions",
+    "CompileOptions",
+    "CompiledProgram",
+    "Fix",
+    "Report",
+    "__version__",
+    "analyze",
+    "capture",
+    "fix_dims",
+    "load",
+    "rebuild",
+    "save",
+]
 
 try:
     __version__ = version("trtdiag")
@@ -24,7 +43,12 @@ _HOMES = {
     "analyze": "trtdiag.pipeline",
     "capture": "trtdiag.capture.load",
     "fix_dims": "trtdiag.fixdims.run",
+    "load": "trtdiag.artifact.load",
+    "rebuild": "trtdiag.artifact.rebuild",
+    "save": "trtdiag.artifact.save",
     "AnalyzeOptions": "trtdiag.options",
+    "CompileOptions": "trtdiag.options",
+    "CompiledProgram": "trtdiag.runtime.compiled",
     "Fix": "trtdiag.fixdims.fix",
     "Report": "trtdiag.report.report",
 }
@@ -40,3 +64,13 @@ def __getattr__(name: str) -> Any:
             import_module(_SHOWN_BY[name])  # what it gives can then be printed, and shown in a notebook
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'trtdiag' has no attribute {name!r}")
+
+
+def _register_op() -> None:
+    """Make saved programs loadable by ``torch.export.load``."""
+    from importlib import import_module
+
+    import_module("trtdiag.runtime.op")
+
+
+after_import("torch", _register_op)

@@ -58,7 +58,7 @@ def manifest_from_text(text: str) -> Manifest:
         return _read(json.loads(text))
     except (_MisfitError, ExpressionError) as error:
         raise _unreadable(str(error)) from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _unreadable(f"{type(error).__name__}: {error}") from error
 
 

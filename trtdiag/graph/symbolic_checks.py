@@ -11,4 +11,4 @@ def expect(condition: bool | torch.SymBool, message: str) -> None:
     Raises:
         RuntimeError: torch knows that it does not hold.
     """
-    torch._check(condition, lambda: message)  # noqa: SLF001 - the documented way, in spite of its name
+    torch._check(condition, lambda: message)  # type: ignore[no-untyped-call]  # noqa: SLF001 - the documented way, in spite of its name

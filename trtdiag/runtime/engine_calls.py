@@ -74,6 +74,11 @@ class _Call:
                 return self._nodes[crossing.node].meta["val"].device
         return self._manifest.device
 
+    def _like(self, crossing: Crossing) -> Node:
+        """Whose line what is done to a value belongs to: its own, or where an input of the program has none ours."""
+        node = self._nodes[crossing.node]
+        return self._first if node.op == "placeholder" else node
+
     def _entering(self, crossing: Crossing, port: EngineInput) -> Node:
         node = self._fetch(crossing.node)
         if port.is_size != crossing.is_size:
@@ -87,12 +92,11 @@ class _Call:
             return self._carrier(crossing, node, port)
         if crossing.engine_dtype is crossing.program_dtype:
             return node  # type: ignore[no-any-return]  # a tensor is always a node
-        like = self._nodes[crossing.node]
-        return self._cast(node, crossing.engine_dtype, like, f"{crossing.node}_cast", None)
+        return self._cast(node, crossing.engine_dtype, self._like(crossing), f"{crossing.node}_cast", None)
 
     def _carrier(self, crossing: Crossing, number: Any, port: EngineInput) -> Node:
         """The tensor whose shape says a number."""
-        like = self._nodes[crossing.node]
+        like = self._like(crossing)
         signed = port.profile[0].min < 0
 
         def call(function: Callable[..., Any], *operands: Any) -> Any:

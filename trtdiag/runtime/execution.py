@@ -117,7 +117,8 @@ def _expect(
 
 def _refused(port: EngineInput, seen: str, allowed: str) -> ShapeOutOfRangeError:
     return ShapeOutOfRangeError(
-        f"input {port.name!r} of an engine has a size that it was not built for",
+        # A tracer shows the message alone, so the numbers are in it.
+        f"input {port.name!r} of an engine has a size that it was not built for ({seen}, allowed is {allowed})",
         because=f"{seen}; allowed is {allowed}",
         fix="give an input inside the ranges, or compile again with wider ones",
         reference="engine-shape",

@@ -79,8 +79,8 @@ class SizeCalls:
     def value(self, node: Expr | Condition) -> Any:
         """The value of an expression or a condition."""
         if is_condition(node):
-            return self._condition(normalise(node))  # type: ignore[arg-type]  # is_condition has just said so
-        top, bottom = self._quotient(node)  # type: ignore[arg-type]  # it is an expression
+            return self._condition(normalise(node))
+        top, bottom = self._quotient(node)  # type: ignore[arg-type]  # is_condition says that it is an expression
         return top if _is(bottom, 1) else self._call(operator.truediv, top, bottom)
 
     def _call(self, function: Callable[..., Any], *operands: Any) -> Any:

@@ -1,0 +1,136 @@
+"""A compiled program in a file: what is kept, and that it runs as before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import trtdiag
+from tests.runtime.compiling import compiled
+from trtdiag.artifact.load import load
+from trtdiag.artifact.rebuild import rebuild
+from trtdiag.artifact.save import save
+from trtdiag.capture.archive_summary import inspect_archive
+from trtdiag.engine.backend import get_backend
+from trtdiag.engine.manifest import Manifest
+from trtdiag.errors import ArtifactError, PlatformError
+from trtdiag.options import CompileOptions
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.targets import get_target
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def _linear() -> tuple[nn.Linear, CompiledProgram]:
+    torch.manual_seed(5)
+    model = nn.Linear(5, 7).requires_grad_(False)
+    return model, compiled(model, (torch.randn(3, 5),), None, ({0: Dim("batch", min=1, max=8)},))
+
+
+@pytest.mark.parametrize("name", ["linear.ep", "linear.pt2", "linear", "lin ear.v1.engine"])
+def test_a_saved_program_runs_as_before(tmp_path: Path, name: str) -> None:
+    model, program = _linear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save(program, tmp_path / name)
+    found = load(tmp_path / name)
+    assert found.manifests == program.manifests
+    for batch in (1, 3, 8):
+        x = torch.randn(batch, 5)
+        assert torch.equal(found(x), program(x))
+        torch.testing.assert_close(found(x), model(x))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("imports", ["import torch, trtdiag", "import trtdiag, torch"])
+def test_torch_loads_it_in_another_program(tmp_path: Path, imports: str) -> None:
+    model, program = _linear()
+    save(program, tmp_path / "linear.pt2")
+    x = torch.linspace(-1, 1, 35).reshape(7, 5)
+    code = f"{imports}\nx = torch.linspace(-1, 1, 35).reshape(7, 5)\n"
+    code += f"print(torch.export.load({str(tmp_path / 'linear.pt2')!r}).module()(x).double().sum().item())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # The same operations on the same machine; the sum is printed in full.
+    assert float(done.stdout) == pytest.approx(model(x).double().sum().item(), rel=1e-6)
+
+
+def test_the_front_door_saves_and_loads(tmp_path: Path) -> None:
+    model, program = _linear()
+    trtdiag.save(program, tmp_path / "a.ep")
+    assert isinstance(trtdiag.load(tmp_path / "a.ep"), trtdiag.CompiledProgram)
+    x = torch.randn(2, 5)
+    torch.testing.assert_close(trtdiag.load(str(tmp_path / "a.ep"))(x), model(x))
+
+
+def test_the_description_is_read_without_the_program(tmp_path: Path) -> None:
+    _, program = _linear()
+    save(program, tmp_path / "a.ep")
+    assert inspect_archive(tmp_path / "a.ep").extra_files == ("trtdiag.json",)
+
+
+def test_networks_are_kept_and_checked(tmp_path: Path) -> None:
+    model, program = _linear()
+    kept = [bytes(engine.engine.numpy()) for engine in engine_nodes(program.exported_program)]
+    save(CompiledProgram(program.exported_program, kept, options=CompileOptions(portable=True)), tmp_path / "a.ep")
+    found = load(tmp_path / "a.ep")
+    assert list(found.networks) == kept
+    save(found, tmp_path / "b.ep")
+    assert list(load(tmp_path / "b.ep").networks) == kept
+    x = torch.randn(2, 5)
+    torch.testing.assert_close(load(tmp_path / "b.ep")(x), model(x))
+
+
+def test_engines_are_rebuilt_from_networks(tmp_path: Path) -> None:
+    model, program = _linear()
+    again = rebuild(program, get_backend("reference"), CompileOptions(), get_target("10.16"))
+    assert [manifest.target for manifest in again.manifests] == ["10.16"]
+    assert [manifest.target for manifest in program.manifests] == ["11.4"]
+    assert again.manifests[0].inputs == program.manifests[0].inputs
+    save(again, tmp_path / "a.ep")
+    x = torch.randn(8, 5)
+    torch.testing.assert_close(load(tmp_path / "a.ep")(x), model(x))
+
+
+def test_what_cannot_be_rebuilt_is_said() -> None:
+    _, program = _linear()
+
+    class Elsewhere:
+        name, device = "elsewhere", "cuda"
+
+    with pytest.raises(ArtifactError) as caught:
+        rebuild(program, Elsewhere(), CompileOptions(), get_target("10.16"))  # type: ignore[arg-type]
+    assert caught.value.reference == "other-device"
+
+
+def test_an_engine_of_another_machine_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trtdiag.engine import reference
+
+    _, program = _linear()
+    save(program, tmp_path / "a.ep")
+
+    def differs(self: object, manifest: Manifest) -> tuple[str, ...]:
+        return ("it was built by TensorRT 8.6.1, and this is 10.16.0",)
+
+    monkeypatch.setattr(reference._Reference, "differences", differs)
+    with pytest.raises(ArtifactError, match=r"8\.6\.1, and this is 10\.16\.0") as caught:
+        load(tmp_path / "a.ep")
+    assert caught.value.reference == "engine-differs"
+
+
+def test_a_missing_backend_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trtdiag.engine import backend
+
+    _, program = _linear()
+    save(program, tmp_path / "a.ep")
+    monkeypatch.setitem(backend._HOMES, "reference", "trtdiag.engine.nowhere.backend")
+    with pytest.raises(PlatformError, match=r"a\.ep cannot run here"):
+        load(tmp_path / "a.ep")

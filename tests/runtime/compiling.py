@@ -1,0 +1,99 @@
+"""Compiles small models with every real stage, for tests of what runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from trtdiag.capture.load import capture
+from trtdiag.capture.program import Program
+from trtdiag.convert.segment import convert_segment
+from trtdiag.convert.source import source_of
+from trtdiag.convert.support import support
+from trtdiag.engine.backend import get_backend
+from trtdiag.engine.build import Engine, build_engine
+from trtdiag.graph.limit import Limit
+from trtdiag.lower.lowered import lower
+from trtdiag.lower.metadata import check_metadata
+from trtdiag.network import Network
+from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.partition.partition import partition
+from trtdiag.runtime.assemble import assemble
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import bounds
+from trtdiag.targets import get_target
+
+Plan = Mapping[torch.dtype, torch.dtype]
+
+# What TensorRT 8.6 needs: it has no int64.
+NARROW: Plan = {torch.int64: torch.int32, torch.float64: torch.float32}
+
+
+def compiled(
+    model: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    *,
+    keep: Sequence[str] = (),
+    plan: Plan | None = None,
+    target: str = "11.4",
+    limit_sizes: Callable[[torch.fx.Node], bool] | None = None,
+) -> CompiledProgram:
+    """The compiled form of a model; ``keep`` names ops for PyTorch, ``plan`` the dtypes inside of engines."""
+    exported = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+    return compiled_program(capture(exported), keep=keep, plan=plan, target=target, limit_sizes=limit_sizes)
+
+
+def compiled_program(
+    program: Program,
+    *,
+    keep: Sequence[str] = (),
+    plan: Plan | None = None,
+    target: str = "11.4",
+    limit_sizes: Callable[[torch.fx.Node], bool] | None = None,
+) -> CompiledProgram:
+    """The compiled form of a captured program."""
+    lowered = lower(program, check_metadata(program))
+    plan = plan or {}
+    planned = {
+        node.name: tuple(plan.get(value.dtype, value.dtype) for value in _tensors(node.meta.get("val")))
+        for node in lowered.graph_module.graph.nodes
+    }
+    chosen = get_target(target)
+    source = source_of(lowered, planned, chosen, program.ranges)
+    found = dict(support(source, {}).limits)
+    if limit_sizes is not None:
+        wanted = [node.name for node in lowered.graph_module.graph.nodes if limit_sizes(node)]
+        found |= {name: Limit("size-from-outside", "the test hands it over") for name in wanted}
+    options = CompileOptions(partition=PartitionOptions(min_segment_ops=1, keep_in_torch=tuple(keep)))
+    held = [node.name for node in source.held if node.op == "placeholder"]
+    parts = partition(lowered.graph_module, found, options.partition, held=held)
+    segments = [convert_segment(source, segment) for segment in parts.segments]
+    backend = get_backend("reference")
+    engines: list[Engine] = [
+        build_engine(backend, segment.network, profile_of(segment.network), options, chosen) for segment in segments
+    ]
+    exported = assemble(lowered, parts, segments, engines, program)
+    return CompiledProgram(exported, options=options)
+
+
+def profile_of(network: Network) -> dict[str, tuple[DimProfile, ...]]:
+    """The whole range of every size, tuned for its smallest."""
+    found = {}
+    for port, tensor in zip(network.inputs, network.input_types, strict=True):
+        exprs = tensor.values if tensor.rank == 0 and tensor.values is not None else tensor.shape
+        ends = [bounds(expr, network.ranges).range for expr in exprs]
+        found[port.name] = tuple(
+            DimProfile(end.min if end.min is not None else -(2**31), end.min or 0, end.max) for end in ends
+        )
+    return found
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [item for item in value if isinstance(item, torch.Tensor)] if isinstance(value, (list, tuple)) else []

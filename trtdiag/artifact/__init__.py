@@ -1,0 +1,1 @@
+"""Saves compiled programs as one file, and loads them again."""

@@ -1,0 +1,122 @@
+"""What an artifact says of itself beside its program: a JSON text that is read without the graph."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any
+
+from trtdiag.errors import ArtifactError
+
+MEMBER = "trtdiag.json"
+"""Its name among the extra files of the archive."""
+NETWORK_MEMBER = "trtdiag_network_{}.base64"
+"""The network of each engine, by its place in the order of execution; extra files can only hold text."""
+SCHEMA = "trtdiag-artifact/1"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class EngineEntry:
+    """One engine: its buffer and the digest of its bytes, and that of its network's bytes where it was kept."""
+
+    buffer: str
+    sha256: str
+    network_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """What an artifact says of itself.
+
+    Attributes:
+        trtdiag: The version that saved it.
+        torch: The torch that saved it.
+        target: The TensorRT version that it was compiled for.
+        engines: In the order of execution.
+        options: What it was compiled with, as plain values; empty where that is not known.
+    """
+
+    trtdiag: str
+    torch: str
+    target: str | None
+    engines: tuple[EngineEntry, ...]
+    options: Mapping[str, Any]
+
+
+def description_to_text(description: Description) -> str:
+    """The description as a JSON text."""
+    return json.dumps(
+        {
+            "schema": SCHEMA,
+            "trtdiag": description.trtdiag,
+            "torch": description.torch,
+            "target": description.target,
+            "engines": [
+                {"buffer": entry.buffer, "sha256": entry.sha256, "network": entry.network_sha256}
+                for entry in description.engines
+            ],
+            "options": dict(description.options),
+        },
+        indent=1,
+        sort_keys=True,
+    )
+
+
+def description_from_text(text: str, file: str) -> Description:
+    """The description of ``description_to_text``.
+
+    Raises:
+        ArtifactError: ``artifact-version`` for one of another version, ``damaged-artifact``.
+    """
+    try:
+        document = json.loads(text)
+        schema = document["schema"]
+        if schema != SCHEMA:
+            raise ArtifactError(
+                f"{file} was saved by another version of trtdiag",
+                because=f"it is written as {str(schema)[:60]!r} by trtdiag {str(document.get('trtdiag'))[:60]};"
+                f" this one reads {SCHEMA!r}",
+                fix="load it with the trtdiag that saved it, or compile the program again with this one",
+                reference="artifact-version",
+            )
+        return Description(
+            str(document["trtdiag"]),
+            str(document["torch"]),
+            document["target"],
+            tuple(_entry(entry) for entry in document["engines"]),
+            dict(document["options"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ArtifactError(
+            f"the description in {file} cannot be read",
+            because=f"{type(error).__name__}: {error}",
+            fix="copy the file again from where it was saved, or compile the program again",
+            reference="damaged-artifact",
+        ) from error
+
+
+def plain_options(options: object) -> dict[str, Any]:
+    """A dataclass of options as values that JSON can say."""
+    return {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options)}  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    return plain_options(value)
+
+
+def _entry(entry: Any) -> EngineEntry:
+    digests = [entry["sha256"], *([entry["network"]] if entry["network"] is not None else [])]
+    for digest in digests:
+        if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+            raise ValueError(f"{digest!r} is no sha256")
+    return EngineEntry(str(entry["buffer"]), entry["sha256"], entry["network"])

@@ -1,0 +1,127 @@
+"""Loads a compiled program; nothing of the file is unpickled or run."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+
+from trtdiag.artifact.description import MEMBER, NETWORK_MEMBER, Description, EngineEntry, description_from_text
+from trtdiag.capture.archive import read_archive
+from trtdiag.capture.archive_container import Container, open_container
+from trtdiag.capture.archive_summary import EXTRA, inspect_archive
+from trtdiag.engine.backend import get_backend
+from trtdiag.errors import ArtifactError, CaptureError, PlatformError
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.engine_cache import engine_bytes
+from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
+
+_AGAIN = "copy the file again from where it was saved, or compile the program again"
+
+
+def load(path: str | os.PathLike[str]) -> CompiledProgram:
+    """The compiled program in a file that ``save`` wrote.
+
+    Raises:
+        ArtifactError: The file is missing, damaged, of another version, no compiled program, or its engines cannot run
+            here; says what differs.
+        PlatformError: ``backend-missing``: nothing here can run its engines.
+    """
+    found = load_anywhere(path)
+    for engine in engine_nodes(found.exported_program):
+        _check_runs_here(os.fspath(path), engine, portable=bool(found.networks))
+    return found
+
+
+def load_anywhere(path: str | os.PathLike[str]) -> CompiledProgram:
+    """The compiled program in a file, whether or not its engines can run here.
+
+    Raises:
+        ArtifactError: As ``load``, but for engines that cannot run here.
+    """
+    file = os.fspath(path)
+    try:
+        with open_container(path) as container:
+            described = EXTRA + MEMBER in container
+            if not described:
+                raise _foreign(file)
+            description = _description(container, file)
+            networks = tuple(_network(container, index, entry) for index, entry in enumerate(description.engines))
+        exported = read_archive(path).exported
+    except CaptureError as error:
+        raise ArtifactError(error.message, because=error.because, fix=error.fix, reference=error.reference) from error
+    _check_engines(file, description, engine_nodes(exported))
+    kept = tuple(network for network in networks if network is not None)
+    return CompiledProgram(exported, kept if len(kept) == len(networks) else ())
+
+
+def _description(container: Container, file: str) -> Description:
+    text = container.read(EXTRA + MEMBER).decode("utf-8", "replace")
+    return description_from_text(text, file)
+
+
+def _network(container: Container, index: int, entry: EngineEntry) -> bytes | None:
+    if entry.network_sha256 is None:
+        return None
+    member = EXTRA + NETWORK_MEMBER.format(index)
+    if member not in container:
+        raise _damaged(container.file, f"the network of the engine {entry.buffer} is missing")
+    try:
+        content = base64.b64decode(container.read(member), validate=True)
+    except binascii.Error as error:
+        raise _damaged(container.file, f"the network of the engine {entry.buffer} is no base64 text") from error
+    if hashlib.sha256(content).hexdigest() != entry.network_sha256:
+        raise _damaged(container.file, f"the network of the engine {entry.buffer} was changed")
+    return content
+
+
+def _check_engines(file: str, description: Description, engines: tuple[EngineNode, ...]) -> None:
+    """The bytes in the file are those that the program and the description name."""
+    if [engine.buffer for engine in engines] != [entry.buffer for entry in description.engines]:
+        raise _damaged(file, "its program calls other engines than its description names")
+    for engine, entry in zip(engines, description.engines, strict=True):
+        digest = hashlib.sha256(engine_bytes(engine.engine)).hexdigest()
+        if not digest == entry.sha256 == engine.manifest.engine_sha256:
+            raise _damaged(file, f"the bytes of the engine {engine.buffer} are not those that it was saved with")
+
+
+def _check_runs_here(file: str, engine: EngineNode, *, portable: bool) -> None:
+    again = "rebuild it with trtdiag.rebuild, as its networks were kept" if portable else "compile the program here"
+    try:
+        differences = get_backend(engine.manifest.backend).differences(engine.manifest)
+    except PlatformError as error:
+        raise PlatformError(
+            f"{file} cannot run here: {error.message}",
+            because=error.because,
+            fix=f"{error.fix}; or {again}",
+            reference=error.reference,
+        ) from error
+    if differences:
+        raise ArtifactError(
+            f"{file} was compiled for another machine",
+            because=f"of the engine {engine.buffer}: {'; '.join(differences)}",
+            fix=f"load it where it was compiled, or {again}",
+            reference="engine-differs",
+        )
+
+
+def _foreign(file: str) -> ArtifactError:
+    summary = inspect_archive(file)
+    if "trtdiag" in summary.custom_namespaces:
+        return ArtifactError(
+            f"{file} was not saved by trtdiag.save",
+            because="it holds a compiled program without the description that its engines are checked against",
+            fix="read it with torch.export.load after import trtdiag, or save the compiled program with trtdiag.save",
+            reference="saved-otherwise",
+        )
+    return ArtifactError(
+        f"{file} is no program that trtdiag compiled",
+        because="it is an exported program without engines",
+        fix=f"compile it first: trtdiag compile {file} -o compiled.ep; torch.export.load reads it as it is",
+        reference="not-compiled",
+    )
+
+
+def _damaged(file: str, why: str) -> ArtifactError:
+    return ArtifactError(f"{file} is damaged", because=why, fix=_AGAIN, reference="damaged-artifact")

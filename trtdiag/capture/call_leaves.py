@@ -1,0 +1,46 @@
+"""The leaves of a call of a program, in the order of its user inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch.export import ExportedProgram
+from torch.export._tree_utils import reorder_kwargs
+from torch.utils import _pytree as pytree
+
+from trtdiag.errors import UserError
+
+
+def call_leaves(exported: ExportedProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The leaves of these arguments.
+
+    Raises:
+        UserError: ``call-arguments`` where they are nested in another way than those of the export.
+    """
+    spec = exported.call_spec.in_spec
+    if spec is None:
+        return pytree.tree_leaves((args, dict(kwargs)))
+    try:
+        given = dict(kwargs) if not kwargs else reorder_kwargs(dict(kwargs), spec)
+    except ValueError as error:
+        raise _refused(str(error).strip().partition("\n")[0], spec) from error
+    leaves, received = pytree.tree_flatten((args, given))
+    if received != spec:
+        raise _refused(f"they are nested as {_words(received)}", spec)
+    return leaves
+
+
+def _refused(seen: str, spec: Any) -> UserError:
+    return UserError(
+        "the program is called with other arguments than it was exported with",
+        because=f"{seen}; it takes {_words(spec)}",
+        fix="pass the same positional and keyword arguments, nested in the same way, as in the export",
+        reference="call-arguments",
+    )
+
+
+def _words(spec: Any) -> str:
+    """A specification as arguments: ``(*, {'mask': *})``."""
+    filled = pytree.tree_unflatten(["*"] * spec.num_leaves, spec)
+    return str(filled).replace("'*'", "*")

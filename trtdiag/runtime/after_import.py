@@ -1,0 +1,65 @@
+"""Does something once a module has been imported, without importing it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+Action = Callable[[], None]
+
+
+def after_import(name: str, action: Action) -> None:
+    """Call ``action`` now if the module ``name`` was imported, else at the end of its import."""
+    if name in sys.modules:
+        action()
+    else:
+        sys.meta_path.insert(0, _Watch(name, action))
+
+
+class _Watch(MetaPathFinder):
+    """Finds one module, by the other finders, and lets its loader call the action."""
+
+    def __init__(self, name: str, action: Action) -> None:
+        self._name = name
+        self._action = action
+        self._searching = False
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        if fullname != self._name or self._searching:
+            return None
+        self._searching = True
+        try:
+            spec = find_spec(fullname)
+        finally:
+            self._searching = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Acting(spec.loader, self, self._action)
+        return spec
+
+
+class _Acting(Loader):
+    """Loads as another loader does, and acts afterwards."""
+
+    def __init__(self, loader: Loader, watch: _Watch, action: Action) -> None:
+        self._loader = loader
+        self._watch = watch
+        self._action = action
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The module and its sources are read through its own loader, as if nobody had watched.
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        if self._watch in sys.meta_path:
+            sys.meta_path.remove(self._watch)
+            self._action()

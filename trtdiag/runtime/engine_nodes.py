@@ -1,0 +1,51 @@
+"""The engines of a compiled program, found in its graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.manifest_text import manifest_from_text
+from trtdiag.errors import ArtifactError
+from trtdiag.runtime.op import EXECUTE_ENGINE
+
+
+@dataclass(frozen=True)
+class EngineNode:
+    """One call of an engine: its node, the buffer with the engine's bytes by name, and the engine's manifest."""
+
+    node: Node
+    buffer: str
+    engine: torch.Tensor
+    manifest: Manifest
+
+
+def engine_nodes(exported: ExportedProgram) -> tuple[EngineNode, ...]:
+    """Every call of an engine, in the order of execution.
+
+    Raises:
+        ArtifactError: ``engine-call`` where a call does not name an engine's bytes and a manifest.
+    """
+    buffers = exported.graph_signature.inputs_to_buffers
+    found = []
+    for node in exported.graph.find_nodes(op="call_function", target=EXECUTE_ENGINE):
+        _, engine, text = node.args
+        name = buffers.get(engine.name) if isinstance(engine, Node) else None
+        blob = exported.state_dict.get(name)
+        if name is None or not isinstance(text, str) or not _is_engine(blob):
+            raise ArtifactError(
+                f"{node.name} calls no engine of this program",
+                because="its bytes are no buffer, or its manifest is no text",
+                fix="compile the program again",
+                reference="engine-call",
+            )
+        found.append(EngineNode(node, name, blob, manifest_from_text(text)))
+    return tuple(found)
+
+
+def _is_engine(blob: object) -> bool:
+    return isinstance(blob, torch.Tensor) and blob.dtype is torch.uint8 and blob.dim() == 1

@@ -1,0 +1,129 @@
+"""What a compiled program is called with against what it was compiled for, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from trtdiag.capture.call_leaves import call_leaves
+from trtdiag.capture.inputs import input_tensors
+from trtdiag.capture.program import InputDim, InputTensor
+from trtdiag.capture.torch_private import plain_ranges
+from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.network.binding import solvable
+from trtdiag.symbolic import Num, Range, Sym, evaluate, free_symbols, to_text
+
+MOST_REMEMBERED = 4096
+"""Own choice: calls of other sizes than these are looked at again."""
+
+
+class ProgramInputs:
+    """Checks the arguments of calls.
+
+    Args:
+        exported: The program; its ranges and the sizes of its inputs say what it takes.
+    """
+
+    def __init__(self, exported: ExportedProgram) -> None:
+        self._exported = exported
+        self._inputs = input_tensors(exported, (), {})
+        self._devices = _devices(exported)
+        self._ranges = plain_ranges(exported.range_constraints)
+        self._allowed: set[tuple[object, ...]] = set()
+
+    def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Refuse arguments that the program was not compiled for; sizes that were seen before cost a lookup.
+
+        Raises:
+            ShapeOutOfRangeError: ``input-size``: the input's name, what it is and what is allowed.
+            UserError: ``input-dtype``, ``input-device``, ``input-kind``, ``call-arguments``.
+        """
+        leaves = call_leaves(self._exported, args, kwargs)
+        given = tuple(
+            (leaf.dtype, leaf.device.type, tuple(leaf.shape)) if isinstance(leaf, torch.Tensor) else None
+            for leaf in leaves
+        )
+        if given in self._allowed:
+            return
+        tensors: list[tuple[InputTensor, torch.Tensor]] = []
+        for known, leaf in zip(self._inputs, leaves, strict=True):
+            if known.dtype is not None:
+                self._check_kind(known, leaf)
+                tensors.append((known, leaf))
+        self._check_sizes(tensors)
+        if len(self._allowed) < MOST_REMEMBERED:
+            self._allowed.add(given)
+
+    def _check_kind(self, known: InputTensor, leaf: object) -> None:
+        if not isinstance(leaf, torch.Tensor):
+            raise _refused(known.name, f"it is a {type(leaf).__name__}", "a tensor", "input-kind")
+        if leaf.dtype is not known.dtype:
+            raise _refused(known.name, f"it is {leaf.dtype}", str(known.dtype), "input-dtype")
+        device = self._devices[known.placeholder]
+        if leaf.device.type != device:
+            raise _refused(known.name, f"it is on {leaf.device}", device, "input-device")
+        if leaf.dim() != len(known.dims):
+            raise _out_of_range(known.name, f"it has {leaf.dim()} dims", f"{len(known.dims)} dims")
+
+    def _check_sizes(self, tensors: Sequence[tuple[InputTensor, torch.Tensor]]) -> None:
+        dims = [(dim, leaf.shape[dim.index]) for known, leaf in tensors for dim in known.dims]
+        values: dict[str, int] = {}
+        # A dim that is the symbol itself decides before one that is made of it.
+        for dim, size in sorted(dims, key=lambda entry: not isinstance(entry[0].expr, Sym)):
+            solution = solvable(dim.expr)
+            if solution is not None and solution[0] not in values:
+                name, factor, offset = solution
+                value = (size - offset) / factor
+                if value.denominator != 1:
+                    raise _size_refused(dim, size, to_text(dim.expr))
+                values[name] = value.numerator
+        for dim, size in dims:
+            self._check_size(dim, size, values)
+
+    def _check_size(self, dim: InputDim, size: int, values: Mapping[str, int]) -> None:
+        if isinstance(dim.expr, Num):
+            if dim.expr.value != size:
+                raise _size_refused(dim, size, to_text(dim.expr))
+            return
+        names = sorted(free_symbols(dim.expr))
+        for name in names:
+            allowed = self._ranges.get(name, Range())
+            if values.get(name, allowed.min or 0) not in allowed:
+                words = str(allowed).replace("..", " to ")
+                raise _size_refused(
+                    dim, size, words if dim.expr == Sym(name) else f"{to_text(dim.expr)}, {name} {words}"
+                )
+        if all(name in values for name in names):
+            expected = evaluate(dim.expr, values)
+            if expected != size:
+                raise _size_refused(dim, size, f"{expected}, as another input with this dim says")
+
+
+def _devices(exported: ExportedProgram) -> dict[str, str]:
+    vals = {node.name: node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder"}
+    return {name: val.device.type for name, val in vals.items() if isinstance(val, torch.Tensor)}
+
+
+def _size_refused(dim: InputDim, size: int, allowed: str) -> ShapeOutOfRangeError:
+    return _out_of_range(dim.input, f"{dim.site} is {size}", allowed)
+
+
+def _out_of_range(name: str, seen: str, allowed: str) -> ShapeOutOfRangeError:
+    return ShapeOutOfRangeError(
+        f"the input {name} has a size that the program was not compiled for",
+        because=f"{seen}; allowed is {allowed}",
+        fix="give an input inside the range, or export and compile with a wider one",
+        reference="input-size",
+    )
+
+
+def _refused(name: str, seen: str, allowed: str, reference: str) -> UserError:
+    return UserError(
+        f"the input {name} is not what the program was compiled for",
+        because=f"{seen}; it takes {allowed}",
+        fix="give what the program was exported with",
+        reference=reference,
+    )
