@@ -14,16 +14,14 @@ from trtdiag.convert.source import source_of
 from trtdiag.convert.support import support
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build import Engine, build_engine
+from trtdiag.engine.profiles import network_profile
 from trtdiag.graph.limit import Limit
 from trtdiag.lower.lowered import lower
 from trtdiag.lower.metadata import check_metadata
-from trtdiag.network import Network
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.partition.partition import partition
 from trtdiag.runtime.assemble import assemble
 from trtdiag.runtime.compiled import CompiledProgram
-from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import bounds
 from trtdiag.targets import get_target
 
 Plan = Mapping[torch.dtype, torch.dtype]
@@ -75,22 +73,11 @@ def compiled_program(
     segments = [convert_segment(source, segment) for segment in parts.segments]
     backend = get_backend("reference")
     engines: list[Engine] = [
-        build_engine(backend, segment.network, profile_of(segment.network), options, chosen) for segment in segments
+        build_engine(backend, segment.network, network_profile(segment.network, program.hints), options, chosen)
+        for segment in segments
     ]
     exported = assemble(lowered, parts, segments, engines, program)
     return CompiledProgram(exported, options=options)
-
-
-def profile_of(network: Network) -> dict[str, tuple[DimProfile, ...]]:
-    """The whole range of every size, tuned for its smallest."""
-    found = {}
-    for port, tensor in zip(network.inputs, network.input_types, strict=True):
-        exprs = tensor.values if tensor.rank == 0 and tensor.values is not None else tensor.shape
-        ends = [bounds(expr, network.ranges).range for expr in exprs]
-        found[port.name] = tuple(
-            DimProfile(end.min if end.min is not None else -(2**31), end.min or 0, end.max) for end in ends
-        )
-    return found
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

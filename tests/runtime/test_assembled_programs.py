@@ -99,9 +99,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 def _compiled(case: Case) -> CompiledProgram:
-    return compiled(
-        copy.deepcopy(case.model), *copy.deepcopy((case.args, case.kwargs)), case.dynamic, **case.options
-    )
+    return compiled(copy.deepcopy(case.model), *copy.deepcopy((case.args, case.kwargs)), case.dynamic, **case.options)
 
 
 def _saved_and_loaded(program: CompiledProgram) -> CompiledProgram:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trtdiag import __version__
 from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
+from trtdiag.engine.profiles import size_value
 from trtdiag.errors import InternalError
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions
@@ -67,7 +68,7 @@ def build_engine(
 
 def _input(name: str, network: Network, index: int, profile: Profile) -> EngineInput:
     tensor = network.input_types[index]
-    value = tensor.values[0] if tensor.rank == 0 and tensor.values is not None else None
+    value = size_value(tensor)
     dims = profile.get(name)
     expected = 1 if value is not None else tensor.rank
     if dims is None or len(dims) != expected:

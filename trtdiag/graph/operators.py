@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 
+import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
 __all__ = [
+    "CAST",
     "HigherOrderOperator",
     "OpArgument",
     "OpOverload",
@@ -23,6 +25,10 @@ __all__ = [
     "value_arguments",
     "written_arguments",
 ]
+
+
+CAST: OpOverload = torch.ops.aten._to_copy.default
+"""The functional op that changes a dtype."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from trtdiag.convert.facts import ConvertedSegment, Crossing
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import InternalError
+from trtdiag.graph.operators import CAST
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.op import EXECUTE_ENGINE
 from trtdiag.runtime.sizes_as_shapes import carrier_shape
@@ -44,7 +45,7 @@ class _Call:
         self._manifest = manifest
         self._engine = engine
         self._fetch = fetch
-        self._nodes = {node.name: node for node in draft.source.nodes}
+        self._nodes: dict[str, Node] = {node.name: node for node in draft.source.nodes}
         self._first = self._nodes[converted.segment.ops[0]]
 
     def write(self) -> None:
@@ -75,7 +76,7 @@ class _Call:
         return self._manifest.device
 
     def _like(self, crossing: Crossing) -> Node:
-        """Whose line what is done to a value belongs to: its own, or where an input of the program has none ours."""
+        """Whose line what is done to a value belongs to: its own; an input of the program has none."""
         node = self._nodes[crossing.node]
         return self._first if node.op == "placeholder" else node
 
@@ -136,7 +137,7 @@ class _Call:
     def _cast(self, node: Node, dtype: torch.dtype, like: Node, hint: str, named: str | None) -> Node:
         given = node.meta["val"]
         return self._draft.call(
-            torch.ops.aten._to_copy.default,  # noqa: SLF001 - the operator's name
+            CAST,
             (node,),
             {"dtype": dtype},
             self._draft.values.tensor(given.shape, dtype, given.device),

@@ -100,6 +100,6 @@ class TorchSizes:
         if isinstance(source.extent, Sym):
             return name, number
         # n = a*s + b, both sides times the denominators.
-        common = factor.denominator * offset.denominator
-        top = add(mul(Sym("n"), as_expr(common)), as_expr(int(-offset * common)))
-        return name, computed(floordiv(top, as_expr(int(factor * common))), {"n": number}, call)
+        both = factor.denominator * offset.denominator
+        top = add(mul(Sym("n"), as_expr(both)), as_expr(int(-offset * both)))
+        return name, computed(floordiv(top, as_expr(int(factor * both))), {"n": number}, call)
