@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-CAST: OpOverload = torch.ops.aten._to_copy.default
+CAST: OpOverload = torch.ops.aten._to_copy.default  # noqa: SLF001 - its name is public, in spite of the underscore
 """The functional op that changes a dtype."""
 
 
