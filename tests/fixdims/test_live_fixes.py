@@ -14,7 +14,7 @@ from tests.guards.fix_exceptions import BEST, KEEPS_LESS, NOT_PROVEN, TRULY_STAT
 from tests.harness.admitted import Ask, admitted, asked_dims
 from tests.harness.best_dim import best_kept
 from tests.harness.soundness import judge
-from tests.models.registry import LIBRARIES
+from tests.models.library import live_cases, needs_library
 from trtdiag.fixdims.fix import Fix, Outcome
 
 TORCH: dict[str, dict[str, Any]] = json.loads(
@@ -41,24 +41,9 @@ QUICK = (
 RANDOM_POINTS = 24
 
 
-def parameters() -> list[Any]:
-    """Every case: all but QUICK are slow, those of a library are of the zoo."""
-    found = []
-    for name in cases.CASES:
-        marks = [] if name in QUICK else [pytest.mark.slow]
-        if cases.CASES[name].family in LIBRARIES:
-            marks.append(pytest.mark.zoo)
-        found.append(pytest.param(name, marks=marks))
-    return found
-
-
 def ask_of(name: str) -> Ask:
-    try:
+    with needs_library(name):
         return Ask(*cases.build(name))
-    except ModuleNotFoundError as error:
-        if error.name not in LIBRARIES:
-            raise
-        pytest.skip(f"{name} needs {error.name}")
 
 
 def check_nothing_helps(fix: Fix) -> None:
@@ -66,7 +51,7 @@ def check_nothing_helps(fix: Fix) -> None:
     assert fix.conflicts or fix.checks or fix.failure
 
 
-@pytest.mark.parametrize("name", parameters())
+@pytest.mark.parametrize("name", live_cases(QUICK))
 def test_live_fix(name: str) -> None:
     ask = ask_of(name)
     asked = asked_dims(ask)

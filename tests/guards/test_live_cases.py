@@ -12,7 +12,7 @@ import pytest
 from tests.guards import cases
 from tests.guards.asks import Span
 from tests.guards.live_exceptions import OTHER_THAN_MEASURED, UNREAD
-from tests.models.registry import LIBRARIES
+from tests.models.library import live_cases, needs_library
 from trtdiag.capture.program import InputDim
 from trtdiag.capture.reading import read_guard
 from trtdiag.capture.sites import Sites
@@ -38,24 +38,9 @@ QUICK = (
 )
 
 
-def parameters() -> list[Any]:
-    """Every case: all but QUICK are slow, those of a library are of the zoo."""
-    found = []
-    for name in cases.CASES:
-        marks = [] if name in QUICK else [pytest.mark.slow]
-        if cases.CASES[name].family in LIBRARIES:
-            marks.append(pytest.mark.zoo)
-        found.append(pytest.param(name, marks=marks))
-    return found
-
-
 def report_of(name: str) -> Report:
-    try:
+    with needs_library(name):
         return analyze(cases.build(name))
-    except ModuleNotFoundError as error:
-        if error.name not in LIBRARIES:
-            raise
-        pytest.skip(f"{name} needs {error.name}")
 
 
 def spans(spec: Any) -> dict[str, Span]:
@@ -122,7 +107,7 @@ def check_allowed_sizes_are_those_measured(name: str, report: Report) -> None:
     assert differing == OTHER_THAN_MEASURED.get(name, ({}, ""))[0]
 
 
-@pytest.mark.parametrize("name", parameters())
+@pytest.mark.parametrize("name", live_cases(QUICK))
 def test_live_case(name: str) -> None:
     report = report_of(name)
     check_every_guard_is_read_or_named(name, report)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.models import zoo
 from tests.models.expected_findings import ERRORS, REFUSED
+from tests.models.library import needs_library
 from trtdiag.pipeline import analyze
 from trtdiag.report.report import Report
 
@@ -36,12 +37,8 @@ def parameters() -> list[Any]:
 
 @lru_cache(maxsize=1)
 def report_of(name: str) -> Report:
-    try:
+    with needs_library(name):
         asked = zoo.build(name)
-    except ModuleNotFoundError as error:
-        if error.name not in zoo.LIBRARIES:
-            raise
-        pytest.skip(f"{name} needs {error.name}")
     return analyze(asked)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 from tests.models import zoo
+from tests.models.library import needs_library
 from tests.partition.checks import torch_segments
 from tests.partition.programs import EVERY_SEGMENT, split
 from trtdiag.options import PartitionOptions
@@ -40,12 +41,8 @@ def parameters() -> list[Any]:
 
 @lru_cache(maxsize=1)
 def exported(name: str) -> tuple[ExportedProgram, tuple[Any, ...], dict[str, Any]]:
-    try:
+    with needs_library(name):
         module, args, kwargs, dims = zoo.build(name)
-    except ModuleNotFoundError as error:
-        if error.name not in zoo.LIBRARIES:
-            raise
-        pytest.skip(f"{name} needs {error.name}")
     return torch.export.export(module.eval(), args, kwargs, dynamic_shapes=dims), args, kwargs
 
 
