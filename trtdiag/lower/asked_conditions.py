@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -49,6 +49,7 @@ class Proofs:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._known: dict[Any, str] = {}
+        self._proven: dict[Any, bool] = {}
 
     @cached_property
     def _given(self) -> list[Condition]:
@@ -84,6 +85,15 @@ class Proofs:
             if self._known[key]:
                 return self._known[key]
         return ""
+
+    def hold(self, condition: Condition, facts: Sequence[Condition] = ()) -> bool:
+        """Whether a condition is proven for all sizes of the ranges, 0 and 1 included, that the guards allow."""
+        key = (condition, tuple(facts))
+        if key not in self._proven:
+            box = self._program.ranges
+            result = check(condition, box, given=[*facts, *self._given], limit_s=LIMIT_S)
+            self._proven[key] = result.verdict == "holds"
+        return self._proven[key]
 
     def _holds(self, expr: Any, answer: Any) -> bool:
         try:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch._decomp import _core_aten_decompositions_post_autograd
+from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 from torch._ops import OpOverload
 from torch.fx import Node
 
@@ -19,6 +19,16 @@ Decomposition = Callable[..., Any]
 _ASKS = frozenset({"aten::item", "aten::is_nonzero", "aten::_local_scalar_dense", "aten::numel"})
 # They fix the order in memory, which no later stage relies on; the clean-up removes them.
 _MEMORY_ONLY = frozenset({"aten::contiguous", "aten::reshape", "aten::detach", "aten::lift_fresh"})
+# Outside of torch's core table, and yet taken apart into ops of it without loss.
+_BEYOND_CORE = frozenset(
+    {
+        *("aten::_native_batch_norm_legit_functional", "aten::linalg_vector_norm", "aten::bucketize"),
+        *("aten::fmax", "aten::fmin", "aten::copysign", "aten::hypot", "aten::narrow_copy", "aten::permute_copy"),
+        *("aten::std", "aten::std_mean", "aten::var_mean", "aten::relu6"),
+        *("aten::upsample_nearest1d", "aten::upsample_nearest3d", "aten::upsample_bicubic2d"),
+        *("aten::upsample_trilinear3d", "aten::_upsample_nearest_exact1d", "aten::_upsample_nearest_exact2d"),
+    }
+)
 
 
 @lru_cache(maxsize=1)
@@ -37,6 +47,8 @@ def decomposition_of(op: OpOverload) -> Decomposition | None:
         return None
     if op in _table():
         return _table()[op]
+    if name in _BEYOND_CORE and torch.Tag.core not in op.tags and op in decomposition_table:
+        return decomposition_table[op]
     return op.decompose if op._can_decompose() else None
 
 
@@ -48,14 +60,14 @@ def traces_whole(op: OpOverload) -> bool:
 
 def stays_whole(node: Node, op: OpOverload) -> str:
     """Why this call must not be taken apart although its op has a decomposition; empty where it may."""
-    if torch.Tag.nondeterministic_seeded in op.tags and _draws(node, op):
+    if torch.Tag.nondeterministic_seeded in op.tags and draws(node, op):
         return "it draws random numbers: the same must be drawn as by the op itself"
     if node.meta.get("unbacked_bindings"):
         return "its size depends on data, and the symbol that stands for it belongs to this op"
     return ""
 
 
-def _draws(node: Node, op: OpOverload) -> bool:
+def draws(node: Node, op: OpOverload) -> bool:
     """Whether a call of a random op is random: dropout is not, outside of training or with probability zero."""
     for argument in arguments_of(op).values():
         position, name = argument.position, argument.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from trtdiag.capture.origins import origin_of
 from trtdiag.capture.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.operators import operator_of, target_name, written_arguments
+from trtdiag.lower.asked_conditions import Proofs
 from trtdiag.lower.lowered_facts import LoweringLimit
 
 Keep = Callable[[OpOverload], bool]
@@ -54,6 +56,11 @@ class Draft:
     limits: list[LoweringLimit] = field(default_factory=list)
     traced: int = 0
     decomposed: int = 0
+
+    @cached_property
+    def proofs(self) -> Proofs:
+        """What holds over the ranges."""
+        return Proofs(self.program)
 
     @property
     def graph(self) -> Graph:

@@ -11,6 +11,7 @@ from torch.fx import Graph, Node
 from trtdiag.graph.aliases import alias_base, alias_roots
 from trtdiag.graph.operators import operator_of, schema_name
 from trtdiag.lower.asked_conditions import asking
+from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import insert_call, writes
 from trtdiag.lower.view_inverses import has_inverse, scattered
 
@@ -48,7 +49,8 @@ def functional_variant(op: OpOverload) -> OpOverload | None:
     variant = getattr(packet, op._overloadname, None) if packet is not None else None
     if not isinstance(variant, OpOverload) or variant._schema.is_mutable:
         return None
-    names = [[argument.name for argument in each._schema.arguments] for each in (op, variant)]
+    # The tensor itself may be called ``self`` in one and ``input`` in the other.
+    names = [[argument.name for argument in each._schema.arguments][1:] for each in (op, variant)]
     return variant if names[0] == names[1] else None
 
 
@@ -56,7 +58,7 @@ def _obstacle(node: Node, roots: dict[Node, Node]) -> str:
     op = operator_of(node)
     if op is None or functional_variant(op) is None:
         return "it changes a tensor in place and has no functional variant"
-    if torch.Tag.nondeterministic_seeded in op.tags:
+    if torch.Tag.nondeterministic_seeded in op.tags and draws(node, op):
         return "it draws random numbers into a tensor"
     given = writes(node)
     if len(given) != 1 or given[0] is not node.args[0]:

@@ -14,6 +14,7 @@ from trtdiag.lower.passes.dead_code import take_dead_code_out
 from trtdiag.lower.passes.decompose import decompose
 from trtdiag.lower.passes.identity_outputs import copy_returned_inputs
 from trtdiag.lower.passes.in_place import in_place
+from trtdiag.lower.passes.indices import bring_indices_inside
 from trtdiag.lower.passes.memory_order import forget_memory_order
 from trtdiag.lower.passes.nested_graphs import inline_nested_graphs
 from trtdiag.lower.passes.scalars import lift_scalars
@@ -40,6 +41,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("copies", take_copies_out, "after decomposing, which leaves clones and casts that change nothing"),
     Pass("scalars", lift_scalars, "after decomposing, which writes such overloads too"),
     Pass("axes", count_from_the_front, "after decomposing, which counts axes both ways"),
+    Pass("indices", bring_indices_inside, "after axes; before constants, so that slices of weights look equal"),
     Pass("constants", fold_constants, "after all that makes equal computations look equal"),
     Pass("identity outputs", copy_returned_inputs, "after copies and constants, which make outputs of inputs"),
     Pass("dead code at the end", take_dead_code_out, "last: the passes above leave unused nodes behind"),

@@ -1,4 +1,4 @@
-"""Counts axes, and indices into static sizes, from the front: no converter then has to know the other way."""
+"""Counts axes from the front: no converter then has to know the other way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_AXES = frozenset({"aten::sym_size", "aten::sym_stride", "aten::arange", "at
 
 
 def count_from_the_front(draft: Draft) -> int:
-    """Make negative axes of every op, and negative indices of select and slice on static sizes, non-negative."""
+    """Make negative axes of every op non-negative."""
     count = 0
     for node in draft.graph.nodes:
         op = operator_of(node)
@@ -32,11 +32,6 @@ def count_from_the_front(draft: Draft) -> int:
         for argument in arguments_of(op).values():
             if argument.name in _AXES:
                 changed |= _change(node, argument.position, argument.name, lambda axis, rank=rank: axis + rank)
-        if schema_name(op) == "aten::select":
-            changed |= _index(node, 2, "index", clamp=False)
-        elif schema_name(op) == "aten::slice":
-            changed |= _index(node, 2, "start", clamp=True)
-            changed |= _index(node, 3, "end", clamp=True)
         count += changed
     return count
 
@@ -60,12 +55,3 @@ def _change(node: Node, position: int, name: str, positive: Any) -> bool:
     else:
         node.update_kwarg(name, wanted)
     return True
-
-
-def _index(node: Node, position: int, name: str, *, clamp: bool) -> bool:
-    source = node.args[0].meta["val"] if isinstance(node.args[0], Node) else None
-    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-    size = source.shape[axis] if isinstance(source, torch.Tensor) and isinstance(axis, int) and source.dim() else None
-    if not isinstance(size, int):
-        return False  # a dynamic size: the index stays as it is written
-    return _change(node, position, name, lambda index: max(index + size, 0) if clamp else index + size)

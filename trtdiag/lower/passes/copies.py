@@ -7,7 +7,10 @@ from torch.fx import Node
 
 from trtdiag.graph.operators import operator_of, schema_name
 from trtdiag.graph.walk import NodeKind, classify
-from trtdiag.lower.draft import Draft, written_nodes
+from trtdiag.lower.draft import Draft, insert_call, written_nodes
+from trtdiag.lower.view_inverses import sizes_of
+
+_ATEN = torch.ops.aten
 
 # Copies and changes of the order in memory; nothing is changed in place any more, so nobody can tell them apart.
 _COPIES = frozenset(
@@ -23,7 +26,13 @@ def take_copies_out(draft: Draft) -> int:
     locked = written_nodes(draft.graph)
     count = 0
     for node in list(draft.graph.nodes):
-        if node.op != "call_function" or node in locked or not _hands_on(node):
+        if node.op != "call_function" or node in locked:
+            continue
+        if node.target is torch.ops.aten.copy.default:
+            _as_its_source(draft, node)
+            count += 1
+            continue
+        if not _hands_on(node):
             continue
         if node.all_input_nodes and node.args and isinstance(node.args[0], Node) and node.args[0] not in locked:
             node.replace_all_uses_with(node.args[0])
@@ -32,6 +41,29 @@ def take_copies_out(draft: Draft) -> int:
         draft.graph.erase_node(node)
         count += 1
     return count
+
+
+def _as_its_source(draft: Draft, node: Node) -> None:
+    """Replace ``copy(into, source)``, the functional ``copy_``, by the source in the form of ``into``."""
+    value, wanted = node.args[1], node.meta["val"]
+    assert isinstance(value, Node)
+    with draft.graph.inserting_before(node):
+        kwargs = {
+            key: getattr(wanted, key)
+            for key in ("dtype", "device")
+            if getattr(value.meta["val"], key) != getattr(wanted, key)
+        }
+        if kwargs:
+            with draft.mode:
+                val = torch.empty_like(value.meta["val"], **kwargs)
+            name = f"{node.name}__to_copy"
+            value = insert_call(draft.graph, _ATEN._to_copy.default, (value,), kwargs, val, like=node, name=name)
+        if not _same_sizes(value.meta["val"], wanted):
+            sizes = sizes_of(draft.graph, node.args[0], wanted)  # type: ignore[arg-type]  # a tensor
+            name = f"{node.name}__expand"
+            value = insert_call(draft.graph, _ATEN.expand.default, (value, sizes), {}, wanted, like=node, name=name)
+    node.replace_all_uses_with(value)
+    draft.graph.erase_node(node)
 
 
 def _hands_on(node: Node) -> bool:

@@ -9,7 +9,6 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
 from trtdiag.graph.operators import short_name, target_name
-from trtdiag.lower.asked_conditions import Proofs
 from trtdiag.lower.decomposable import decomposition_of, stays_whole
 from trtdiag.lower.draft import Draft, insert_call, written_nodes
 from trtdiag.lower.local_trace import Tracer
@@ -21,7 +20,7 @@ def decompose(draft: Draft) -> int:
 
     Cost: one trace for each distinct call, then about as much as copying the new nodes.
     """
-    tracer = Tracer(draft.mode, draft.keep, Proofs(draft.program))
+    tracer = Tracer(draft.mode, draft.keep, draft.proofs)
     changed_in_place = written_nodes(draft.graph)
     several: dict[Node, Any] = {}  # ops with several outputs: these, in the op's place
     count = 0

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
 from trtdiag.graph.operators import operator_of, schema_name
 from trtdiag.lower.draft import Draft, writes
 from trtdiag.lower.functionalise import functionalised_graph
+from trtdiag.lower.running_statistics import write_running_statistics
 
 _MUTATION = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION}
 
 
 def in_place(draft: Draft) -> int:
     """Replace in-place ops; what cannot be replaced stays, with a limit."""
+    write_running_statistics(draft)
     before = [node for node in draft.graph.nodes if writes(node)]
     changed, stay = functionalised_graph(draft.graph)
     for node, why in stay.items():
@@ -23,6 +27,10 @@ def in_place(draft: Draft) -> int:
     values: list[Node] = []
     for placeholder, value in changed.items():
         spec = kinds[placeholder]
+        if spec.kind is InputKind.CONSTANT_TENSOR:
+            # A tensor that is no buffer but changes from call to call, such as a cache, is one in all but name.
+            spec = replace(spec, kind=InputKind.BUFFER, persistent=False)
+            draft.input_specs[draft.placeholders.index(placeholder)] = spec
         kind = _MUTATION.get(spec.kind)
         if kind is None:
             draft.limit(value, f"it changes {placeholder.name}, and a changed {spec.kind.name.lower()} is no output")
@@ -42,10 +50,10 @@ def in_place(draft: Draft) -> int:
 
 
 def _note_silent_mutation(draft: Draft) -> None:
-    """A batch norm in training mode changes its statistics although its schema does not say so."""
+    """An instance norm that tracks statistics changes them although its schema does not say so."""
     for node in draft.graph.nodes:
         op = operator_of(node)
-        if op is None or schema_name(op) not in ("aten::batch_norm", "aten::instance_norm"):
+        if op is None or schema_name(op) != "aten::instance_norm":
             continue
         training = node.args[5] if len(node.args) > 5 else node.kwargs.get("training")
         if training and node.args[3] is not None:

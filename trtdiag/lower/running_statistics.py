@@ -1,0 +1,48 @@
+"""Batch norm in training mode, which changes its running statistics although its schema does not say so."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from trtdiag.lower.asked_conditions import asking
+from trtdiag.lower.draft import Draft, insert_call
+
+_ATEN = torch.ops.aten
+_MEAN_OUT, _VAR_OUT = 3, 4
+
+
+def write_running_statistics(draft: Draft) -> None:
+    """Replace each such batch norm by its functional form and two writes that everyone can see."""
+    for node in list(draft.graph.nodes):
+        if node.target is _ATEN.batch_norm.default and node.args[5] and node.args[3] is not None:
+            _replace(draft, node)
+
+
+def _replace(draft: Draft, node: Node) -> None:
+    # The last argument of batch_norm chooses cuDNN, which the functional form does not have.
+    args = node.args[:8]
+    target = _ATEN._native_batch_norm_legit_functional.default
+    vals = torch.fx.map_arg(args, lambda source: source.meta["val"])
+    with torch.no_grad(), draft.mode, asking(draft.mode.shape_env):
+        made: tuple[Any, ...] = target(*vals)
+    with draft.graph.inserting_before(node):
+        norm = insert_call(draft.graph, target, args, {}, made, like=node, name=f"{node.name}__functional")
+
+        def part(index: int) -> Node:
+            name = f"{node.name}__{index}"
+            return insert_call(draft.graph, operator.getitem, (norm, index), {}, made[index], like=node, name=name)
+
+        result = part(0)
+        result.meta["val"] = node.meta["val"]
+        for position, index in ((3, _MEAN_OUT), (4, _VAR_OUT)):
+            buffer = args[position]
+            assert isinstance(buffer, Node)
+            write = (buffer, part(index))
+            name = f"{buffer.name}__write"
+            insert_call(draft.graph, _ATEN.copy_.default, write, {}, buffer.meta["val"], like=node, name=name)
+    node.replace_all_uses_with(result)
+    draft.graph.erase_node(node)
