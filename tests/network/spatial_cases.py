@@ -73,6 +73,7 @@ _ROWS = In(("b", "s"), DType.INT32, below="h")
 _NEGATIVE_STRIDE = Slice((0, 4), (2, 3), (1, -2))
 
 CASES = [
+    Case("gather_one_of_a_vector", Gather(), (In(("h",)), torch.tensor(3)), lambda x, i: x[3]),
     Case(
         "convolution",
         _conv((2, 1), (1, 2), (1, 2), (1, 2)),

@@ -214,6 +214,11 @@ VALUES = {
     "cast": (lambda w: w.add(Cast(DType.INT32), w.size(3)), ["w"]),
     "reversed": (lambda w: w.add(Slice((3,), (4,), (-1,)), w.shape), ["w", "h", "2", "b"]),
     "reshaped": (lambda w: w.add(Shuffle(reshape=(2, 2), second=(1, 0)), w.shape), ["b", "h", "2", "w"]),
+    "column": (lambda w: w.add(Shuffle(reshape=(4, 1)), w.shape), ["b", "2", "h", "w"]),
+    "two_dims_kept": (
+        lambda w: w.add(Shuffle(reshape=(4,)), w.add(Shuffle(), w.add(Shuffle(reshape=(2, 2)), w.shape))),
+        ["b", "2", "h", "w"],
+    ),
     "unsqueezed": (lambda w: w.add(Unsqueeze((0,)), w.shape), ["b", "2", "h", "w"]),
     "selected": (
         lambda w: w.add(Select(), w.of(_E.GREATER, w.size(2), w.number(16)), w.size(2), w.size(3)),

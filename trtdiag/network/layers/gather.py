@@ -98,7 +98,7 @@ class Gather(Layer):
             return (x[position],)
         if batch == 0:
             flat = x.index_select(self.axis, indices.reshape(-1))
-            return (flat.reshape(*x.shape[: self.axis], *indices.shape, *x.shape[self.axis + 1 :]),)
+            return (flat.reshape([*x.shape[: self.axis], *indices.shape, *x.shape[self.axis + 1 :]]),)
         moved = x.movedim(self.axis, batch)
         position = (*along, indices)
         taken = moved[position]  # batch dims, indices' dims, then what stood before and after the axis

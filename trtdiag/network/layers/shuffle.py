@@ -57,8 +57,9 @@ class Shuffle(Layer):
         between, shape = shape, _permuted(shape, self.second)
         array, sizes = x.array(), Tensor(x.dtype, between).static_shape
         if array is not None and sizes is not None:
-            moved = np.transpose(array, self.first).reshape(sizes)
-            return (with_array(x.dtype, np.transpose(moved, self.second)),)
+            # Without an order numpy would reverse the dims.
+            moved = (array if self.first is None else np.transpose(array, self.first)).reshape(sizes)
+            return (with_array(x.dtype, moved if self.second is None else np.transpose(moved, self.second)),)
         return (Tensor(x.dtype, shape),)
 
     def _reshaped(self, shape: Shape, asked: Sequence[Expr], facts: SizeFacts) -> Shape:
