@@ -40,7 +40,8 @@ class Call:
         arguments: By schema name, defaults filled in: network values, expressions for sizes, Python values.
         outputs: What each output must be; ``None`` for one that nobody reads or that has no value.
         write: Writes layers.
-        held: The content of arguments that the program itself brings (weights), by schema name.
+        held: The content of arguments that the program itself brings (weights), by schema name; of one in a list
+            by ``indices[1]``.
         program_dtypes: The dtype of each tensor argument before types were planned, by schema name.
     """
 

@@ -120,6 +120,9 @@ class Interpreter:
                     self.number(source)
                 if source not in self.known:
                     raise refuse("opaque-argument", f"the value of {source.name} follows from no sizes")
+            for place, item in enumerate(value) if isinstance(value, (list, tuple)) else ():
+                if isinstance(item, Node) and item in self._held:
+                    held[f"{name}[{place}]"] = self._held[item]
             if isinstance(value, Node):
                 if value in self._held:
                     held[name] = self._held[value]

@@ -1,0 +1,203 @@
+"""Reductions, order and running sums against PyTorch: torch's samples, the limits, and what samples leave out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from tests.convert import op_check
+from tests.convert.op_check import check_op
+from tests.convert.op_samples import Sample
+from tests.convert.sampled_ops import ALL, FLOATS, NUMBERS, Sampled, case_name, run_samples
+
+aten = torch.ops.aten
+_ONE_TENSOR = {"takes": lambda sample: not any(isinstance(arg, torch.Tensor) for arg in sample.args[1:])}
+
+
+def _values_only(expected: torch.Tensor, actual: torch.Tensor) -> None:
+    """Of samples that repeat elements: which of equal ones comes first is open."""
+    assert actual.shape == expected.shape
+    if expected.is_floating_point():
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def _short(sample: Sample) -> bool:
+    return sample.args[0].dim() == 0 or max(sample.args[0].shape) <= 3840
+
+
+SAMPLED = [
+    Sampled("aten.sum.default", ("sum",)),
+    Sampled("aten.sum.dim_IntList", ("sum",)),
+    Sampled("aten.mean.default", ("mean",), FLOATS),
+    Sampled("aten.mean.dim", ("mean",), FLOATS),
+    Sampled("aten.prod.default", ("prod",)),
+    Sampled("aten.prod.dim_int", ("prod",)),
+    Sampled("aten.amax.default", ("amax",)),
+    Sampled("aten.amin.default", ("amin",)),
+    Sampled("aten.any.default", ("any",)),
+    Sampled("aten.any.dim", ("any",)),
+    Sampled("aten.any.dims", ("any",)),
+    Sampled("aten.all.default", ("all",)),
+    Sampled("aten.all.dim", ("all",)),
+    Sampled("aten.all.dims", ("all",)),
+    Sampled("aten.argmax.default", ("argmax",), NUMBERS),
+    Sampled("aten.argmin.default", ("argmin",), NUMBERS),
+    Sampled("aten.max.default", ("max",)),
+    Sampled("aten.max.dim", ("max",), **_ONE_TENSOR),
+    Sampled("aten.min.default", ("min",)),
+    Sampled("aten.min.dim", ("min",), **_ONE_TENSOR),
+    Sampled("aten.aminmax.default", ("aminmax",)),
+    Sampled("aten.var.correction", ("var",), FLOATS),
+    Sampled("aten.std.correction", ("std",), FLOATS),
+    Sampled("aten.var_mean.correction", ("var_mean",), FLOATS),
+    Sampled("aten.std_mean.correction", ("std_mean",), FLOATS),
+    Sampled("aten.linalg_vector_norm.default", ("linalg.vector_norm",), FLOATS),
+    Sampled("aten.norm.Scalar", ("norm",), FLOATS),
+    Sampled("aten.norm.ScalarOpt_dim", ("norm",), FLOATS),
+    Sampled("aten.logsumexp.default", ("logsumexp",), NUMBERS),
+    Sampled("aten.count_nonzero.default", ("count_nonzero",)),
+    Sampled("aten.count_nonzero.dim_IntList", ("count_nonzero",)),
+    Sampled("aten.cumsum.default", ("cumsum",), NUMBERS),
+    Sampled("aten.cumprod.default", ("cumprod",), NUMBERS),
+    Sampled("aten.sort.default", ("sort",), takes=_short),
+    Sampled("aten.sort.stable", ("sort",), takes=_short),
+    Sampled("aten.argsort.default", ("argsort",), takes=_short),
+    Sampled("aten.argsort.stable", ("argsort",), takes=_short),
+    Sampled("aten.topk.default", ("topk",), FLOATS, compare=_values_only),
+]
+
+
+@pytest.mark.parametrize("case", [case for sampled in SAMPLED for case in sampled.cases()], ids=case_name)
+def test_samples(case: tuple[Sampled, torch.dtype, bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    run_samples(case, monkeypatch)
+
+
+OLDEST = ("sum.dim_IntList", "any.dim", "argmax.default", "max.dim", "var.correction", "cumsum.default", "sort.default")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+@pytest.mark.parametrize("name", OLDEST)
+def test_target_without_int64(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes, indices and sums are int32 there, and running sums have no layer."""
+    (sampled,) = (one for one in SAMPLED if one.op == f"aten.{name}")
+    if dtype in sampled.dtypes:
+        for dynamic in (False, True):
+            run_samples((sampled, dtype, dynamic), monkeypatch, target="8.6", most=4)
+
+
+def _codes(op: Any, *args: Any, dynamic: bool = False, **kwargs: Any) -> set[str]:
+    return {limit.code for limit in check_op(op, args, kwargs, dynamic=dynamic).limits.values()}
+
+
+def _without_repeats(*shape: int) -> torch.Tensor:
+    return torch.randperm(math.prod(shape), generator=torch.Generator().manual_seed(1)).reshape(shape).float()
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("k", [1, 4, 7])
+def test_first_in_order_with_places(k: int, largest: bool) -> None:
+    assert not _codes(aten.topk.default, _without_repeats(3, 7), k, -1, largest)
+    assert not _codes(aten.topk.default, _without_repeats(7, 3, 2, 2, 2, 2), k, 0, largest)
+
+
+def test_most_elements_that_are_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    for op in (aten.sort.default, aten.argsort.default):
+        assert not _codes(op, _without_repeats(3840))
+        assert _codes(op, _without_repeats(3841)) == {"top-k"}
+    assert not _codes(aten.topk.default, _without_repeats(5000), 3840)
+    assert _codes(aten.topk.default, _without_repeats(5000), 3841) == {"top-k"}
+    for greatest, expected in ((3840, set()), (3841, {"top-k"})):
+        monkeypatch.setattr(op_check, "GREATEST", greatest)
+        assert _codes(aten.sort.stable, _without_repeats(2, 11), stable=True, dynamic=True) == expected
+
+
+def test_greatest_of_many_has_no_limit() -> None:
+    assert not _codes(aten.argmax.default, _without_repeats(2, 50_000), 1)
+    assert not _codes(aten.max.dim, _without_repeats(50_000), 0)
+
+
+def test_most_elements_of_a_running_product() -> None:
+    x = torch.linspace(0.999, 1.001, 4097)
+    assert not _codes(aten.cumprod.default, x[:4096], 0)
+    assert _codes(aten.cumprod.default, x, 0) == {"pairs"}
+    assert not check_op(aten.cumsum.default, (torch.arange(4096),), {"dim": 0}, target="8.6").limits
+    (limit,) = check_op(aten.cumsum.default, (torch.arange(4097),), {"dim": 0}, target="8.6").limits.values()
+    assert limit.code == "pairs"
+    assert "16,785,409 elements" in limit.why
+    assert not _codes(aten.cumsum.default, torch.arange(4097), 0)
+
+
+def test_running_product_of_as_many_dims_as_there_are() -> None:
+    assert not _codes(aten.cumprod.default, torch.rand(2, 1, 1, 1, 1, 1, 3), 6)
+    assert _codes(aten.cumprod.default, torch.rand(2, 1, 1, 1, 1, 1, 1, 3), 7) == {"rank"}
+
+
+@pytest.mark.parametrize("op", [aten.sum.dim_IntList, aten.cumsum.default])
+def test_sums_that_wrap_are_refused(op: Any) -> None:
+    x = torch.tensor([100, 100, 100], dtype=torch.uint8)
+    axis = [0] if op is aten.sum.dim_IntList else 0
+    assert not _codes(op, x, axis)  # in int64
+    for dtype in (torch.int8, torch.uint8):
+        assert _codes(op, x, axis, dtype=dtype) == {"small-integers"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.int32, torch.bool], ids=str)
+@pytest.mark.parametrize("asked", [torch.float32, torch.float16, torch.int64, torch.int32, torch.bool, None], ids=str)
+def test_dtype_of_a_sum(dtype: torch.dtype, asked: torch.dtype | None) -> None:
+    x = torch.tensor([[0, 1, 2], [0, 0, 0]]).to(dtype)
+    for op, axis in ((aten.sum.dim_IntList, [1]), (aten.prod.dim_int, 1)):
+        assert not _codes(op, x, axis, dtype=asked)
+
+
+@pytest.mark.parametrize("dims", [[], [0], [-1, 0], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_lists_of_dims(dims: list[int], keepdim: bool) -> None:
+    """An empty list means all dims, but none for any and all."""
+    x = torch.randn(3, 5, 2)
+    for op in (aten.sum.dim_IntList, aten.mean.dim, aten.amax.default):
+        assert not _codes(op, x, dims, keepdim, dynamic=True)
+    if dims:  # PyTorch itself fails where there are none
+        assert not _codes(aten.logsumexp.default, x, dims, keepdim, dynamic=True)
+    for op in (aten.any.dims, aten.all.dims):
+        assert not _codes(op, x > 0, dims, keepdim, dynamic=True)
+    assert not _codes(aten.var.correction, x, dims, correction=0, keepdim=keepdim, dynamic=True)
+    assert not _codes(aten.linalg_vector_norm.default, x, 3, dims, keepdim, dynamic=True)
+
+
+@pytest.mark.parametrize("correction", [None, 0, 1, 2, 7, 0.5])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_corrections_of_a_variance(correction: float | None, dynamic: bool) -> None:
+    """Seven elements less seven leave a division by 0; at other sizes they do not."""
+    for x in (torch.randn(3, 7), torch.full((3, 7), 2.0)):
+        assert not _codes(aten.var.correction, x, [1], correction=correction, dynamic=dynamic)
+        assert not _codes(aten.std_mean.correction, x, [1], correction=correction, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, math.inf, -math.inf, -1])
+def test_orders_of_a_norm(order: float) -> None:
+    x = torch.tensor([[0.5, -2.0, 3.0], [1.0, 4.0, -0.25]])
+    for dtype in FLOATS:
+        assert not _codes(aten.linalg_vector_norm.default, x.to(dtype), order, [1], dynamic=True)
+
+
+def test_infinite_and_missing_numbers() -> None:
+    inf, nan = math.inf, math.nan
+    x = torch.tensor([[-inf, -inf], [inf, 1.0], [-inf, 2.0], [inf, -inf]])
+    assert not _codes(aten.logsumexp.default, x, [1])
+    missing = torch.tensor([[nan, 0.0], [0.0, 0.0], [nan, 1.0]])
+    for op in (aten.any.dim, aten.all.dim, aten.argmax.default):
+        assert not _codes(op, missing, 1)
+    assert not _codes(aten.count_nonzero.dim_IntList, missing, [1])
+
+
+@pytest.mark.parametrize("op", [aten.any.dim, aten.all.dim])
+def test_truth_of_nothing(op: Any) -> None:
+    assert not _codes(op, torch.zeros(3, 0), 1)
+
+
+def test_all_dtypes_are_named_once() -> None:
+    assert len({sampled.op for sampled in SAMPLED}) == len(SAMPLED)
+    assert set(ALL) == {torch.float32, torch.float16, torch.int64, torch.bool}

@@ -1,0 +1,23 @@
+"""Indexing with tensors."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.registry import register
+from trtdiag.convert.writing.selection import selection
+from trtdiag.network.builder import Value
+from trtdiag.network.layers.gather import Gather, GatherMode
+
+
+def _index(call: Call) -> Value:
+    write, x = call.write, call.tensor("self")
+    chosen = selection(call, x)
+    if len(chosen.axes) == 1:
+        return write.gather(x, chosen.indices[0], chosen.axes[0])
+    found = write.add(Gather(GatherMode.ND), write.permute(x, chosen.front), chosen.positions(write))
+    return write.permute(found, chosen.result_order)
+
+
+_NOTES = "Masks are refused: the number of elements that they choose is known only when it runs."
+register("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index, _NOTES)
+register("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index, _NOTES)

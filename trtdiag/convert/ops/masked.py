@@ -1,0 +1,42 @@
+"""Values at the places of a mask."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writing.masking import in_turn, replaced
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.facts import product
+
+
+@converter
+def masked_fill(call: Call) -> Value:
+    """aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
+    return _filled(call)
+
+
+@converter
+def masked_fill_tensor(call: Call) -> Value:
+    """aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
+    return _filled(call)
+
+
+def _filled(call: Call) -> Value:
+    x = call.tensor("self")
+    return replaced(call.write, x, call.tensor("mask"), call.operand("value", x.dtype))
+
+
+@converter
+def masked_scatter(call: Call) -> Value:
+    """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor
+
+    A running count of the mask says which element of the source each place takes.
+    """
+    write, shape = call.write, call.out.shape
+    x = write.broadcast_to(call.tensor("self"), shape)
+    mask = write.broadcast_to(write.cast(call.tensor("mask"), DType.BOOL), shape)
+    source = call.tensor("source")
+    flat = write.reshape(mask, [product(shape)])
+    taken = in_turn(write, flat, write.reshape(source, [product(source.shape)]))
+    return replaced(write, x, mask, write.reshape(taken, shape))

@@ -1,0 +1,81 @@
+"""Norms of vectors, and logarithms of sums of exponentials."""
+
+from __future__ import annotations
+
+import math
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.registry import converter, register
+from trtdiag.convert.writing.reducing import is_empty, precise, reduced, truths
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import FLOATS, DType
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.layers.unary import UnaryOperation
+
+
+@converter
+def vector_norm(call: Call) -> Value:
+    """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *,
+    ScalarType? dtype=None) -> Tensor
+    """
+    return _norm(call, float(call.number("ord")))
+
+
+def _p_norm(call: Call) -> Value:
+    given = call.number_or_none("p")
+    return _norm(call, 2.0 if given is None else float(given))
+
+
+register("aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", _p_norm)
+register("aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", _p_norm)
+register("aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", _p_norm)
+register(
+    "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+    _p_norm,
+)
+
+
+def _norm(call: Call, order: float) -> Value:
+    """``sum(|x| ** order) ** (1 / order)``, with PyTorch's meaning of 0 and of infinite orders."""
+    write, dtype = call.write, call.out.dtype
+    inner = precise(dtype)
+    x = write.cast(write.cast(call.tensor("self"), dtype), inner)
+    axes, keep = call.axes("dim", x.rank), bool(call.arguments.get("keepdim", False))
+    if order == 0:
+        found = reduced(write, Fold.SUM, write.cast(truths(write, x), inner), axes, keep)
+    elif order == 2:
+        squares = reduced(write, Fold.SUM, write.elementwise(Op.PROD, x, x), axes, keep)
+        found = write.unary(UnaryOperation.SQRT, squares)
+    else:
+        size = write.unary(UnaryOperation.ABS, x)
+        if math.isinf(order):
+            found = reduced(write, Fold.MAX if order > 0 else Fold.MIN, size, axes, keep)
+        elif order == 1:
+            found = reduced(write, Fold.SUM, size, axes, keep)
+        else:
+            powers = write.elementwise(Op.POW, size, write.scalar(order, size))
+            total = reduced(write, Fold.SUM, powers, axes, keep)
+            found = write.elementwise(Op.POW, total, write.scalar(1 / order, total))
+    return write.cast(found, dtype)
+
+
+@converter
+def logsumexp(call: Call) -> Value:
+    """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
+
+    Less the greatest element before, so that nothing overflows.
+    """
+    write, dtype = call.write, call.out.dtype
+    inner = precise(dtype) if dtype in FLOATS else DType.FLOAT32
+    x = write.cast(call.tensor("self"), inner)
+    axes, keep = call.axes("dim", x.rank), call.flag("keepdim")
+    if is_empty(x, axes):
+        return write.filled(call.out.shape, float("-inf"), dtype)
+    most = reduced(write, Fold.MAX, x, axes, keep_dims=True)
+    # Infinite ones are left in: infinity less infinity would be no number.
+    finite = write.select(write.unary(UnaryOperation.ISINF, most), write.scalar(0.0, most), most)
+    powers = write.unary(UnaryOperation.EXP, write.elementwise(Op.SUB, x, finite))
+    total = reduced(write, Fold.SUM, powers, axes, keep_dims=True)
+    found = write.elementwise(Op.SUM, write.unary(UnaryOperation.LOG, total), finite)
+    return write.cast(found if keep else write.squeeze(found, axes), dtype)

@@ -1,0 +1,1 @@
+"""Writing that several converters share: compositions of layers, one subject a file."""
