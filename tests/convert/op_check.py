@@ -63,6 +63,7 @@ def check_op(
     tolerance: tuple[float, float] | None = None,
     compare: Callable[[Any, Any], None] | None = None,
     constants: bool = False,
+    read: Sequence[int] | None = None,
 ) -> Outcome:
     """Convert ``op(*args, **kwargs)`` and compare its outputs with PyTorch's; a difference is an AssertionError.
 
@@ -75,8 +76,9 @@ def check_op(
         tolerance: Relative and absolute; by dtype where it is not given.
         compare: Called with both results in the place of a comparison by tolerance.
         constants: Tensors are weights of the program, not inputs; with ``dynamic`` the first stays an input.
+        read: Which outputs of an op with several are read; all of them where it is not given.
     """
-    traced = _traced(op, args, kwargs or {}, dynamic, constants)
+    traced = _traced(op, args, kwargs or {}, dynamic, constants, read)
     source = Source(
         traced.module,
         _planned(traced.module, target),
@@ -120,7 +122,14 @@ class _Traced:
     given: tuple[Any, ...]
 
 
-def _traced(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool, constants: bool) -> _Traced:
+def _traced(
+    op: OpOverload,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic: bool,
+    constants: bool,
+    read: Sequence[int] | None,
+) -> _Traced:
     env = ShapeEnv()
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
     graph = Graph()
@@ -153,7 +162,7 @@ def _traced(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], dyna
     if isinstance(value, (list, tuple)):
         returned = []
         for index, item in enumerate(value):
-            if isinstance(item, torch.Tensor):
+            if isinstance(item, torch.Tensor) and (read is None or index in read):
                 element = graph.call_function(_getitem(), (call, index))
                 element.meta["val"] = item
                 returned.append(element)

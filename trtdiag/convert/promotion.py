@@ -8,7 +8,8 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.symbolic import Num
+from trtdiag.symbolic import Expr, Num, is_condition
+from trtdiag.symbolic.expr import Add, Max, Min, Mul, Pow, TrueDiv, Where
 
 
 def promoted(call: Call, *names: str) -> DType:
@@ -28,10 +29,30 @@ def promoted(call: Call, *names: str) -> DType:
     return found
 
 
-def both(call: Call, left: str = "self", right: str = "other") -> tuple[Value, Value, DType]:
-    """Two operands in their common dtype."""
+def both(
+    call: Call, left: str = "self", right: str = "other", narrow_as: DType | None = None
+) -> tuple[Value, Value, DType]:
+    """Two operands in their common dtype; integers of 8 bits, where that is one, as ``narrow_as``."""
     dtype = promoted(call, left, right)
+    if narrow_as is not None and dtype in (DType.INT8, DType.UINT8):
+        dtype = narrow_as
     return call.operand(left, dtype), call.operand(right, dtype), dtype
+
+
+def computed(call: Call) -> DType:
+    """The dtype of the output, for ops that compute in it.
+
+    Raises:
+        Refused: ``narrow-integer`` for integers of 8 bits.
+    """
+    dtype = call.out.dtype
+    if dtype in (DType.INT8, DType.UINT8):
+        raise refuse(
+            "narrow-integer",
+            f"it computes with {dtype.value}, and TensorRT's arithmetic knows int32 and int64",
+            "compute in int32 and convert the result",
+        )
+    return dtype
 
 
 def _stand_in(value: object) -> torch.Tensor | int | float | bool:
@@ -41,4 +62,22 @@ def _stand_in(value: object) -> torch.Tensor | int | float | bool:
         return value
     if isinstance(value, Num):
         return int(value.value) if isinstance(value.value, int) else float(value.value)
-    return 1  # a size; one that need not be whole is never compared with integers
+    if is_condition(value):  # type: ignore[arg-type]
+        return True
+    return 1 if is_whole(value) else 1.0  # type: ignore[arg-type]
+
+
+def is_whole(expr: Expr) -> bool:
+    """Whether an expression over sizes is an integer by its form."""
+    match expr:
+        case Num(value):
+            return isinstance(value, int)
+        case TrueDiv():
+            return False
+        case Add(args) | Mul(args) | Min(args) | Max(args):
+            return all(is_whole(arg) for arg in args)
+        case Pow(base, exponent):
+            return is_whole(base) and is_whole(exponent)
+        case Where(_, then, otherwise):
+            return is_whole(then) and is_whole(otherwise)
+    return True

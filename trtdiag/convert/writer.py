@@ -22,7 +22,7 @@ from trtdiag.network.layers.reduce import Reduce, ReduceOperation
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.unary import Unary, UnaryOperation
-from trtdiag.symbolic import Expr, Num, as_expr
+from trtdiag.symbolic import Expr, Num, as_expr, to_text
 from trtdiag.targets.target import Target
 
 Size = Expr | int
@@ -70,7 +70,12 @@ class Writer:
 
     def number(self, number: float | bool, dtype: DType, rank: int = 0) -> Value:
         """A number as a tensor with ``rank`` dims of size 1."""
-        if dtype.is_float or dtype is DType.BOOL or dtype.holds(int(number)):
+        finite = number == number and abs(number) != float("inf")
+        if dtype.is_float:
+            fits = not finite or abs(number) <= torch.finfo(dtype.torch).max
+        else:
+            fits = dtype is DType.BOOL or (finite and dtype.holds(int(number)))
+        if fits:
             return self.constant(torch.full([1] * rank, number, dtype=dtype.torch))
         raise refuse("number-range", f"{number} does not fit into {dtype.value}")
 
@@ -92,7 +97,12 @@ class Writer:
     # One element
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` in ``dtype``; itself where it is that already."""
+        """``x`` in ``dtype``; itself where it is that already.
+
+        TensorRT converts uint8 to and from float32 and float16 only; float32 holds all of its numbers.
+        """
+        if DType.UINT8 in (x.dtype, dtype) and not {x.dtype, dtype} & {DType.FLOAT32, DType.FLOAT16}:
+            x = x if x.dtype is dtype else self.add(Cast(DType.FLOAT32), x)
         return x if x.dtype is dtype else self.add(Cast(dtype), x)
 
     def unary(self, op: UnaryOperation, x: Value) -> Value:
@@ -119,9 +129,24 @@ class Writer:
         return self.add(Select(), c, a, b)
 
     def aligned(self, *values: Value) -> tuple[Value, ...]:
-        """The values with leading dims of 1 up to the highest rank among them."""
+        """The values with leading dims of 1 up to the highest rank among them.
+
+        Raises:
+            Refused: ``broadcast-not-proven`` where two sizes are not proven to be equal, and neither is 1.
+        """
         rank = max(value.rank for value in values)
-        return tuple(self.with_rank(value, rank) for value in values)
+        same = tuple(self.with_rank(value, rank) for value in values)
+        for axis in range(rank):
+            size: Expr = ONE
+            for value in same:
+                common = self.builder.facts.broadcast(size, value.shape[axis])
+                if common is None:
+                    told = f"{to_text(size)} and {to_text(value.shape[axis])}"
+                    raise refuse(
+                        "broadcast-not-proven", f"dim {axis - rank} of its operands is {told}, not proven equal"
+                    )
+                size = common
+        return same
 
     def with_rank(self, x: Value, rank: int) -> Value:
         """``x`` with leading dims of 1."""

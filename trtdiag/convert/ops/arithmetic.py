@@ -1,41 +1,143 @@
-"""Sums, differences, products and quotients."""
+"""Sums, differences and products."""
 
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.promotion import both
+from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
+from trtdiag.convert.writing.precision import in_float32
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.unary import UnaryOperation
 
 
 @converter
-def add(call: Call) -> Value:
+def add_tensor(call: Call) -> Value:
     """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    return _sum(call, Op.SUM)
+    return _sum(call, Op.SUM, "self", "other")
 
 
 @converter
-def sub(call: Call) -> Value:
+def add_scalar(call: Call) -> Value:
+    """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return _sum(call, Op.SUM, "self", "other")
+
+
+@converter
+def sub_tensor(call: Call) -> Value:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    return _sum(call, Op.SUB)
+    return _sum(call, Op.SUB, "self", "other")
 
 
 @converter
-def mul(call: Call) -> Value:
+def sub_scalar(call: Call) -> Value:
+    """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return _sum(call, Op.SUB, "self", "other")
+
+
+@converter
+def rsub_tensor(call: Call) -> Value:
+    """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    return _sum(call, Op.SUB, "other", "self")
+
+
+@converter
+def rsub_scalar(call: Call) -> Value:
+    """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return _sum(call, Op.SUB, "other", "self")
+
+
+@converter
+def mul_tensor(call: Call) -> Value:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
-    left, right, dtype = both(call)
-    if dtype is DType.BOOL:
-        return call.write.elementwise(Op.AND, left, right)
-    return call.write.elementwise(Op.PROD, left, right)
+    return _product(call)
 
 
-def _sum(call: Call, op: Op) -> Value:
-    left, right, dtype = both(call)
-    alpha = call.number("alpha")
+@converter
+def mul_scalar(call: Call) -> Value:
+    """aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return _product(call)
+
+
+@converter
+def square(call: Call) -> Value:
+    """aten::square(Tensor self) -> Tensor"""
+    x = call.operand("self", computed(call))
+    return call.write.elementwise(Op.PROD, x, x)
+
+
+@converter
+def addcmul(call: Call) -> Value:
+    """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    return _with_fraction(call, Op.PROD)
+
+
+@converter
+def addcdiv(call: Call) -> Value:
+    """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    return _with_fraction(call, Op.DIV)
+
+
+@converter
+def lerp_scalar(call: Call) -> Value:
+    """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
+    return _between(call)
+
+
+@converter
+def lerp_tensor(call: Call) -> Value:
+    """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
+    return _between(call)
+
+
+def _sum(call: Call, op: Op, left: str, right: str) -> Value:
+    dtype, write = computed(call), call.write
+    first, second = call.operand(left, dtype), call.operand(right, dtype)
+    if call.is_number("alpha") and call.number("alpha") == 1:
+        return write.elementwise(Op.OR if dtype is DType.BOOL else op, first, second)
+    alpha = call.operand("alpha", dtype)
     if dtype is DType.BOOL:
-        return call.write.elementwise(Op.OR, left, right)
-    if alpha != 1:
-        right = call.write.elementwise(Op.PROD, right, call.write.scalar(alpha, right))
-    return call.write.elementwise(op, left, right)
+        return write.elementwise(Op.OR, first, write.elementwise(Op.AND, second, alpha))
+    return in_float32(
+        write,
+        lambda a, b, factor: write.elementwise(op, a, write.elementwise(Op.PROD, b, factor)),
+        first,
+        second,
+        alpha,
+    )
+
+
+def _product(call: Call) -> Value:
+    dtype = computed(call)
+    op = Op.AND if dtype is DType.BOOL else Op.PROD
+    return call.write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
+
+
+def _with_fraction(call: Call, op: Op) -> Value:
+    dtype, write = computed(call), call.write
+    factor = call.operand("value", dtype)
+
+    def compose(start: Value, one: Value, other: Value, factor: Value) -> Value:
+        # value comes first, as in PyTorch: it decides what overflows.
+        scaled = one if call.arguments["value"] == 1 else write.elementwise(Op.PROD, one, factor)
+        return write.elementwise(Op.SUM, start, write.elementwise(op, scaled, other))
+
+    operands = [call.operand(name, dtype) for name in ("self", "tensor1", "tensor2")]
+    return in_float32(write, compose, *operands, factor)
+
+
+def _between(call: Call) -> Value:
+    """From whichever end is nearer, as in PyTorch, so that weights 0 and 1 give the ends themselves."""
+    dtype, write = computed(call), call.write
+
+    def compose(start: Value, end: Value, weight: Value) -> Value:
+        way = write.elementwise(Op.SUB, end, start)
+        rest = write.elementwise(Op.SUB, write.scalar(1, weight), weight)
+        from_start = write.elementwise(Op.SUM, start, write.elementwise(Op.PROD, weight, way))
+        from_end = write.elementwise(Op.SUB, end, write.elementwise(Op.PROD, way, rest))
+        size = write.unary(UnaryOperation.ABS, weight)
+        near = write.elementwise(Op.LESS, size, write.scalar(0.5, weight))
+        return write.select(near, from_start, from_end)
+
+    return in_float32(write, compose, *(call.operand(name, dtype) for name in ("self", "end", "weight")))

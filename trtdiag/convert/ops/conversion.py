@@ -1,0 +1,86 @@
+"""Other dtypes, and copies: what changes a tensor's type or nothing at all."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import Convert, converter, register
+from trtdiag.convert.writing.division import integer_rest
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import INDICES, DType
+
+_SAME = (
+    "aten::alias(Tensor(a) self) -> Tensor(a)",
+    "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+    "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)",
+    "aten::detach(Tensor(a) self) -> Tensor(a)",
+    "aten::lift_fresh(Tensor(a) self) -> Tensor(a)",
+    "aten::lift_fresh_copy(Tensor self) -> Tensor",
+    "aten::positive(Tensor(a) self) -> Tensor(a)",
+)
+_CONVERSIONS = (
+    "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+    "bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+    "aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
+    "MemoryFormat? memory_format=None) -> Tensor(a)",
+    "aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, "
+    "MemoryFormat? memory_format=None) -> Tensor(a)",
+    "aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+    "bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+    "aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, "
+    "MemoryFormat? memory_format=None) -> Tensor(a)",
+    "aten::type_as(Tensor self, Tensor other) -> Tensor",
+)
+
+
+@converter
+def scalar_tensor(call: Call) -> Value:
+    """aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
+    bool? pin_memory=None) -> Tensor
+    """
+    return call.operand("s", call.out.dtype)
+
+
+@converter
+def dropout(call: Call) -> Value:
+    """aten::dropout(Tensor input, float p, bool train) -> Tensor
+
+    Without training; in training it draws random numbers.
+    """
+    return call.tensor("input")
+
+
+@converter
+def native_dropout(call: Call) -> list[Value]:
+    """aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
+
+    Without training; in training it draws random numbers.
+    """
+    x = call.tensor("input")
+    return [x, call.write.filled(x.shape, True, DType.BOOL)]
+
+
+def _same(call: Call) -> Value:
+    return call.tensor("self")
+
+
+def _converted(call: Call) -> Value:
+    x, dtype, write = call.tensor("self"), call.out.dtype, call.write
+    if dtype is DType.INT8 and x.dtype is not dtype:
+        raise refuse(
+            "narrow-integer",
+            "it converts to int8, which TensorRT takes for quantized numbers with a scale",
+            "convert to int32",
+        )
+    if dtype is DType.UINT8 and x.dtype in INDICES:  # numbers outside of 0..255 wrap
+        x = integer_rest(write, x, write.scalar(256, x), floored=True)
+    return write.cast(x, dtype)
+
+
+def _registered(schemas: tuple[str, ...], run: Convert) -> None:
+    for schema in schemas:
+        register(schema, run)
+
+
+_registered(_SAME, _same)
+_registered(_CONVERSIONS, _converted)

@@ -1,0 +1,121 @@
+"""Operations on truth values and on bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.promotion import computed
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import Convert, converter, register
+from trtdiag.convert.writer import Writer
+from trtdiag.convert.writing.bits import flipped, masked, shifted_left, shifted_right
+from trtdiag.convert.writing.elementary import negated
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+
+_BITS = {"and": Op.AND, "or": Op.OR, "xor": Op.XOR}
+_ONE_NUMBER = "Of two integers one must be a number that is known when the network is built; bools are free."
+_KNOWN_SHIFT = "The number of places must be known when the network is built, and below the bits of the integer."
+
+
+@converter
+def logical_not(call: Call) -> Value:
+    """aten::logical_not(Tensor self) -> Tensor"""
+    return negated(call.write, call.operand("self", DType.BOOL))
+
+
+@converter
+def bitwise_not(call: Call) -> Value:
+    """aten::bitwise_not(Tensor self) -> Tensor"""
+    x = call.operand("self", computed(call))
+    return negated(call.write, x) if x.dtype is DType.BOOL else flipped(call.write, x)
+
+
+def _logical(op: Op) -> Convert:
+    def run(call: Call) -> Value:
+        return call.write.elementwise(op, call.operand("self", DType.BOOL), call.operand("other", DType.BOOL))
+
+    return run
+
+
+def _bitwise(op: Op) -> Convert:
+    def run(call: Call) -> Value:
+        dtype, write = computed(call), call.write
+        if dtype is DType.BOOL:
+            return write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
+        for name, other in (("self", "other"), ("other", "self")):
+            mask = _known(call, other)
+            if mask is not None:
+                return _with_mask(write, op, call.operand(name, dtype), mask)
+        raise refuse(
+            "integer-bits",
+            "it combines the bits of two integer tensors, and TensorRT has no layer for bits of integers",
+            "use bool tensors, or make one operand a Python number",
+        )
+
+    return run
+
+
+def _shift(shift: Callable[[Writer, Value, int], Value]) -> Convert:
+    def run(call: Call) -> Value:
+        x = call.operand("self", computed(call))
+        places = _known(call, "other")
+        if places is None:
+            raise refuse(
+                "shift-amount",
+                "the number of places is known only when the network runs",
+                "shift by a Python number, or multiply with a power of two",
+            )
+        return shift(call.write, x, places)
+
+    return run
+
+
+def _known(call: Call, name: str) -> int | None:
+    """An integer operand that is known: a number, or a tensor of the program that holds one."""
+    if call.is_number(name):
+        return int(call.number(name))
+    content = call.content(name)
+    if content is None or content.numel() != 1 or len(content.shape) > len(call.out.shape):
+        return None
+    # A tensor with dims may give the result more of them; then it is no number.
+    other = call.tensor("self" if name == "other" else "other")
+    return int(content.item()) if other.rank == len(call.out.shape) else None
+
+
+def _with_mask(write: Writer, op: Op, x: Value, mask: int) -> Value:
+    """``a | m`` is ``a + m - (a & m)``, ``a ^ m`` takes it away twice."""
+    common = masked(write, x, mask)
+    if op is Op.AND:
+        return common
+    if mask < 0:  # a + m might not fit; a | m is m with what a has beyond it, a ^ m is ~(a ^ ~m)
+        if op is Op.XOR:
+            return flipped(write, _with_mask(write, op, x, ~mask))
+        return write.elementwise(Op.SUM, masked(write, x, ~mask), write.scalar(mask, x))
+    rest = write.elementwise(Op.SUB, x, common)
+    if op is Op.OR:
+        return write.elementwise(Op.SUM, rest, write.scalar(mask, x))
+    missing = write.elementwise(Op.SUB, write.scalar(mask, x), common)
+    return write.elementwise(Op.SUM, rest, missing)
+
+
+for _name, _op in _BITS.items():
+    register(f"aten::logical_{_name}(Tensor self, Tensor other) -> Tensor", _logical(_op))
+    for _schema in (
+        f"aten::bitwise_{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
+        f"aten::bitwise_{_name}.Scalar(Tensor self, Scalar other) -> Tensor",
+        f"aten::bitwise_{_name}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        f"aten::__{_name}__.Tensor(Tensor self, Tensor other) -> Tensor",
+        f"aten::__{_name}__.Scalar(Tensor self, Scalar other) -> Tensor",
+    ):
+        register(_schema, _bitwise(_op), _ONE_NUMBER)
+for _side, _run in (("left", shifted_left), ("right", shifted_right)):
+    for _schema in (
+        f"aten::bitwise_{_side}_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+        f"aten::bitwise_{_side}_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+        f"aten::__{_side[0]}shift__.Tensor(Tensor self, Tensor other) -> Tensor",
+        f"aten::__{_side[0]}shift__.Scalar(Tensor self, Scalar other) -> Tensor",
+    ):
+        register(_schema, _shift(_run), _KNOWN_SHIFT)

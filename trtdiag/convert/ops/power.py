@@ -1,0 +1,89 @@
+"""Powers."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.promotion import computed
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.unary import UnaryOperation
+
+
+@converter
+def pow_tensor_scalar(call: Call) -> Value:
+    """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    base = call.operand("self", computed(call))
+    if call.is_number("exponent"):
+        return constant_power(call.write, base, call.number("exponent"))
+    if not base.dtype.is_float:
+        raise _unknown_exponent()
+    return call.write.elementwise(Op.POW, base, call.operand("exponent", base.dtype))
+
+
+@converter
+def pow_tensor_tensor(call: Call) -> Value:
+    """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
+
+    Integers to integers are refused.
+    """
+    return _power(call)
+
+
+@converter
+def pow_scalar(call: Call) -> Value:
+    """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor
+
+    Integers to integers are refused.
+    """
+    return _power(call)
+
+
+def constant_power(write: Writer, base: Value, exponent: float) -> Value:
+    """``base ** exponent``, by products, roots and reciprocals where PyTorch takes these."""
+    if exponent == 0:
+        return write.filled(base.shape, 1, base.dtype)
+    if not base.dtype.is_float:
+        if exponent < 0 or exponent != int(exponent):
+            raise refuse("integer-power", f"it raises integers to {exponent}")
+        return _repeated(write, base, int(exponent))
+    match exponent:
+        case 0.5:
+            return write.unary(UnaryOperation.SQRT, base)
+        case -0.5:
+            return write.unary(UnaryOperation.RECIP, write.unary(UnaryOperation.SQRT, base))
+        case 1 | 2 | 3:
+            return _repeated(write, base, int(exponent))
+        case -1 | -2:
+            return write.unary(UnaryOperation.RECIP, _repeated(write, base, int(-exponent)))
+    return write.elementwise(Op.POW, base, write.scalar(exponent, base))
+
+
+def _repeated(write: Writer, base: Value, times: int) -> Value:
+    """The product of ``times`` equal factors, by squares."""
+    result: Value | None = None
+    while True:
+        if times % 2:
+            result = base if result is None else write.elementwise(Op.PROD, result, base)
+        times //= 2
+        if not times:
+            assert result is not None
+            return result
+        base = write.elementwise(Op.PROD, base, base)
+
+
+def _power(call: Call) -> Value:
+    dtype = computed(call)
+    if not dtype.is_float:
+        raise _unknown_exponent()
+    return call.write.elementwise(Op.POW, call.operand("self", dtype), call.operand("exponent", dtype))
+
+
+def _unknown_exponent() -> Exception:
+    return refuse(
+        "integer-power",
+        "it raises integers to a power that is known only when the network runs, and TensorRT's power takes floats",
+        "make the exponent a Python number, or compute in float",
+    )

@@ -1,0 +1,72 @@
+"""Rounding."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.promotion import computed
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writing.elementary import times, truncated
+from trtdiag.convert.writing.precision import in_float32
+from trtdiag.network.builder import Value
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.unary import UnaryOperation
+
+
+@converter
+def floor(call: Call) -> Value:
+    """aten::floor(Tensor self) -> Tensor"""
+    return _rounded(call, UnaryOperation.FLOOR)
+
+
+@converter
+def ceil(call: Call) -> Value:
+    """aten::ceil(Tensor self) -> Tensor"""
+    return _rounded(call, UnaryOperation.CEIL)
+
+
+@converter
+def round_default(call: Call) -> Value:
+    """aten::round(Tensor self) -> Tensor"""
+    return _rounded(call, UnaryOperation.ROUND)
+
+
+@converter
+def round_decimals(call: Call) -> Value:
+    """aten::round.decimals(Tensor self, *, int decimals) -> Tensor"""
+    x, write, decimals = call.tensor("self"), call.write, call.integer("decimals")
+    if not x.dtype.is_float:
+        if decimals < 0:
+            raise refuse("rounded-integer", "it rounds integers to tens", "divide, round and multiply floats instead")
+        return x
+    factor = 10.0 ** abs(decimals)
+
+    def compose(value: Value) -> Value:
+        # By the whole power of ten in both directions, as in PyTorch: 0.1 is no float.
+        there, back = (Op.PROD, Op.DIV) if decimals >= 0 else (Op.DIV, Op.PROD)
+        moved = write.elementwise(there, value, write.scalar(factor, value)) if decimals else value
+        rounded = write.unary(UnaryOperation.ROUND, moved)
+        return write.elementwise(back, rounded, write.scalar(factor, value)) if decimals else rounded
+
+    return in_float32(write, compose, x)
+
+
+@converter
+def trunc(call: Call) -> Value:
+    """aten::trunc(Tensor self) -> Tensor"""
+    x = call.tensor("self")
+    return truncated(call.write, x) if x.dtype.is_float else x
+
+
+@converter
+def frac(call: Call) -> Value:
+    """aten::frac(Tensor self) -> Tensor"""
+    x = call.operand("self", computed(call))
+    if not x.dtype.is_float:
+        return times(call.write, x, 0)
+    return call.write.elementwise(Op.SUB, x, truncated(call.write, x))
+
+
+def _rounded(call: Call, op: UnaryOperation) -> Value:
+    x = call.tensor("self")
+    return call.write.unary(op, x) if x.dtype.is_float else x
