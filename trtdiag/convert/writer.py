@@ -139,13 +139,13 @@ class Writer:
         for axis in range(rank):
             size: Expr = ONE
             for value in same:
-                common = self.builder.facts.broadcast(size, value.shape[axis])
-                if common is None:
+                joint = self.builder.facts.broadcast(size, value.shape[axis])
+                if joint is None:
                     told = f"{to_text(size)} and {to_text(value.shape[axis])}"
                     raise refuse(
                         "broadcast-not-proven", f"dim {axis - rank} of its operands is {told}, not proven equal"
                     )
-                size = common
+                size = joint
         return same
 
     def with_rank(self, x: Value, rank: int) -> Value:

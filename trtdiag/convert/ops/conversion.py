@@ -57,6 +57,8 @@ def native_dropout(call: Call) -> list[Value]:
     Without training; in training it draws random numbers.
     """
     x = call.tensor("input")
+    if call.arguments["train"] is None and call.number("p") != 0:  # PyTorch takes that for training
+        raise refuse("random", "it draws random numbers in training", "export the model after model.eval()")
     return [x, call.write.filled(x.shape, True, DType.BOOL)]
 
 

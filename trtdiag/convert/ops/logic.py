@@ -87,17 +87,17 @@ def _known(call: Call, name: str) -> int | None:
 
 def _with_mask(write: Writer, op: Op, x: Value, mask: int) -> Value:
     """``a | m`` is ``a + m - (a & m)``, ``a ^ m`` takes it away twice."""
-    common = masked(write, x, mask)
+    shared = masked(write, x, mask)
     if op is Op.AND:
-        return common
+        return shared
     if mask < 0:  # a + m might not fit; a | m is m with what a has beyond it, a ^ m is ~(a ^ ~m)
         if op is Op.XOR:
             return flipped(write, _with_mask(write, op, x, ~mask))
         return write.elementwise(Op.SUM, masked(write, x, ~mask), write.scalar(mask, x))
-    rest = write.elementwise(Op.SUB, x, common)
+    rest = write.elementwise(Op.SUB, x, shared)
     if op is Op.OR:
         return write.elementwise(Op.SUM, rest, write.scalar(mask, x))
-    missing = write.elementwise(Op.SUB, write.scalar(mask, x), common)
+    missing = write.elementwise(Op.SUB, write.scalar(mask, x), shared)
     return write.elementwise(Op.SUM, rest, missing)
 
 
