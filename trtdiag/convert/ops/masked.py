@@ -11,23 +11,6 @@ from trtdiag.network.facts import product
 
 
 @converter
-def masked_fill(call: Call) -> Value:
-    """aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
-    return _filled(call)
-
-
-@converter
-def masked_fill_tensor(call: Call) -> Value:
-    """aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
-    return _filled(call)
-
-
-def _filled(call: Call) -> Value:
-    x = call.tensor("self")
-    return replaced(call.write, x, call.tensor("mask"), call.operand("value", x.dtype))
-
-
-@converter
 def masked_scatter(call: Call) -> Value:
     """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor
 
