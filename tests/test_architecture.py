@@ -36,6 +36,8 @@ ORDER = (
     "analysis",
     "report",
     "pipeline",
+    "compiling",
+    "verifying",
     PACKAGE,  # the front door, trtdiag/__init__.py
     "cli",
     "__main__",

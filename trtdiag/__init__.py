@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from trtdiag.artifact.rebuild import rebuild
     from trtdiag.artifact.save import save
     from trtdiag.capture.load import capture
+    from trtdiag.compiling import compile
     from trtdiag.fixdims.fix import Fix
     from trtdiag.fixdims.run import fix_dims
     from trtdiag.options import AnalyzeOptions, CompileOptions
     from trtdiag.pipeline import analyze
     from trtdiag.report.report import Report
     from trtdiag.runtime.compiled import CompiledProgram
+    from trtdiag.verifying import verify
 
 __all__ = [
     "AnalyzeOptions",
@@ -28,10 +30,12 @@ __all__ = [
     "__version__",
     "analyze",
     "capture",
+    "compile",
     "fix_dims",
     "load",
     "rebuild",
     "save",
+    "verify",
 ]
 
 try:
@@ -42,10 +46,12 @@ except PackageNotFoundError:  # run from a source folder that was never installe
 _HOMES = {
     "analyze": "trtdiag.pipeline",
     "capture": "trtdiag.capture.load",
+    "compile": "trtdiag.compiling",
     "fix_dims": "trtdiag.fixdims.run",
     "load": "trtdiag.artifact.load",
     "rebuild": "trtdiag.artifact.rebuild",
     "save": "trtdiag.artifact.save",
+    "verify": "trtdiag.verifying",
     "AnalyzeOptions": "trtdiag.options",
     "CompileOptions": "trtdiag.options",
     "CompiledProgram": "trtdiag.runtime.compiled",

@@ -62,6 +62,23 @@ class UnsupportedOpError(UserError):
     """An op cannot be converted and the options forbid leaving it to PyTorch."""
 
 
+class DiagnosisError(UserError):
+    """The program has findings of severity ERROR, and compiling was not told to go on.
+
+    Attributes:
+        report: What was found, where there is one.
+    """
+
+    exit_code = 1
+    report: object | None = None
+
+
+class VerificationError(UserError):
+    """A compiled program gives something else than the original."""
+
+    exit_code = 1
+
+
 class ShapeOutOfRangeError(UserError):
     """A tensor's size lies outside the range that the program was compiled for."""
 

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from trtdiag.errors import ArtifactError
+from trtdiag.options import CompileOptions, PartitionOptions, Precision
 
 MEMBER = "trtdiag.json"
 """Its name among the extra files of the archive."""
@@ -38,6 +39,7 @@ class Description:
         target: The TensorRT version that it was compiled for.
         engines: In the order of execution.
         options: What it was compiled with, as plain values; empty where that is not known.
+        source: The file that it was compiled from, where it was one.
     """
 
     trtdiag: str
@@ -45,6 +47,7 @@ class Description:
     target: str | None
     engines: tuple[EngineEntry, ...]
     options: Mapping[str, Any]
+    source: str | None = None
 
 
 def description_to_text(description: Description) -> str:
@@ -60,6 +63,7 @@ def description_to_text(description: Description) -> str:
                 for entry in description.engines
             ],
             "options": dict(description.options),
+            "source": description.source,
         },
         indent=1,
         sort_keys=True,
@@ -89,6 +93,7 @@ def description_from_text(text: str, file: str) -> Description:
             document["target"],
             tuple(_entry(entry) for entry in document["engines"]),
             dict(document["options"]),
+            None if document["source"] is None else str(document["source"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtifactError(
@@ -97,6 +102,23 @@ def description_from_text(text: str, file: str) -> Description:
             fix="copy the file again from where it was saved, or compile the program again",
             reference="damaged-artifact",
         ) from error
+
+
+def options_from_plain(plain: Mapping[str, Any]) -> CompileOptions | None:
+    """The options of ``plain_options``; ``None`` where there are none.
+
+    Raises:
+        TypeError: An option is unknown; ValueError: a precision is.
+    """
+    if not plain:
+        return None
+    partition = {name: _tupled(value) for name, value in plain["partition"].items()}
+    own = {name: _tupled(value) for name, value in plain.items() if name not in ("partition", "precision")}
+    return CompileOptions(**own, precision=Precision(plain["precision"]), partition=PartitionOptions(**partition))
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value
 
 
 def plain_options(options: object) -> dict[str, Any]:

@@ -7,12 +7,20 @@ import binascii
 import hashlib
 import os
 
-from trtdiag.artifact.description import MEMBER, NETWORK_MEMBER, Description, EngineEntry, description_from_text
+from trtdiag.artifact.description import (
+    MEMBER,
+    NETWORK_MEMBER,
+    Description,
+    EngineEntry,
+    description_from_text,
+    options_from_plain,
+)
 from trtdiag.capture.archive import read_archive
 from trtdiag.capture.archive_container import Container, open_container
 from trtdiag.capture.archive_summary import EXTRA, inspect_archive
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import ArtifactError, CaptureError, PlatformError
+from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
@@ -53,7 +61,15 @@ def load_anywhere(path: str | os.PathLike[str]) -> CompiledProgram:
         raise ArtifactError(error.message, because=error.because, fix=error.fix, reference=error.reference) from error
     _check_engines(file, description, engine_nodes(exported))
     kept = tuple(network for network in networks if network is not None)
-    return CompiledProgram(exported, kept if len(kept) == len(networks) else ())
+    networks = kept if len(kept) == len(networks) else ()
+    return CompiledProgram(exported, networks, options=_options(description, file), source=description.source)
+
+
+def _options(description: Description, file: str) -> CompileOptions | None:
+    try:
+        return options_from_plain(description.options)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise _damaged(file, f"its options cannot be read: {error}") from error
 
 
 def _description(container: Container, file: str) -> Description:

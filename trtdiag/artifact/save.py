@@ -50,6 +50,7 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
         engines[0].manifest.target if engines else None,
         entries,
         {} if compiled.options is None else plain_options(compiled.options),
+        compiled.source,
     )
     extra = {MEMBER: description_to_text(description)}
     for index, network in enumerate(networks):

@@ -14,6 +14,7 @@ from rich.console import Console
 from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config
 from trtdiag.cli.progress import progress_bar
+from trtdiag.cli.words import listed
 from trtdiag.errors import UserError
 from trtdiag.options import AnalyzeOptions
 from trtdiag.report.save import write_atomically
@@ -68,8 +69,8 @@ def analyze(
         )
     options = AnalyzeOptions(
         target=target or config.get("target"),
-        select=_words(select) or tuple(config.get("select", ())),
-        ignore=_words(ignore) or tuple(config.get("ignore", ())),
+        select=listed(select) or tuple(config.get("select", ())),
+        ignore=listed(ignore) or tuple(config.get("ignore", ())),
     )
     with progress_bar() as step:
         step("load torch")
@@ -109,11 +110,6 @@ def import_module(name: str) -> None:
         ) from error
     finally:
         sys.path.pop(0)
-
-
-def _words(given: tuple[str, ...]) -> tuple[str, ...]:
-    """``--select GRD,SYM --select TYP401`` as one tuple."""
-    return tuple(word.strip() for item in given for word in item.split(",") if word.strip())
 
 
 def default_name(source: str) -> str:

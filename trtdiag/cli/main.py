@@ -9,9 +9,11 @@ import click
 
 import trtdiag
 from trtdiag.cli.analyze import analyze
+from trtdiag.cli.compile import compile_command
 from trtdiag.cli.failing import as_internal, show
 from trtdiag.cli.fix_dims import fix_dims
 from trtdiag.cli.rules import explain, rules
+from trtdiag.cli.verify import verify_command
 from trtdiag.errors import TrtdiagError
 
 
@@ -27,6 +29,8 @@ def cli() -> None:
 
 
 cli.add_command(analyze)
+cli.add_command(compile_command)
+cli.add_command(verify_command)
 cli.add_command(fix_dims)
 cli.add_command(explain)
 cli.add_command(rules)

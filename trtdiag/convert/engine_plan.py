@@ -24,6 +24,7 @@ from trtdiag.network import WeightKeys
 from trtdiag.options import CompileOptions
 from trtdiag.partition.facts import Partitioned
 from trtdiag.partition.partition import partition, symbol_sizes
+from trtdiag.shapes.opt_sizes import allowed_box
 from trtdiag.symbolic import Condition, free_symbols
 from trtdiag.targets.target import Target
 
@@ -81,12 +82,12 @@ def plan_engines(
     """
     with stage("lower"):
         lowered = lower(program, checked, has_converter)
+    # An engine's profile ends at sizes that the program takes.
+    ranges = allowed_box(program, program.ranges)
     with stage("types"):
-        types = plan_types(
-            lowered, program.ranges, target, truncate_double=options.truncate_double, names=program.names
-        )
+        types = plan_types(lowered, ranges, target, truncate_double=options.truncate_double, names=program.names)
     with stage("support"):
-        source = source_of(lowered, types.engine, target, program.ranges, given_conditions(dims))
+        source = source_of(lowered, types.engine, target, ranges, given_conditions(dims))
         found = support(source, types.limits)
     with stage("partition"):
         parts = _partitioned(source, found.limits, program, options)

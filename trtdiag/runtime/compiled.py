@@ -27,6 +27,7 @@ class CompiledProgram:
         networks: The bytes of each engine's network, where they were kept to rebuild engines elsewhere.
         options: What it was compiled with, where it was compiled here.
         report: What compiling found, where it was compiled here.
+        source: The file that it was compiled from, where it was one.
 
     Attributes:
         exported_program: The program, to save, export again or look at.
@@ -40,13 +41,16 @@ class CompiledProgram:
         *,
         options: CompileOptions | None = None,
         report: object | None = None,
+        source: str | None = None,
     ) -> None:
         self.exported_program = exported
         self.manifests: tuple[Manifest, ...] = tuple(found.manifest for found in engine_nodes(exported))
         self.networks = tuple(networks)
         self.options = options
         self.report = report
+        self.source = source
         self._inputs = ProgramInputs(exported)
+        self._names = _names_by_place(exported)
         self._module: GraphModule | None = None
         self._lock = Lock()
 
@@ -57,6 +61,7 @@ class CompiledProgram:
             ShapeOutOfRangeError: A tensor's size is outside of its range: its name, what it is and what is allowed.
             UserError: Arguments are missing or too many, or a tensor has another dtype.
         """
+        args, kwargs = self._by_place(args, kwargs)
         self._inputs.check(args, kwargs)
         with torch.no_grad():
             return self._runnable()(*args, **kwargs)
@@ -66,8 +71,24 @@ class CompiledProgram:
         made: torch.nn.Module = self.exported_program.module()
         return made
 
+    def _by_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments that the program was exported with by place may be given by name, as to the module."""
+        missing = self._names[len(args) :]
+        if not missing or not all(name in kwargs for name in missing):
+            return args, kwargs
+        rest = {name: value for name, value in kwargs.items() if name not in missing}
+        return (*args, *(kwargs[name] for name in missing)), rest
+
     def _runnable(self) -> Any:
         with self._lock:
             if self._module is None:
                 self._module = self.exported_program.module()
             return self._module
+
+
+def _names_by_place(exported: ExportedProgram) -> tuple[str, ...]:
+    """What the module calls the arguments that the export gave by place; empty where the program does not say."""
+    signature = exported.module_call_graph[0].signature if exported.module_call_graph else None
+    names = getattr(signature, "forward_arg_names", None) or ()
+    keywords = exported.call_spec.in_spec.child(1).context if exported.call_spec.in_spec is not None else ()
+    return tuple(name for name in names if name not in keywords)

@@ -1,0 +1,182 @@
+"""One model of ``benchmarks/zoo.py`` in a process of its own: what it prints last is its row as JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import operator
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+from torch.fx import Interpreter, Node
+from torch.utils.flop_counter import FlopCounterMode
+
+from tests.models import zoo
+from tests.partition.checks import torch_segments
+from trtdiag.capture.load import capture
+from trtdiag.compiling import Compilation, compile_in_stages
+from trtdiag.convert.engine_plan import EnginePlan
+from trtdiag.errors import TrtdiagError
+from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.lower.concrete import Point, UnplaceableError
+from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.partition.partition import partition
+from trtdiag.verify.run import VerifyLimits
+
+Row = dict[str, Any]
+
+
+class _Flops(Interpreter):
+    """Counts the floating-point operations of each node, on tensors without content."""
+
+    def __init__(self, plan: EnginePlan, hints: dict[str, int]) -> None:
+        super().__init__(plan.lowered.graph_module)
+        self._point = Point(hints)
+        self.by_node: dict[str, int] = {}
+
+    def run_node(self, n: Node) -> Any:
+        if n.op == "output":
+            return None
+        try:
+            placed = self._point.place(n.meta.get("val"))
+        except UnplaceableError:
+            return None
+        if n.op == "call_function" and n.target is not operator.getitem:
+            self._count(n)
+        return self._made(placed)
+
+    def _made(self, placed: Any) -> Any:
+        if isinstance(placed, tuple):
+            return [self._made(item) for item in placed]
+        return self._point.tensor(placed) if hasattr(placed, "sizes") else placed
+
+    def _count(self, n: Node) -> None:
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        counter = FlopCounterMode(display=False)
+        with contextlib.suppress(Exception), counter, self._point.mode:
+            n.target(*args, **kwargs)
+        self.by_node[n.name] = counter.get_total_flops()
+
+
+def _shares(plan: EnginePlan, hints: dict[str, int]) -> tuple[int, int, int, int]:
+    """Ops, ops in segments, FLOPs, FLOPs in segments."""
+    inside = {name for segment in plan.partitioned.segments for name in segment.ops}
+    flops = _Flops(plan, hints)
+    nodes = [n for n in plan.lowered.graph_module.graph.nodes if n.op == "call_function"]
+    ops = [n for n in nodes if classify(n) in (NodeKind.OP, NodeKind.NO_OP, NodeKind.HIGHER_ORDER)]
+    placeholders = [n for n in plan.lowered.graph_module.graph.nodes if n.op == "placeholder"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        flops.run(*[None for _ in placeholders], enable_io_processing=False)
+    total = sum(flops.by_node.values())
+    return (
+        len(ops),
+        sum(n.name in inside for n in ops),
+        total,
+        sum(count for name, count in flops.by_node.items() if name in inside),
+    )
+
+
+def _beside_torch(plan: EnginePlan) -> Row:
+    """Segments and CPU seconds of our partitioner and of torch.fx's, on the same ops."""
+    module = plan.source.graph_module
+    held = [node.name for node in plan.source.held]
+    options = PartitionOptions(min_segment_ops=0)
+
+    def spent(call: Any) -> tuple[float, Any]:
+        best, found = float("inf"), None
+        for _ in range(2):
+            start = time.process_time()
+            found = call()
+            best = min(best, time.process_time() - start)
+        return best, found
+
+    ours, parts = spent(lambda: partition(module, plan.support.limits, options, held=held))
+    theirs, count = spent(lambda: torch_segments(parts, module, sizes=True))
+    return {
+        "every_segment": len(parts.segments),
+        "torch_segments": count,
+        "partition_s": ours,
+        "torch_partition_s": theirs,
+    }
+
+
+def _row(name: str, compilation: Compilation, program: Any) -> Row:
+    plan = compilation.plan
+    ops, inside, flops, flops_inside = _shares(plan, dict(program.hints))
+    reasons = Counter(f"{f.op}: {f.limit.code}" for f in plan.partitioned.fallback if f.computes)
+    seconds: dict[str, float] = {}
+    for stage in compilation.stages:
+        seconds[stage.name] = seconds.get(stage.name, 0.0) + stage.seconds
+    found = compilation.verification
+    verified: Row = {}
+    if found is not None:
+        worst = found.worst
+        verified = {
+            "passed": found.passed,
+            "points": sum(not r.skipped for r in found.results),
+            "skipped": [f"{r.point.label}: {r.skipped}" for r in found.results if r.skipped],
+            "failed": [f"{r.point.label}: {r.failed}" for r in found.results if r.failed][:3],
+            "off": [
+                f"{r.point.label} {o.output} abs {o.max_abs:.2g} rel {o.max_rel:.2g} {o.why}"
+                for r in found.results
+                for o in r.outputs
+                if not o.passed
+            ][:3],
+            "worst_rel": worst.max_rel if worst else None,
+            "culprit": str(found.culprit.origin or found.culprit.layer) if found.culprit else None,
+        }
+    return {
+        "model": name,
+        "state": "compiled",
+        "ops": ops,
+        "inside": inside,
+        "flops": flops,
+        "flops_inside": flops_inside,
+        "segments": len(plan.partitioned.segments),
+        "fallback": dict(reasons.most_common(8)),
+        "layers": sum(len(one.network.layers) for one in compilation.converted),
+        "seconds": {key: round(value, 3) for key, value in seconds.items()},
+        "verify": verified,
+        **_beside_torch(plan),
+    }
+
+
+def main() -> None:
+    name, target, precision, limit = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
+    row: Row = {"model": name}
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            asked = zoo.build(name)
+        except ModuleNotFoundError as error:
+            print(json.dumps({**row, "state": f"needs {error.name}"}), file=sys.__stdout__)
+            return
+        try:
+            program = capture(asked)
+            if program.failure is not None or program.exported is None:
+                row["state"] = "refused by torch.export"
+            else:
+                options = CompileOptions(target=target, backend="reference", precision=Precision(precision), force=True)
+                found = compile_in_stages(
+                    program.exported, options, limits=VerifyLimits(seconds=limit, elements=1 << 31)
+                )
+                row = _row(name, found, found.report.analysis.program)
+        except TrtdiagError as error:
+            row["state"] = f"{type(error).__name__}: {error.message}: {error.because}"[:600]
+        except Exception as error:  # a crash is a row of the table, too
+            row["state"] = f"crash {type(error).__name__}: {error}"[:600]
+    print(json.dumps(row), file=sys.__stdout__)
+
+
+if __name__ == "__main__":
+    main()

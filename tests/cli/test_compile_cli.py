@@ -1,0 +1,100 @@
+"""``trtdiag compile`` and ``trtdiag verify`` as a user meets them: exit codes, texts, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.compiling.programs import exported, mlp, registry_with_wrong_relu, unbounded
+from trtdiag.cli.main import main
+from trtdiag.convert import registry
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    torch.export.save(exported(mlp()), tmp_path / "model.pt2")
+    return tmp_path
+
+
+def test_compile_then_verify_then_load(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compile", "model.pt2", "--backend", "reference") == 0
+    told = capsys.readouterr().out
+    assert "4 of 4 ops in 1 engine" in told
+    assert "verified: agrees with the original at" in told
+    assert "model_trt.ep" in told
+    assert sorted(path.name for path in model.iterdir()) == ["model.pt2", "model_trt.ep", "model_trt.html"]
+
+    assert run("verify", "model_trt.ep") == 0
+    assert "agrees" in capsys.readouterr().out
+
+    with open("model_trt.ep", "rb") as file:
+        loaded = torch.export.load(file)
+    x = torch.randn(9, 33, 5)
+    torch.testing.assert_close(loaded.module()(x), mlp()[0](x), rtol=1e-5, atol=1e-6)
+
+
+def test_errors_stop_with_1_and_write_the_report(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.export.save(exported(unbounded()), model / "wide.pt2")
+    assert run("compile", "wide.pt2", "--backend", "reference") == 1
+    told = capsys.readouterr()
+    assert "SYM" in told.out
+    assert "severity ERROR" in told.err
+    assert (model / "wide_trt.html").exists()
+    assert not (model / "wide_trt.ep").exists()
+    assert run("compile", "wide.pt2", "--backend", "reference", "--force", "-q", "--no-html", "-o", "forced.ep") == 0
+    assert (model / "forced.ep").exists()
+
+
+def test_a_program_that_differs_is_not_saved(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = registry_with_wrong_relu()
+    monkeypatch.setattr(registry, "converters", lambda: wrong)
+    assert run("compile", "model.pt2", "--backend", "reference", "-o", "out.ep") == 1
+    told = capsys.readouterr()
+    assert "DIFFERS" in told.out
+    assert "it begins with aten.relu.default (relu)" in told.out
+    assert "verification-failed" in told.err
+    assert not (model / "out.ep").exists()
+
+    assert run("compile", "model.pt2", "--backend", "reference", "-o", "out.ep", "--force", "-q") == 0
+    assert run("verify", "out.ep", "-q") == 1
+
+
+def test_sizes_to_tune_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("compile", "model.pt2", "--backend", "reference", "--no-html", "--no-verify")
+    assert run(*asked, "--opt", "x.shape[0]=8", "-o", "a.ep") == 0
+    assert "tuned for 8" in capsys.readouterr().out
+    assert run(*asked, "--opt", "x.shape[0]=many", "-o", "b.ep") == 2
+    assert "wrong-size" in capsys.readouterr().err
+    assert run(*asked, "--opt", "x.shape[0]=1000", "-o", "c.ep") == 2
+
+
+def test_what_is_left_to_pytorch_is_told(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("compile", "model.pt2", "--backend", "reference", "--keep-in-torch", "aten.relu")
+    assert run(*arguments, "--min-segment-ops", "1", "--no-html") == 0
+    told = capsys.readouterr().out
+    assert "3 of 4 ops in 2 engines" in told
+    assert "aten.relu.default: keep_in_torch names aten.relu" in told
+
+
+def test_a_missing_backend_says_what_is_missing(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compile", "model.pt2", "--backend", "tensorrt") == 2
+    told = capsys.readouterr().err
+    assert "backend-missing" in told
+    assert "reference" in told
+
+
+def test_verify_of_what_was_not_compiled(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("verify", "model.pt2") == 2
+    assert "no program that trtdiag compiled" in capsys.readouterr().err

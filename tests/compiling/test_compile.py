@@ -1,0 +1,154 @@
+"""``trtdiag.compile``: options, refusals, and programs that agree with the original."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import trtdiag
+from tests.compiling.programs import exported, mlp, refused, registry_with_wrong_relu, unbounded
+from trtdiag.compiling import compile_in_stages, with_changes
+from trtdiag.convert import registry
+from trtdiag.errors import DiagnosisError, DimsError, ShapeOutOfRangeError, UnsupportedOpError, UserError
+from trtdiag.options import CompileOptions, Precision
+from trtdiag.verifying import verify_saved
+
+
+@pytest.mark.parametrize("target", ["8.6", "10.16", "11.4"])
+def test_compiled_like_the_module(target: str) -> None:
+    module, args, _, _ = asked = mlp()
+    compiled = trtdiag.compile(asked, backend="reference", target=target)
+    # The same products summed in another order.
+    torch.testing.assert_close(compiled(*args), module(*args), rtol=1e-5, atol=1e-6)
+    assert [manifest.target for manifest in compiled.manifests] == [target]
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (9, 33), (7, 31)])
+def test_every_size_in_the_range_runs(sizes: tuple[int, int]) -> None:
+    module, _, _, _ = asked = mlp()
+    x = torch.randn(*sizes, 5)
+    compiled = trtdiag.compile(asked, backend="reference", verify=False)
+    torch.testing.assert_close(compiled(x=x), module(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_size_outside_is_refused_by_name() -> None:
+    compiled = trtdiag.compile(mlp(), backend="reference", verify=False)
+    with pytest.raises(ShapeOutOfRangeError) as caught:
+        compiled(torch.randn(10, 6, 5))
+    assert "x.shape[0] is 10" in str(caught.value)
+    assert "1 to 9" in str(caught.value)
+
+
+def test_it_is_verified_at_both_ends_of_every_range() -> None:
+    found = compile_in_stages(mlp(), CompileOptions(backend="reference"))
+    assert found.verification is not None
+    assert found.verification.passed
+    seen = {tuple(sorted(result.point.sizes.values())) for result in found.verification.results}
+    assert {(1, 2), (9, 33), (1, 33), (2, 9), (4, 6)} <= seen
+    names = [stage.name for stage in found.stages]
+    assert names[-6:] == ["support", "partition", "convert", "build", "assemble", "verify"]
+
+
+def test_errors_stop_it_unless_forced() -> None:
+    with pytest.raises(DiagnosisError) as caught:
+        trtdiag.compile(unbounded(), backend="reference")
+    assert "SYM" in caught.value.because
+    assert caught.value.report is not None
+    assert caught.value.exit_code == 1
+    compiled = trtdiag.compile(unbounded(), backend="reference", force=True)
+    assert compiled(torch.randn(3, 101, 5)).shape == (3, 101, 3)
+
+
+def test_a_refused_export_has_nothing_to_compile() -> None:
+    with pytest.raises(DiagnosisError, match="severity ERROR"):
+        trtdiag.compile(refused(), backend="reference")
+
+
+def test_usual_sizes_are_the_users() -> None:
+    compiled = trtdiag.compile(mlp(), backend="reference", opt={"batch": 8, "steps": 31}, verify=False)
+    ((_, *dims),) = [(port.name, *port.profile) for port in compiled.manifests[0].inputs]
+    assert [(dim.min, dim.opt, dim.max) for dim in dims] == [(1, 8, 9), (2, 31, 33), (5, 5, 5)]
+
+
+def test_a_usual_size_outside_the_range_is_refused() -> None:
+    with pytest.raises(DimsError, match="batch"):
+        trtdiag.compile(mlp(), backend="reference", opt={"batch": 10})
+
+
+def test_full_or_not_at_all() -> None:
+    with pytest.raises(UnsupportedOpError, match=r"aten\.relu"):
+        trtdiag.compile(mlp(), backend="reference", keep_in_torch="aten.relu", require_full=True)
+    compiled = trtdiag.compile(mlp(), backend="reference", keep_in_torch="aten.relu", min_segment_ops=1)
+    assert len(compiled.manifests) == 2
+
+
+def test_unknown_options_are_named() -> None:
+    with pytest.raises(UserError, match="no option 'precison'"):
+        trtdiag.compile(mlp(), precison="fp16")
+    with pytest.raises(UserError, match="no precision 'fp17'"):
+        trtdiag.compile(mlp(), precision="fp17")
+    with pytest.raises(UserError, match="no backend 'cuda'"):
+        trtdiag.compile(mlp(), backend="cuda")
+
+
+def test_changes_reach_both_kinds_of_options() -> None:
+    options = with_changes(
+        CompileOptions(), {"precision": "fp16", "min_segment_ops": 1, "keep_in_torch": ["a", "b"], "opt": {"h": 3}}
+    )
+    assert options.precision is Precision.FP16
+    assert options.partition.min_segment_ops == 1
+    assert options.partition.keep_in_torch == ("a", "b")
+    assert options.opt == (("h", 3),)
+    assert with_changes(options, {}) == options
+
+
+def test_a_wrong_converter_is_named_by_op_and_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = registry_with_wrong_relu()
+    monkeypatch.setattr(registry, "converters", lambda: wrong)
+    found = compile_in_stages(mlp(), CompileOptions(backend="reference"))
+    assert found.verification is not None
+    assert not found.verification.passed
+    culprit = found.verification.culprit
+    assert culprit is not None
+    assert culprit.origin is not None
+    assert culprit.origin.op == "aten.relu.default"
+    assert culprit.origin.frame is not None
+    assert "torch.relu(self.first(x))" in culprit.origin.frame.code
+
+
+def test_a_saved_program_is_verified_against_its_source(tmp_path: Path) -> None:
+    original, path = tmp_path / "model.pt2", tmp_path / "model_trt.ep"
+    torch.export.save(exported(mlp()), original)
+    trtdiag.save(trtdiag.compile(str(original), backend="reference", verify=False), path)
+    found = verify_saved(path)
+    assert found.verification.passed
+    assert found.compiled.source == str(original)
+    assert found.compiled.options == CompileOptions(backend="reference", verify=False)
+
+
+def test_a_saved_program_differs_from_another_model(tmp_path: Path) -> None:
+    path = tmp_path / "model_trt.ep"
+    trtdiag.save(trtdiag.compile(mlp(), backend="reference", verify=False), path)
+    module, args, kwargs, dims = mlp()
+    with torch.no_grad():
+        module.second.bias.add_(1)  # type: ignore[union-attr,operator]
+    assert not verify_saved(path, (module, args, kwargs, dims)).verification.passed
+    assert verify_saved(path, mlp()).verification.passed
+
+
+def test_without_an_original_it_says_what_to_give(tmp_path: Path) -> None:
+    path = tmp_path / "model_trt.ep"
+    trtdiag.save(trtdiag.compile(mlp(), backend="reference", verify=False), path)
+    with pytest.raises(UserError, match="--against"):
+        verify_saved(path)
+
+
+def test_an_original_that_is_gone_is_named(tmp_path: Path) -> None:
+    original, path = tmp_path / "model.pt2", tmp_path / "model_trt.ep"
+    torch.export.save(exported(mlp()), original)
+    trtdiag.save(trtdiag.compile(str(original), backend="reference", verify=False), path)
+    original.unlink()
+    with pytest.raises(UserError, match=r"model\.pt2"):
+        verify_saved(path)

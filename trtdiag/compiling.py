@@ -1,0 +1,277 @@
+"""``compile``: diagnose, convert, build, assemble, verify.  Like ``pipeline`` it names stages and does nothing else."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+
+from trtdiag.analysis.finding import Finding, Severity
+from trtdiag.analysis.result import StageTiming
+from trtdiag.capture.load import Source
+from trtdiag.convert.engine_plan import EnginePlan, convert_segments, given_conditions, plan_engines
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.backend import Backend, get_backend
+from trtdiag.engine.build import Engine, build_engine
+from trtdiag.engine.profiles import network_profile
+from trtdiag.errors import DiagnosisError, InternalError, UserError
+from trtdiag.network import run as run_network
+from trtdiag.network import to_bytes
+from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
+from trtdiag.pipeline import Progress, analyze
+from trtdiag.report.report import Report
+from trtdiag.runtime.assemble import assemble
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.shapes.opt_sizes import opt_sizes
+from trtdiag.symbolic import mul
+from trtdiag.targets.versions import get_target
+from trtdiag.verify.bisect import Engine as RunEngine
+from trtdiag.verify.bisect import first_difference
+from trtdiag.verify.facts import Culprit, Point, Tolerance, Verification
+from trtdiag.verify.run import VerifyLimits, elements_of, verify
+
+MOST_NAMED = 5
+"""Findings that an error names; the report has all."""
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What became of compiling.
+
+    Attributes:
+        compiled: The program.
+        report: What the diagnosis found.
+        plan: What went into engines.
+        converted: Each engine's network.
+        engines: Each engine with its manifest.
+        verification: The comparison with the original; ``None`` where it was not asked for.
+        stages: Each stage with its time, those of the diagnosis first.
+    """
+
+    compiled: CompiledProgram
+    report: Report
+    plan: EnginePlan
+    converted: tuple[ConvertedSegment, ...]
+    engines: tuple[Engine, ...]
+    verification: Verification | None
+    stages: tuple[StageTiming, ...]
+
+
+class _Clock:
+    """Times stages."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.stages: list[StageTiming] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self.progress(name)
+        started = time.perf_counter()
+        yield
+        self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
+
+
+def compile(
+    source: Source, options: CompileOptions | None = None, *, progress: Progress | None = None, **changes: Any
+) -> CompiledProgram:
+    """Compile a program: what has a converter runs in engines, the rest in PyTorch, with the reason in the report.
+
+    Args:
+        source: As for ``analyze``: a file, a live ``ExportedProgram``, a factory, or what a factory returns.
+        options: How; ``changes`` are fields of it, or of its ``partition``, given by name.
+        progress: Called with the name of each stage as it begins.
+        **changes: ``compile(model, precision="fp16", min_segment_ops=1)``.
+
+    Raises:
+        CaptureError: The source cannot be read into a program.
+        DiagnosisError: It has findings of severity ERROR; ``force=True`` goes on.
+        UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
+        PlatformError: The backend cannot be used here.
+        EngineBuildError: The backend refuses a network.
+        UserError: An option is unknown or wrong.
+    """
+    return compile_in_stages(source, with_changes(options or CompileOptions(), changes), progress=progress).compiled
+
+
+def compile_in_stages(
+    source: Source, options: CompileOptions, *, progress: Progress | None = None, limits: VerifyLimits | None = None
+) -> Compilation:
+    """``compile`` with everything that was found on the way; raises the same."""
+    clock = _Clock(progress or (lambda _stage: None))
+    backend = get_backend(options.backend)
+    target = get_target(options.target)
+    report = analyze(source, AnalyzeOptions(target=target.version), progress=clock.progress)
+    _refuse_errors(report, options)
+    analysis = report.analysis
+    program, checked = analysis.program, analysis.checked
+    if checked is None or program.exported is None:
+        raise _without_graph(report)
+    plan = plan_engines(program, checked, analysis.dims, target, options, clock)
+    with clock("convert"):
+        plan, converted = convert_segments(plan, program)
+    with clock("build"):
+        engines = _built(plan, converted, backend, report)
+    with clock("assemble"):
+        exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
+        compiled = CompiledProgram(
+            exported, _networks(converted, options), options=options, report=report, source=_file(source)
+        )
+    verification = None
+    if options.verify:
+        with clock("verify"):
+            verification = compare(report, plan, converted, compiled, options, limits)
+    return Compilation(compiled, report, plan, converted, engines, verification, (*analysis.stages, *clock.stages))
+
+
+def with_changes(options: CompileOptions, changes: dict[str, Any]) -> CompileOptions:
+    """The options with single fields changed by name.
+
+    Raises:
+        UserError: ``unknown-option``, or ``wrong-option`` for a precision that there is not.
+    """
+    own = {entry.name for entry in fields(CompileOptions)}
+    parts = {entry.name for entry in fields(PartitionOptions)}
+    unknown = sorted(set(changes) - own - parts)
+    if unknown:
+        raise UserError(
+            f"there is no option {unknown[0]!r}",
+            because=f"the options are {', '.join(sorted((own | parts) - {'partition'}))}",
+            fix="write one of them",
+            reference="unknown-option",
+        )
+    changed = {name: value for name, value in changes.items() if name in own}
+    if isinstance(changed.get("precision"), str):
+        changed["precision"] = _precision(changed["precision"])
+    for name in ("keep_fp32", "opt"):
+        if name in changed:
+            value = changed[name]
+            items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
+            changed[name] = tuple(items)
+    options = replace(options, **changed)
+    split = {name: value for name, value in changes.items() if name in parts}
+    kept = split.get("keep_in_torch")
+    if kept is not None:
+        split["keep_in_torch"] = (kept,) if isinstance(kept, str) else tuple(kept)
+    return replace(options, partition=replace(options.partition, **split))
+
+
+def compare(
+    report: Report,
+    plan: EnginePlan | None,
+    converted: Sequence[ConvertedSegment],
+    compiled: Callable[..., Any],
+    options: CompileOptions,
+    limits: VerifyLimits | None = None,
+    *,
+    engine: RunEngine | None = None,
+) -> Verification:
+    """Compare a compiled program with the one that was diagnosed, at every corner of its ranges.
+
+    Args:
+        report: The diagnosis of the original.
+        plan: What its engines were made of; without it the op at which a difference begins is not looked for.
+        converted: Their networks.
+        compiled: The compiled program.
+        options: What it was compiled with.
+        limits: What a point may cost.
+        engine: Runs one engine; its network where it is not given.
+    """
+    analysis = report.analysis
+
+    def of_network(index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        return run_network(converted[index].network, inputs)
+
+    def locate(point: Point, flat: Sequence[Any], tolerance: Tolerance) -> Culprit | None:
+        if plan is None:
+            return None
+        return first_difference(plan.lowered, converted, engine or of_network, point, flat, tolerance)
+
+    volumes = []
+    if analysis.shapes is not None:
+        tensors = [tensor for found in analysis.shapes.tensors.values() for tensor in found]
+        volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
+    return verify(
+        analysis.program,
+        compiled,
+        given_conditions(analysis.dims),
+        precision=options.precision,
+        limits=limits,
+        elements=elements_of(volumes) if volumes else None,
+        locate=locate,
+    )
+
+
+def _built(
+    plan: EnginePlan, converted: Sequence[ConvertedSegment], backend: Backend, report: Report
+) -> tuple[Engine, ...]:
+    program = report.analysis.program
+    opt = opt_sizes(program, plan.source.ranges, plan.options.opt)
+    return tuple(
+        build_engine(backend, one.network, network_profile(one.network, opt), plan.options, plan.target)
+        for one in converted
+    )
+
+
+def _networks(converted: Sequence[ConvertedSegment], options: CompileOptions) -> tuple[bytes, ...]:
+    return tuple(to_bytes(one.network) for one in converted) if options.portable else ()
+
+
+def _file(source: Source) -> str | None:
+    """The file that a program comes from, to compare with it later."""
+    if isinstance(source, (str, os.PathLike)) and os.path.exists(source):
+        return os.path.abspath(source)
+    return None
+
+
+def _precision(text: str) -> Precision:
+    try:
+        return Precision(text)
+    except ValueError as error:
+        raise UserError(
+            f"there is no precision {text!r}",
+            because=f"the precisions are {', '.join(p.value for p in Precision)}",
+            fix="write one of them",
+            reference="wrong-option",
+        ) from error
+
+
+def _refuse_errors(report: Report, options: CompileOptions) -> None:
+    found: list[Finding] = [finding for finding in report.findings if finding.severity is Severity.ERROR]
+    if not found or options.force:
+        return
+    told = "; ".join(f"{finding.rule} {finding.title}" for finding in found[:MOST_NAMED])
+    more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    error = DiagnosisError(
+        f"the program has {len(found)} finding{'s' * (len(found) != 1)} of severity ERROR",
+        because=told + more,
+        fix="mend them (`trtdiag explain` says how, `trtdiag fix-dims` corrects dims), or go on with --force",
+        reference="errors-found",
+    )
+    error.report = report
+    raise error
+
+
+def _without_graph(report: Report) -> Exception:
+    failure = report.analysis.program.failure
+    if failure is None:
+        return InternalError(
+            "there is no graph to compile",
+            because="the program has none, and no failure was noted",
+            fix="please report this with the program",
+            reference="compile-without-graph",
+        )
+    lines = failure.message.strip().splitlines() or [failure.error_type]
+    error = DiagnosisError(
+        "there is no program to compile",
+        because=f"torch.export refuses it: {lines[0]}",
+        fix="mend the export first; trtdiag analyze says where, trtdiag fix-dims corrects dims",
+        reference="compile-without-graph",
+    )
+    error.report = report
+    return error

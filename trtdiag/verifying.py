@@ -1,0 +1,133 @@
+"""``verify``: a saved program against the model that it was compiled from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.artifact.load import load
+from trtdiag.capture.load import Source
+from trtdiag.compiling import compare
+from trtdiag.convert.engine_plan import EnginePlan, convert_segments, plan_engines
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.backend import get_backend
+from trtdiag.errors import InternalError, TrtdiagError, UserError
+from trtdiag.network import canonical_hash
+from trtdiag.options import AnalyzeOptions, CompileOptions
+from trtdiag.pipeline import Progress, analyze
+from trtdiag.report.report import Report
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.engine_cache import engine_bytes
+from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.targets.versions import get_target
+from trtdiag.verify.facts import Verification
+from trtdiag.verify.run import VerifyLimits
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A comparison, and what it was made with.
+
+    Attributes:
+        verification: The comparison.
+        report: What the diagnosis of the original found.
+        compiled: The compiled program.
+    """
+
+    verification: Verification
+    report: Report
+    compiled: CompiledProgram
+
+
+def verify(compiled: str | os.PathLike[str] | CompiledProgram, against: Source | None = None) -> Verification:
+    """Compare a compiled program with its original; see ``verify_saved``, which raises the same."""
+    return verify_saved(compiled, against).verification
+
+
+def verify_saved(
+    path: str | os.PathLike[str] | CompiledProgram,
+    against: Source | None = None,
+    *,
+    progress: Progress | None = None,
+    limits: VerifyLimits | None = None,
+) -> Verified:
+    """Compare a compiled program with its original at the example, the corners of all ranges, and in between.
+
+    Args:
+        path: A file that ``save`` wrote, or the program itself.
+        against: The original, as for ``analyze``; the file that it was compiled from where it is not given.
+        progress: Called with the name of each stage as it begins.
+        limits: What a point may cost.
+
+    Raises:
+        ArtifactError: The file is damaged, foreign, or its engines cannot run here.
+        UserError: ``verify-without-original``: it is not known what to compare with.
+    """
+    step = progress or (lambda _stage: None)
+    step("load")
+    compiled = path if isinstance(path, CompiledProgram) else load(path)
+    original = _original(compiled, against)
+    options = compiled.options or CompileOptions()
+    versions = {manifest.target for manifest in compiled.manifests}
+    target = get_target(next(iter(versions), options.target))
+    report = analyze(original, AnalyzeOptions(target=target.version), progress=step)
+    step("verify")
+    planned = _planned(compiled, report, options)
+    found = compare(report, *planned, compiled, options, limits, engine=_Engines(compiled)) if planned else None
+    if found is None:
+        found = compare(report, None, (), compiled, options, limits)
+    return Verified(found, report, compiled)
+
+
+def _original(compiled: CompiledProgram, against: Source | None) -> Source:
+    if against is not None:
+        return against
+    source: str | None = compiled.source
+    if source is None:
+        raise UserError(
+            "it is not known what to compare with",
+            because="the program was not compiled from a file",
+            fix="name the original: trtdiag verify compiled.ep --against model.ep",
+            reference="verify-without-original",
+        )
+    if not os.path.exists(source):
+        raise UserError(
+            "the original is not there",
+            because=f"it was compiled from {source}",
+            fix="name it: trtdiag verify compiled.ep --against model.ep",
+            reference="verify-without-original",
+        )
+    return source
+
+
+def _planned(
+    compiled: CompiledProgram, report: Report, options: CompileOptions
+) -> tuple[EnginePlan, tuple[ConvertedSegment, ...]] | None:
+    """The original planned again, where that gives the networks that the engines were built from."""
+    analysis = report.analysis
+    if analysis.checked is None:
+        return None
+    target = get_target(analysis.target)
+    try:
+        plan = plan_engines(analysis.program, analysis.checked, analysis.dims, target, options)
+        plan, converted = convert_segments(plan, analysis.program)
+    except InternalError:
+        raise
+    except TrtdiagError:
+        return None  # the original is another program, which does not come apart like this one
+    ours = [canonical_hash(one.network) for one in converted]
+    return (plan, converted) if ours == [manifest.network_hash for manifest in compiled.manifests] else None
+
+
+class _Engines:
+    """Runs the engines of a compiled program, one at a time."""
+
+    def __init__(self, compiled: CompiledProgram) -> None:
+        self._nodes = engine_nodes(compiled.exported_program)
+
+    def __call__(self, index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        node = self._nodes[index]
+        return get_backend(node.manifest.backend).load(engine_bytes(node.engine), node.manifest)(inputs)
