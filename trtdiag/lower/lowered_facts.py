@@ -10,6 +10,7 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx import GraphModule
 
 from trtdiag.capture.program import OpOrigin, RawGuard
+from trtdiag.lower.precision.facts import PrecisionFacts
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Lowered:
         limits: Ops that could not be lowered.
         traced: How many distinct calls were traced.
         decomposed: How many nodes were replaced.
+        precision: What was made of its float32, where another precision was asked for.
     """
 
     graph_module: GraphModule
@@ -66,6 +68,7 @@ class Lowered:
     limits: tuple[LoweringLimit, ...]
     traced: int
     decomposed: int
+    precision: PrecisionFacts | None = None
 
     def arguments(self, user_inputs: Sequence[Any]) -> list[Any]:
         """What to call ``graph_module`` with for these flat user inputs."""

@@ -1,0 +1,82 @@
+"""The weights and constants of a graph in half precision: each tensor cast once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Node
+
+from trtdiag.lower.lowered_facts import Lowered
+
+_CONSTANT = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
+
+
+class Constants:
+    """The float32 tensors that a program brings and does not change.
+
+    Args:
+        lowered: The program.
+        dtype: What they are cast to.
+    """
+
+    def __init__(self, lowered: Lowered, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self._known = _constant_tensors(lowered)
+        self._cast: dict[Any, torch.Tensor] = {}
+        self._largest: dict[Any, float] = {}
+
+    def value(self, node: Node) -> torch.Tensor | None:
+        """Return the tensor of a placeholder, ``None`` for anything else."""
+        return self._known.get(node.name) if node.op == "placeholder" else None
+
+    def cast(self, node: Node) -> torch.Tensor | None:
+        """Return its tensor in half precision, the same object for all names of one tensor."""
+        tensor = self.value(node)
+        if tensor is None or not _is_real(tensor):
+            return None
+        key = _identity(tensor)
+        if key not in self._cast:
+            self._cast[key] = tensor.detach().to(self._dtype)
+        return self._cast[key]
+
+    def too_large(self, node: Node) -> float | None:
+        """Return the largest value of a constant where half precision would make it infinite, else ``None``."""
+        tensor = self.value(node)
+        if tensor is None or not _is_real(tensor) or tensor.dtype != torch.float32 or tensor.numel() == 0:
+            return None
+        key = _identity(tensor)
+        if key not in self._largest:
+            sizes = tensor.detach().abs()
+            largest = float(sizes.max())
+            if largest == float("inf"):
+                largest = float(sizes[sizes.isfinite()].max()) if bool(sizes.isfinite().any()) else 0.0
+            self._largest[key] = largest
+        # What rounds to the largest finite number is not too large.
+        largest = self._largest[key]
+        rounded = torch.tensor(largest).to(self._dtype)
+        return largest if bool(rounded.isinf()) else None
+
+
+def _constant_tensors(lowered: Lowered) -> Mapping[str, torch.Tensor]:
+    specs = lowered.signature
+    changed = {spec.target for spec in specs.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
+    found: dict[str, torch.Tensor] = {}
+    for spec in specs.input_specs:
+        name = getattr(spec.arg, "name", "")
+        value = lowered.tensors.get(name)
+        if spec.kind in _CONSTANT and spec.target not in changed and isinstance(value, torch.Tensor):
+            found[name] = value
+    return found
+
+
+def _is_real(tensor: torch.Tensor) -> bool:
+    return not isinstance(tensor, FakeTensor) and not tensor.is_meta and tensor.layout == torch.strided
+
+
+def _identity(tensor: torch.Tensor) -> Any:
+    start = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+    return start, tuple(tensor.shape), tensor.stride(), tensor.dtype

@@ -1,0 +1,74 @@
+"""Ops by what half precision does to them, each group with the reason."""
+
+from __future__ import annotations
+
+_NORM = "a norm: squares of its input leave half precision, and its statistics need more digits"
+_SOFTMAX = "a softmax: sums of exponentials need more digits"
+_STEEP = "steep: it turns the rounding of its input into a large error, or leaves half precision"
+_RUNNING = "a running sum or product: its rounding errors add up along the dim"
+_LOSS = "a loss: it sums over many elements"
+_PERIODIC = "periodic: beyond 2048 half precision holds no fractions of its input"
+_SPREAD = "sums of squares leave half precision"
+
+STAYS: dict[str, str] = {
+    **dict.fromkeys(("softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax", "logsumexp"), _SOFTMAX),
+    **dict.fromkeys(
+        (
+            *("layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm", "rms_norm"),
+            *("_fused_rms_norm", "batch_norm", "native_batch_norm", "_native_batch_norm_legit"),
+            *("_native_batch_norm_legit_no_training", "cudnn_batch_norm"),
+        ),
+        _NORM,
+    ),
+    **dict.fromkeys(("var", "var_mean", "std", "std_mean", "norm", "linalg_vector_norm", "renorm", "dist"), _SPREAD),
+    **dict.fromkeys(("_cdist_forward", "cdist", "_euclidean_dist", "_pdist_forward"), _SPREAD),
+    **dict.fromkeys(
+        (
+            *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "rsqrt", "reciprocal", "cosh", "sinh"),
+            *("tan", "acos", "asin", "acosh", "asinh", "atanh", "erfinv", "logit", "softplus", "log_sigmoid_forward"),
+            *("lgamma", "digamma", "square", "logaddexp", "logaddexp2", "xlogy", "special_zeta"),
+        ),
+        _STEEP,
+    ),
+    **dict.fromkeys(("sin", "cos"), _PERIODIC),
+    **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp", "prod"), _RUNNING),
+    **dict.fromkeys(
+        (
+            *("nll_loss_forward", "nll_loss2d_forward", "mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss"),
+            *("binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "l1_loss", "cross_entropy_loss"),
+        ),
+        _LOSS,
+    ),
+    **dict.fromkeys(
+        ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"),
+        "its grid needs the digits: half precision tells 2048 positions of a side apart",
+    ),
+}
+"""Name of an op (every overload of it) -> why it stays in float32."""
+
+BATCH_NORMS = frozenset({"batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm"})
+
+REDUCTIONS = frozenset(
+    {"sum", "mean", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"}
+    | {"adaptive_avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
+)
+"""Ops that add up many values of one tensor."""
+
+STATISTICS = frozenset(
+    {"sum", "mean", "var", "std", "rsqrt", "sqrt", "reciprocal", "norm", "linalg_vector_norm", "logsumexp", "var_mean"}
+)
+"""Ops whose result, kept in float32, is only worth it if what it is applied to is computed there as well."""
+
+COMBINING = frozenset({"add", "sub", "rsub", "mul", "div"})
+
+SELECTING = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "max", "min", "gt", "ge", "lt", "le", "eq", "ne"})
+"""Ops that compare: they see float32 where it is at hand, so that rounding makes no ties."""
+
+HEAVY = frozenset(
+    {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "convolution", "conv1d", "conv2d", "conv3d", "embedding"}
+    | {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "scaled_dot_product_attention", "mv", "dot"}
+)
+"""What half precision is asked for: worth two casts wherever they stand."""
+
+PRODUCTS = frozenset({"matmul", "mm", "bmm"})
+"""Those of two computed matrices: they also turn positions (``affine_grid``)."""

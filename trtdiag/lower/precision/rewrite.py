@@ -1,0 +1,193 @@
+"""Writes a decision into the graph: casts where precisions meet, weights cast once, values of changed nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from trtdiag.capture.torch_private import backed_hints, shape_env_of
+from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.lower.concrete import Point, TensorAt, UnplaceableError
+from trtdiag.lower.draft import insert_call
+from trtdiag.lower.precision.batch_norm import returned, scale_and_shift
+from trtdiag.lower.precision.constants import Constants
+from trtdiag.lower.precision.copy_of import Copy
+from trtdiag.lower.precision.decide import Decision
+from trtdiag.lower.precision.families import STAYS
+from trtdiag.lower.precision.floats import is_float32, is_heavy, maker, name_of, tensors
+from trtdiag.lower.recheck import Recheck, rerun
+
+_ATEN = torch.ops.aten
+
+
+class Rewriter:
+    """Edits a copy, node by node in order.
+
+    Args:
+        draft: The copy.
+        decision: About its nodes; an op that turns out not to take half precision moves to those that stay.
+        constants: Weights and constants.
+        dtype: The half precision.
+    """
+
+    def __init__(self, draft: Copy, decision: Decision, constants: Constants, dtype: torch.dtype) -> None:
+        self._draft = draft
+        self._decision = decision
+        self._constants = constants
+        self._dtype = dtype
+        self._was_float32 = {node for node in draft.graph.nodes if is_float32(node)}
+        vals = (node.meta.get("val") for node in draft.graph.nodes)
+        mode = detect_fake_mode([val for val in vals if isinstance(val, torch.Tensor)])
+        self._mode = mode if mode is not None else FakeTensorMode(allow_non_fake_inputs=True)
+        env = shape_env_of(draft.graph_module)
+        self._point = Point({} if env is None else backed_hints(env))
+        self._placed: dict[Node, Any] = {}
+        self._ran: dict[Any, Any] = {}
+        self._versions: dict[tuple[Node, torch.dtype, bool], Node] = {}
+        self.casts = 0
+
+    def run(self) -> None:
+        """Rewrite the whole graph."""
+        read_before = {node for node in self._draft.graph.nodes if node.op == "placeholder" and node.users}
+        for node in list(self._draft.graph.nodes):
+            if node.op == "call_function":
+                self._call(node)
+            elif node.op == "output":
+                self._widen(node)
+            self._place(node)
+        for node in read_before:
+            if not node.users and self._constants.value(node) is not None:
+                self._draft.drop_constant(node)
+
+    def _call(self, node: Node) -> None:
+        kind = classify(node)
+        if kind is NodeKind.ELEMENT:
+            made = maker(node)
+            if made is not node and made in self._decision.half:
+                node.meta["val"] = node.args[0].meta["val"][node.args[1]]  # type: ignore[union-attr]  # a getitem
+        elif node in self._decision.affine and self._affine(node):
+            pass
+        elif node in self._decision.half:
+            self._halve(node)
+        elif kind is not NodeKind.SHAPE:
+            self._widen(node)
+
+    def _widen(self, node: Node) -> None:
+        """Give a node the float32 that it was written for."""
+        self._rewire(node, torch.float32)
+
+    def _halve(self, node: Node) -> None:
+        """Give an op half precision, and its value what the op makes of it; undo that where the op refuses."""
+        clamped = is_heavy(node)
+        before = node.args, node.kwargs
+        self._rewire(node, self._dtype, clamped=clamped)
+        known = all(source in self._placed for source in node.all_input_nodes)
+        again, why = rerun(node, self._point, self._placed, self._ran, Recheck())
+        if known and why and not node.meta.get("unbacked_bindings"):
+            node.args, node.kwargs = before
+            self._decision.half.discard(node)
+            self._decision.stays[node] = f"it does not take half precision: {why}"
+            self._widen(node)
+            return
+        dtypes = [None] * len(tensors(node)) if why else _dtypes(again)
+        node.meta["val"] = self._retyped(node.meta["val"], iter(dtypes))
+
+    def _rewire(self, node: Node, dtype: torch.dtype, *, clamped: bool = False) -> None:
+        def current(source: Node) -> Node:
+            if source not in self._was_float32 or len(tensors(source)) != 1:
+                return source
+            return self._version(source, dtype, node, clamped=clamped and maker(source) in self._decision.huge)
+
+        node.args, node.kwargs = map_arg(node.args, current), map_arg(node.kwargs, current)
+
+    def _version(self, source: Node, dtype: torch.dtype, at: Node, *, clamped: bool = False) -> Node:
+        """Return a value in a dtype: itself, what it was cast from, its cast, or a constant that was cast before."""
+        value = tensors(source)[0]
+        if value.dtype == dtype:
+            return source
+        key = (source, dtype, clamped)
+        if key not in self._versions:
+            self._versions[key] = self._new_version(source, dtype, at, clamped)
+        return self._versions[key]
+
+    def _new_version(self, source: Node, dtype: torch.dtype, at: Node, clamped: bool) -> Node:
+        word = str(dtype).removeprefix("torch.")
+        origin = source.args[0] if name_of(source) == "_to_copy" else None
+        if isinstance(origin, Node) and dtype == self._dtype and tensors(origin)[0].dtype == dtype and not clamped:
+            return origin  # it was widened from there, which changed no value
+        cast = self._constants.cast(source) if dtype == self._dtype else None
+        if cast is not None:
+            made = self._draft.add_constant(f"{source.name}_{word}", cast, self._fake(tensors(source)[0], dtype))
+            self._place(made)
+            return made
+        with self._draft.graph.inserting_before(at):
+            given = source
+            if clamped:
+                most = torch.finfo(self._dtype).max
+                given = self._insert(_ATEN.clamp.default, (source, -most, most), {}, tensors(source)[0], at, "clamped")
+            value = self._fake(tensors(source)[0], dtype)
+            self.casts += 1
+            return self._insert(_ATEN._to_copy.default, (given,), {"dtype": dtype}, value, at, f"{source.name}_{word}")
+
+    def _affine(self, node: Node) -> bool:
+        """Replace a batch norm by its scale and shift; False where half precision does not hold them."""
+        result, made = returned(node), scale_and_shift(node, self._constants, self._dtype)
+        if result is None or made is None:
+            self._decision.half.discard(node)
+            self._decision.stays[node] = STAYS[name_of(node)]
+            return False
+        words = ("scale", "shift")
+        scale, shift = (
+            self._draft.add_constant(f"{node.name}_{word}", each, self._fake(each, self._dtype))
+            for word, each in zip(words, made, strict=True)
+        )
+        source: Any = node.args[0]
+        with self._draft.graph.inserting_before(result if result is not node else node):
+            given = self._version(source, self._dtype, node)
+            value = self._fake(tensors(result)[0], self._dtype)
+            scaled = self._insert(_ATEN.mul.Tensor, (given, scale), {}, value, node, f"{node.name}_scaled")
+            shifted = self._insert(_ATEN.add.Tensor, (scaled, shift), {}, value, node, f"{node.name}_shifted")
+        for each in (scale, shift):
+            self._place(each)
+        result.replace_all_uses_with(shifted)
+        self._was_float32.add(shifted)
+        if result is not node:
+            self._draft.graph.erase_node(result)
+        self._draft.graph.erase_node(node)
+        return True
+
+    def _insert(self, target: Any, args: Any, kwargs: Any, val: Any, like: Node, name: str) -> Node:
+        made = insert_call(self._draft.graph, target, args, kwargs, val, like=like, name=name)
+        self._place(made)
+        return made
+
+    def _place(self, node: Node) -> None:
+        try:
+            self._placed[node] = self._point.place(node.meta.get("val"))
+        except UnplaceableError:
+            self._placed.pop(node, None)
+
+    def _fake(self, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        with self._mode:
+            return torch.empty_strided(value.shape, value.stride(), dtype=dtype, device=value.device)
+
+    def _retyped(self, val: Any, dtypes: Any) -> Any:
+        """Return a value with other dtypes; where none is known, float32 has become half precision."""
+        if isinstance(val, torch.Tensor):
+            dtype = next(dtypes)
+            wanted = dtype or (self._dtype if val.dtype == torch.float32 else val.dtype)
+            return val if wanted == val.dtype else self._fake(val, wanted)
+        if isinstance(val, (list, tuple)):
+            return type(val)([self._retyped(item, dtypes) for item in val])
+        return val
+
+
+def _dtypes(placed: Any) -> list[torch.dtype]:
+    if isinstance(placed, TensorAt):
+        return [placed.dtype]
+    return [dtype for item in placed for dtype in _dtypes(item)] if isinstance(placed, tuple) else []
