@@ -9,13 +9,14 @@ from torch.fx import Graph, Node
 
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
-from trtdiag.lower.precision.families import COMBINING, PRODUCTS, SELECTING, STATISTICS, STAYS
+from trtdiag.lower.precision.families import COMBINING, FILLED, PRODUCTS, SELECTING, STATISTICS, STAYS
 from trtdiag.lower.precision.floats import (
     float32_inputs,
     is_float32,
     is_heavy,
     is_light,
     is_op,
+    is_plain_cast,
     maker,
     name_of,
     readers,
@@ -28,6 +29,7 @@ _POSITIONS = "computed from integers alone: positions and masks need the digits"
 _STATISTIC = "it applies a norm's statistic, which needs the digits"
 _HUGE = "one operand holds values beyond half precision"
 _COMPARES = "it compares values that are at hand in float32, where rounding would make ties"
+_MERGES = "several operands stay in float32, and casting its result costs less than casting them"
 _ENDS = {
     **dict.fromkeys(("sin", "cos"), "its result becomes an angle"),
     **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), "its result becomes sampling positions"),
@@ -75,6 +77,8 @@ class _Deciding:
             if node.op == "call_function"
             and classify(node) not in (NodeKind.ELEMENT, NodeKind.SHAPE, NodeKind.SUBGRAPH)
             and (float32_inputs(node) or is_float32(node))
+            # The program's own cast yields what it says, whatever it is cast from.
+            and not (is_plain_cast(node) and tensors(node)[0].dtype == own.dtype)
         ]
 
     def decide(self) -> Decision:
@@ -110,7 +114,7 @@ class _Deciding:
     def _made_here(self, node: Node) -> None:
         """Note a float32 tensor that is made of integers or of nothing; it is what it is."""
         self._own.named(node)
-        if is_op(node) and not is_heavy(node):
+        if is_op(node) and not is_heavy(node) and name_of(node) not in FILLED:
             self._positions.add(node)
         if self._is_huge(node, []):
             self._found.huge.add(node)
@@ -127,7 +131,7 @@ class _Deciding:
         if node in self._stays and any(map(self._own.is_too_small, numbers_of(node))):
             return True
         if name_of(node) in STATISTICS:
-            return node in self._stays or any(source in self._stays for source in taken)
+            return any(each in self._stays or each in self._statistics for each in (node, *taken))
         return is_light(node) and bool(taken) and all(source in self._statistics for source in taken)
 
     def _is_huge(self, node: Node, taken: Sequence[Node]) -> bool:
@@ -187,12 +191,18 @@ class _Deciding:
                 at_hand.add(node)
                 if any(source in made for source in taken):
                     made.add(node)
-                    if name_of(node) in SELECTING:
-                        self._stays[node] = _COMPARES
+                if name_of(node) in SELECTING:
+                    self._stays[node] = _COMPARES
+                elif len({source for source in taken if source in made}) > 1:
+                    self._stays[node] = _MERGES
         wanted: set[Node] = set()
+
+        def is_wanted(user: Node) -> bool:
+            return user.op == "output" or user in wanted
+
         for node in reversed(self._ops):
             if node in self._stays:
                 wanted.add(node)
-            elif node in at_hand and any(user.op == "output" or user in wanted for user in readers(node)):
+            elif float32_inputs(node) and node in at_hand and any(map(is_wanted, readers(node))):
                 wanted.add(node)
                 self._stays[node] = _BETWEEN

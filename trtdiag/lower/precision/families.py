@@ -70,5 +70,8 @@ HEAVY = frozenset(
 )
 """What half precision is asked for: worth two casts wherever they stand."""
 
+FILLED = frozenset({"full", "zeros", "ones", "scalar_tensor", "empty", "full_like", "zeros_like", "ones_like"})
+"""Tensors of one value, which needs no more digits than a number does."""
+
 PRODUCTS = frozenset({"matmul", "mm", "bmm"})
 """Those of two computed matrices: they also turn positions (``affine_grid``)."""

@@ -65,6 +65,11 @@ def is_light(node: Node) -> bool:
     return is_op(node) and not is_heavy(node) and name_of(node) not in STAYS
 
 
+def is_plain_cast(node: Node) -> bool:
+    """Whether a node changes the dtype of a tensor and nothing else."""
+    return name_of(node) == "_to_copy" and set(node.kwargs) == {"dtype"} and isinstance(node.args[0], Node)
+
+
 def argument(node: Node, name: str) -> object:
     """Return what a call has at an argument by name, its default where it says nothing; ``None`` without one."""
     op = operator_of(node)

@@ -10,6 +10,7 @@ from torch.fx import Node
 from trtdiag.capture.origins import origin_of
 from trtdiag.graph.entries import Entries
 from trtdiag.graph.operators import given_to, operator_of, target_name, value_arguments
+from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.families import BATCH_NORMS, REDUCTIONS, STAYS
 from trtdiag.lower.precision.floats import added_up, argument, float32_inputs, is_op, name_of, tensors
@@ -28,7 +29,7 @@ class OwnReasons:
     """
 
     def __init__(self, dtype: torch.dtype, constants: Constants, entries: Entries, written: set[Node]) -> None:
-        self._dtype = dtype
+        self.dtype = dtype
         self._limits = torch.finfo(dtype)
         self._constants = constants
         self._entries = entries
@@ -40,13 +41,15 @@ class OwnReasons:
         if entry is not None:
             return f"keep_fp32 names {entry}"
         op = operator_of(node)
+        if classify(node) is NodeKind.HIGHER_ORDER:
+            return "it runs a nested graph"
         if op is None or not is_op(node) or op.namespace not in _KNOWN_NAMESPACES:
             return "whether it takes another dtype is not known"
         if node in self._written or any(source in self._written for source in node.all_input_nodes):
             return "it shares memory with what an op changes in place"
         floats = {value.dtype for source in node.all_input_nodes for value in tensors(source)}
         floats |= {value.dtype for value in tensors(node)}
-        others = {each for each in floats if each.is_floating_point or each.is_complex} - {torch.float32, self._dtype}
+        others = {each for each in floats if each.is_floating_point or each.is_complex} - {torch.float32, self.dtype}
         if others:
             return f"it mixes float32 with {str(next(iter(others))).removeprefix('torch.')}"
         return self._by_name(node) or self._by_numbers(node) or self._by_constants(node)
@@ -66,7 +69,7 @@ class OwnReasons:
             if count is None:
                 return "a sum over a dynamic number of elements, which may be long"
             if count > longest:
-                kind = str(self._dtype).removeprefix("torch.")
+                kind = str(self.dtype).removeprefix("torch.")
                 return f"a sum of {count} elements: beyond {longest} equal ones, a sum in {kind} no longer grows"
         if name in ("_to_copy", "to", "convert_element_type"):
             made = tensors(node)[0].dtype
@@ -76,7 +79,7 @@ class OwnReasons:
 
     def _by_numbers(self, node: Node) -> str | None:
         for number in numbers_of(node):
-            kind = str(self._dtype).removeprefix("torch.")
+            kind = str(self.dtype).removeprefix("torch.")
             if self.is_too_large(number):
                 return f"its number {number} is beyond {kind}"
             if self.is_too_small(number):
@@ -87,7 +90,7 @@ class OwnReasons:
         for source in float32_inputs(node):
             largest = self._constants.too_large(source)
             if largest is not None:
-                kind = str(self._dtype).removeprefix("torch.")
+                kind = str(self.dtype).removeprefix("torch.")
                 return f"its constant {source.name} holds {largest:.4g}, which is infinite in {kind}"
         return None
 

@@ -19,7 +19,7 @@ from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.copy_of import Copy
 from trtdiag.lower.precision.decide import Decision
 from trtdiag.lower.precision.families import STAYS
-from trtdiag.lower.precision.floats import is_float32, is_heavy, maker, name_of, tensors
+from trtdiag.lower.precision.floats import is_float32, is_heavy, is_plain_cast, maker, name_of, tensors
 from trtdiag.lower.recheck import Recheck, rerun
 
 _ATEN = torch.ops.aten
@@ -48,6 +48,7 @@ class Rewriter:
         self._point = Point({} if env is None else backed_hints(env))
         self._placed: dict[Node, Any] = {}
         self._ran: dict[Any, Any] = {}
+        self._fakes: dict[Any, torch.Tensor] = {}
         self._versions: dict[tuple[Node, torch.dtype, bool], Node] = {}
         self.casts = 0
 
@@ -72,10 +73,26 @@ class Rewriter:
                 node.meta["val"] = node.args[0].meta["val"][node.args[1]]  # type: ignore[union-attr]  # a getitem
         elif node in self._decision.affine and self._affine(node):
             pass
+        elif self._is_own_cast(node):
+            self._adopt(node)
         elif node in self._decision.half:
             self._halve(node)
         elif kind is not NodeKind.SHAPE:
             self._widen(node)
+
+    def _is_own_cast(self, node: Node) -> bool:
+        """Whether the program itself casts float32 to half precision here."""
+        return is_plain_cast(node) and node.args[0] in self._was_float32 and tensors(node)[0].dtype == self._dtype
+
+    def _adopt(self, node: Node) -> None:
+        """Let a cast of the program's own serve all readers, or the value that is there already serve its readers."""
+        source: Any = node.args[0]
+        there = source if tensors(source)[0].dtype == self._dtype else self._versions.get((source, self._dtype, False))
+        if there is None:
+            self._versions[source, self._dtype, False] = node
+        else:
+            node.replace_all_uses_with(there)
+            self._draft.graph.erase_node(node)
 
     def _widen(self, node: Node) -> None:
         """Give a node the float32 that it was written for."""
@@ -117,7 +134,7 @@ class Rewriter:
 
     def _new_version(self, source: Node, dtype: torch.dtype, at: Node, clamped: bool) -> Node:
         word = str(dtype).removeprefix("torch.")
-        origin = source.args[0] if name_of(source) == "_to_copy" else None
+        origin = source.args[0] if is_plain_cast(source) else None
         if isinstance(origin, Node) and dtype == self._dtype and tensors(origin)[0].dtype == dtype and not clamped:
             return origin  # it was widened from there, which changed no value
         cast = self._constants.cast(source) if dtype == self._dtype else None
@@ -173,8 +190,13 @@ class Rewriter:
             self._placed.pop(node, None)
 
     def _fake(self, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        with self._mode:
-            return torch.empty_strided(value.shape, value.stride(), dtype=dtype, device=value.device)
+        # Making one with symbolic sizes takes about a millisecond, and most values of a graph share their sizes.
+        sizes = tuple(map(_written, value.shape)), tuple(map(_written, value.stride()))
+        key = (dtype, value.device, *sizes)
+        if key not in self._fakes:
+            with self._mode:
+                self._fakes[key] = torch.empty_strided(value.shape, value.stride(), dtype=dtype, device=value.device)
+        return self._fakes[key]
 
     def _retyped(self, val: Any, dtypes: Any) -> Any:
         """Return a value with other dtypes; where none is known, float32 has become half precision."""
@@ -185,6 +207,10 @@ class Rewriter:
         if isinstance(val, (list, tuple)):
             return type(val)([self._retyped(item, dtypes) for item in val])
         return val
+
+
+def _written(size: int | torch.SymInt) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def _dtypes(placed: Any) -> list[torch.dtype]:
