@@ -17,7 +17,7 @@ from trtdiag.network.builder import Value
 if TYPE_CHECKING:
     from trtdiag.convert.call import Call
 
-Result: TypeAlias = Union[Value, Sequence[Value]]
+Result: TypeAlias = Union[Value, Sequence[Union[Value, None]]]
 Convert = Callable[["Call"], Result]
 _F = TypeVar("_F", bound=Convert)
 

@@ -1,22 +1,120 @@
-"""Products of matrices."""
+"""Products of matrices and vectors."""
 
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
+from trtdiag.convert.writing.products import product
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
+from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.symbolic import mul
 
 
 @converter
 def linear(call: Call) -> Value:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     x, weight, bias = call.tensor("input"), call.tensor("weight"), call.tensor_or_none("bias")
+    y = product(call.write, x, weight, transposed=weight.rank > 1)
+    return y if bias is None else call.write.elementwise(Op.SUM, y, bias)
+
+
+@converter
+def matmul(call: Call) -> Value:
+    """aten::matmul(Tensor self, Tensor other) -> Tensor"""
+    return product(call.write, call.tensor("self"), call.tensor("other"))
+
+
+@converter
+def mm(call: Call) -> Value:
+    """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
+    return product(call.write, call.tensor("self"), call.tensor("mat2"))
+
+
+@converter
+def bmm(call: Call) -> Value:
+    """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
+    return product(call.write, call.tensor("self"), call.tensor("mat2"))
+
+
+@converter
+def mv(call: Call) -> Value:
+    """aten::mv(Tensor self, Tensor vec) -> Tensor"""
+    return product(call.write, call.tensor("self"), call.tensor("vec"))
+
+
+@converter
+def dot(call: Call) -> Value:
+    """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
+    return product(call.write, call.tensor("self"), call.tensor("tensor"))
+
+
+@converter
+def vdot(call: Call) -> Value:
+    """aten::vdot(Tensor self, Tensor other) -> Tensor"""
+    return product(call.write, call.tensor("self"), call.tensor("other"))
+
+
+@converter
+def addmm(call: Call) -> Value:
+    """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    return _added(call, product(call.write, call.tensor("mat1"), call.tensor("mat2")))
+
+
+@converter
+def baddbmm(call: Call) -> Value:
+    """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    return _added(call, product(call.write, call.tensor("batch1"), call.tensor("batch2")))
+
+
+@converter
+def addbmm(call: Call) -> Value:
+    """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    products = product(call.write, call.tensor("batch1"), call.tensor("batch2"))
+    return _added(call, call.write.reduce(ReduceOperation.SUM, products, [0]))
+
+
+@converter
+def addmv(call: Call) -> Value:
+    """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    return _added(call, product(call.write, call.tensor("mat"), call.tensor("vec")))
+
+
+@converter
+def addr(call: Call) -> Value:
+    """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    write, dtype = call.write, call.out.dtype
+    column = write.unsqueeze(write.cast(call.tensor("vec1"), dtype), [1])
+    row = write.unsqueeze(write.cast(call.tensor("vec2"), dtype), [0])
+    return _added(call, write.elementwise(Op.PROD, column, row))
+
+
+@converter
+def bilinear(call: Call) -> Value:
+    """aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"""
     write = call.write
-    if x.rank > 1:
-        weight = write.with_rank(weight, x.rank)
-        y = write.add(MatrixMultiply(MatrixOperation.NONE, MatrixOperation.TRANSPOSE), x, weight)
-    else:
-        y = write.add(MatrixMultiply(MatrixOperation.VECTOR, MatrixOperation.TRANSPOSE), x, weight)
+    left, right, weight, bias = (call.tensor_or_none(name) for name in ("input1", "input2", "weight", "bias"))
+    assert left is not None
+    assert right is not None
+    assert weight is not None
+    outputs, first, second = weight.shape
+    table = write.reshape(write.permute(weight, [1, 0, 2]), [first, mul(outputs, second)])
+    rows = product(write, left, table)  # (*, outputs * second)
+    rows = write.reshape(rows, [*left.shape[:-1], outputs, second])
+    products = write.elementwise(Op.PROD, rows, write.unsqueeze(right, [right.rank - 1]))
+    y = write.reduce(ReduceOperation.SUM, products, [products.rank - 1])
     return y if bias is None else write.elementwise(Op.SUM, y, bias)
+
+
+def _added(call: Call, products: Value) -> Value:
+    """``beta * self + alpha * products``; with beta 0 what self holds does not matter, not even a NaN."""
+    write = call.write
+    alpha, beta = call.number("alpha"), call.number("beta")
+    if alpha != 1:
+        products = write.elementwise(Op.PROD, products, write.scalar(alpha, products))
+    if beta == 0:
+        return products
+    own = write.cast(call.tensor("self"), products.dtype)
+    if beta != 1:
+        own = write.elementwise(Op.PROD, own, write.scalar(beta, own))
+    return write.elementwise(Op.SUM, own, products)

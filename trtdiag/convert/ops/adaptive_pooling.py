@@ -1,0 +1,148 @@
+"""Poolings to a given size, whose windows differ by an element where the size does not divide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writing.pools import lowest
+from trtdiag.convert.writing.spans import Spans, even_spans, flat_index
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import NUMBERS, DType
+from trtdiag.network.layers.pooling import PaddingMode, Pooling, PoolingType
+from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.symbolic import Expr, Num
+
+
+@converter
+def adaptive_avg_pool1d(call: Call) -> Value:
+    """aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"""
+    return _averages(call, 1)
+
+
+@converter
+def adaptive_avg_pool2d(call: Call) -> Value:
+    """aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
+    return _averages(call, 2)
+
+
+@converter
+def adaptive_avg_pool3d(call: Call) -> Value:
+    """aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"""
+    return _averages(call, 3)
+
+
+@converter
+def underscore_adaptive_avg_pool2d(call: Call) -> Value:
+    """aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
+    return _averages(call, 2)
+
+
+@converter
+def underscore_adaptive_avg_pool3d(call: Call) -> Value:
+    """aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"""
+    return _averages(call, 3)
+
+
+@converter
+def adaptive_max_pool1d(call: Call) -> Sequence[Value]:
+    """aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"""
+    return _greatest(call, 1)
+
+
+@converter
+def adaptive_max_pool2d(call: Call) -> Sequence[Value]:
+    """aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
+    return _greatest(call, 2)
+
+
+@converter
+def adaptive_max_pool3d(call: Call) -> Sequence[Value]:
+    """aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"""
+    return _greatest(call, 3)
+
+
+def _averages(call: Call, dims: int) -> Value:
+    write, x = call.write, call.tensor("self")
+    if not x.dtype.is_float:
+        raise refuse("integer-average", "no layer averages integers", "compute the average in float32")
+    axes = range(x.rank - dims, x.rank)
+    sizes = call.out.shape[-dims:]
+    ones = [axis for axis, size in zip(axes, sizes, strict=True) if size == Num(1)]
+    if len(ones) == dims:
+        return write.reduce(ReduceOperation.AVG, x, ones, keep_dims=True)
+    layer = _as_pooling(x, sizes, dims, PoolingType.AVERAGE) if dims > 1 and x.rank == dims + 2 else None
+    if layer is not None:
+        return write.add(layer, x)
+    # PyTorch averages 16 bit types in float32.
+    y = write.cast(x, DType.FLOAT32)
+    y = _along(
+        call,
+        y,
+        dims,
+        lambda value, axis: write.reduce(ReduceOperation.AVG, value, [axis], keep_dims=True),
+        lambda found, value, axis: found.mean(write, value, axis),
+    )
+    return write.cast(y, x.dtype)
+
+
+def _greatest(call: Call, dims: int) -> Sequence[Value]:
+    write, x = call.write, call.tensor("self")
+    if x.dtype not in NUMBERS:
+        raise refuse("pooling-dtype", f"no layer pools {x.dtype.value}")
+    indices = call.outputs[1]
+    if indices is not None:
+        return _with_indices(call, x, dims, indices.dtype)
+    layer = _as_pooling(x, call.out.shape[-dims:], dims, PoolingType.MAX) if x.rank == dims + 2 else None
+    if layer is not None and dims > 1 and x.dtype.is_float:
+        return [write.add(layer, x)]
+    return [
+        _along(
+            call,
+            x,
+            dims,
+            lambda value, axis: write.reduce(ReduceOperation.MAX, value, [axis], keep_dims=True),
+            lambda found, value, axis: found.greatest(write, value, axis, lowest(x)),
+        )
+    ]
+
+
+def _with_indices(call: Call, x: Value, dims: int, dtype: DType) -> Sequence[Value]:
+    """The greatest elements, and which of their dims of space each was, counted over all of them."""
+    write = call.write
+    index = flat_index(write, x, dims)
+    for axis in reversed(range(x.rank - dims, x.rank)):
+        found = even_spans(write, x.shape[axis], call.out.shape[axis])
+        x, index = found.first_greatest(write, x, index, axis, lowest(x))
+    return x, write.cast(index, dtype)
+
+
+def _as_pooling(x: Value, sizes: Sequence[Expr], dims: int, op: PoolingType) -> Pooling | None:
+    """A Pooling layer, where each size is a number that divides the input's."""
+    window = []
+    for whole, size in zip(x.shape[-dims:], sizes, strict=True):
+        if not (isinstance(whole, Num) and isinstance(size, Num)) or not size.value or whole.value % size.value:
+            return None
+        window.append(int(whole.value // size.value))
+    none = (0,) * dims
+    return Pooling(op, tuple(window), tuple(window), none, none, PaddingMode.EXPLICIT_ROUND_DOWN)
+
+
+def _along(
+    call: Call,
+    x: Value,
+    dims: int,
+    whole: Callable[[Value, int], Value],
+    each: Callable[[Spans, Value, int], Value],
+) -> Value:
+    """One dim after the other, the last first: all of it at once for one element, nothing where the size stays."""
+    write = call.write
+    for axis in reversed(range(x.rank - dims, x.rank)):
+        size = call.out.shape[axis]
+        if size == Num(1):
+            x = whole(x, axis)
+        elif not write.builder.facts.equal(size, x.shape[axis]):
+            x = each(even_spans(write, x.shape[axis], size), x, axis)
+    return x

@@ -1,0 +1,148 @@
+"""Normalization of each channel over the batch, or with running statistics."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writing.moments import Moments, affine, moments, reciprocal_deviation
+from trtdiag.convert.writing.statistics import by_channel, inference
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.facts import product
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.symbolic import sub, truediv
+
+
+@converter
+def batch_norm(call: Call) -> Value:
+    """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
+    bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor
+
+    Refused where it also updates running statistics.
+    """
+    return _either(call, "eps")[0]
+
+
+@converter
+def native_batch_norm(call: Call) -> list[Value | None]:
+    """aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
+    bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+
+    Refused where it also updates running statistics.
+    """
+    return _with_statistics(call)
+
+
+@converter
+def cudnn_batch_norm(call: Call) -> list[Value | None]:
+    """aten::cudnn_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
+    bool training, float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor, Tensor)
+
+    Refused where it also updates running statistics, or where more than the first output is read.
+    """
+    return [_either(call, "epsilon")[0]]
+
+
+@converter
+def native_batch_norm_legit_no_training(call: Call) -> list[Value | None]:
+    """aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
+    Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+
+    Refused where more than the first output is read: the others are empty.
+    """
+    return [inference(call, float(call.number("eps")))]
+
+
+@converter
+def batch_norm_no_update(call: Call) -> list[Value | None]:
+    """aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor?
+    running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)
+
+    Refused where more than the first output is read.
+    """
+    return [inference(call, float(call.number("eps")))]
+
+
+@converter
+def native_batch_norm_legit_no_stats(call: Call) -> list[Value | None]:
+    """aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float
+    momentum, float eps) -> (Tensor, Tensor, Tensor)
+    """
+    return _with_statistics(call)
+
+
+@converter
+def native_batch_norm_legit_functional(call: Call) -> list[Value | None]:
+    """aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
+    Tensor running_var, bool training, float momentum, float eps)
+    -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)
+    """
+    if not call.flag("training"):
+        mean, variance = call.tensor("running_mean"), call.tensor("running_var")
+        return [inference(call, float(call.number("eps"))), None, None, mean, variance]
+    y, own = _of_batch(call, float(call.number("eps")))
+    return [y, *_saved(call, own), *_updated(call, own)]
+
+
+def _either(call: Call, epsilon: str) -> tuple[Value, Moments | None]:
+    eps = float(call.number(epsilon))
+    if not call.flag("training"):
+        return inference(call, eps), None
+    if call.has("running_mean") or call.has("running_var"):
+        raise refuse("running-statistics", "it updates its running statistics", "call eval() on the module")
+    return _of_batch(call, eps)
+
+
+def _with_statistics(call: Call) -> list[Value | None]:
+    if "running_mean" not in call.arguments and not call.flag("training"):
+        raise refuse("argument-kind", "it has no running statistics, and does not take those of its input")
+    if "running_mean" in call.arguments:
+        y, own = _either(call, "eps")
+        return [y] if own is None else [y, *_saved(call, own)]
+    y, own = _of_batch(call, float(call.number("eps")))
+    return [y, *_saved(call, own)]
+
+
+def _of_batch(call: Call, epsilon: float) -> tuple[Value, Moments]:
+    """Normalized with mean and variance of the batch, in float32."""
+    write, x = call.write, call.tensor("input")
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    wide = write.cast(x, DType.FLOAT32)
+    own = moments(write, wide, axes)
+    centred = write.elementwise(Op.SUB, wide, own.mean)
+    y = write.elementwise(Op.PROD, centred, reciprocal_deviation(write, own.variance, epsilon))
+    weight, bias = (by_channel(write, x, call.tensor_or_none(name)) for name in ("weight", "bias"))
+    return write.cast(affine(write, y, weight, bias), x.dtype), own
+
+
+def _saved(call: Call, own: Moments) -> list[Value | None]:
+    """Mean and reciprocal deviation of the batch, where they are read."""
+    write = call.write
+    mean, deviation = call.outputs[1:3]
+    found: list[Value | None] = [None, None]
+    if mean is not None:
+        found[0] = write.cast(write.reshape(own.mean, mean.shape), mean.dtype)
+    if deviation is not None:
+        reciprocal = reciprocal_deviation(write, own.variance, float(call.number("eps")))
+        found[1] = write.cast(write.reshape(reciprocal, deviation.shape), deviation.dtype)
+    return found
+
+
+def _updated(call: Call, own: Moments) -> list[Value | None]:
+    """The running statistics moved towards those of the batch; the variance there is the unbiased one."""
+    write, x = call.write, call.tensor("input")
+    momentum = float(call.number("momentum"))
+    count = product([size for axis, size in enumerate(x.shape) if axis != 1])
+    factor = write.sizes.real(truediv(count, sub(count, 1)), DType.FLOAT32)
+    found: list[Value | None] = []
+    for name, value in (("running_mean", own.mean), ("running_var", own.variance)):
+        running = call.tensor(name)
+        batch = write.reshape(value, running.shape)
+        if name == "running_var":
+            batch = write.elementwise(Op.PROD, batch, factor)
+        wide = write.cast(running, DType.FLOAT32)
+        kept = write.elementwise(Op.PROD, wide, write.scalar(1.0 - momentum, wide))
+        moved = write.elementwise(Op.PROD, batch, write.scalar(momentum, batch))
+        found.append(write.cast(write.elementwise(Op.SUM, kept, moved), running.dtype))
+    return found

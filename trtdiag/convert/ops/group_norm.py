@@ -1,0 +1,90 @@
+"""Normalization over groups of channels, and over each channel of each image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writing.moments import moments, normalized, reciprocal_deviation
+from trtdiag.convert.writing.statistics import by_channel, inference
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.symbolic import Expr, Num, floordiv
+
+_GROUPS_SINCE = (10, 16)
+"""The release of TensorRT, of those in ``targets``, from which add_normalization_v2 is there: one scale a channel."""
+
+
+@converter
+def group_norm(call: Call) -> Value:
+    """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None,
+    float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor
+    """
+    return _group_norm(call, call.integer("num_groups"))
+
+
+@converter
+def native_group_norm(call: Call) -> list[Value | None]:
+    """aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group,
+    float eps) -> (Tensor, Tensor, Tensor)
+    """
+    write, x, groups = call.write, call.tensor("input"), call.integer("group")
+    found: list[Value | None] = [_group_norm(call, groups), None, None]
+    mean, deviation = call.outputs[1:]
+    if mean is not None or deviation is not None:
+        grouped = write.cast(write.reshape(x, _grouped(call, x, groups)), DType.FLOAT32)
+        own = moments(write, grouped, range(2, grouped.rank))
+        shape = [x.shape[0], groups]
+        if mean is not None:
+            found[1] = write.cast(write.reshape(own.mean, shape), mean.dtype)
+        if deviation is not None:
+            reciprocal = reciprocal_deviation(write, own.variance, float(call.number("eps")))
+            found[2] = write.cast(write.reshape(reciprocal, shape), deviation.dtype)
+    return found
+
+
+@converter
+def instance_norm(call: Call) -> Value:
+    """aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
+    bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor
+
+    Refused where it also updates running statistics.
+    """
+    x = call.tensor("input")
+    weight, bias = call.tensor_or_none("weight"), call.tensor_or_none("bias")
+    eps = float(call.number("eps"))
+    if not call.flag("use_input_stats"):
+        return inference(call, eps)
+    if call.has("running_mean") or call.has("running_var"):
+        raise refuse("running-statistics", "it updates its running statistics", "call eval() on the module")
+    scale, shift = by_channel(call.write, x, weight), by_channel(call.write, x, bias)
+    shape = [1, x.shape[1], *[1] * (x.rank - 2)]
+    return normalized(call.write, x, range(2, x.rank), eps, scale, shift, shape=shape)
+
+
+def _group_norm(call: Call, groups: int) -> Value:
+    write, x = call.write, call.tensor("input")
+    eps = float(call.number("eps"))
+    weight, bias = call.tensor_or_none("weight"), call.tensor_or_none("bias")
+    shape = [1, x.shape[1], *[1] * (x.rank - 2)]
+    scale, shift = by_channel(write, x, weight), by_channel(write, x, bias)
+    if groups == 1:
+        return normalized(write, x, range(1, x.rank), eps, scale, shift, shape=shape)
+    if x.rank > 2 and isinstance(x.shape[1], Num) and write.target.release >= _GROUPS_SINCE:
+        return normalized(write, x, range(2, x.rank), eps, scale, shift, shape=shape, groups=groups)
+    # One dim more: a group's channels stand beside its elements.
+    sizes = _grouped(call, x, groups)
+    own = [1, groups, sizes[2], *[1] * (x.rank - 2)]
+    parts = [None if value is None else write.reshape(value, own) for value in (scale, shift)]
+    y = normalized(write, write.reshape(x, sizes), range(2, x.rank + 1), eps, *parts, shape=own)
+    return write.reshape(y, x.shape)
+
+
+def _grouped(call: Call, x: Value, groups: int) -> Sequence[Expr | int]:
+    facts = call.write.builder.facts
+    each = floordiv(x.shape[1], groups)
+    if facts.quotient([x.shape[1]], [Num(groups)]) is None:
+        raise refuse("channels-not-proven", f"its channels are not proven to be a multiple of {groups}")
+    return [x.shape[0], groups, each, *x.shape[2:]]

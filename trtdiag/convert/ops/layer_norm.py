@@ -1,0 +1,83 @@
+"""Normalization over the last dims."""
+
+from __future__ import annotations
+
+import torch
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writing.moments import moments, normalized, reciprocal_deviation
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.reduce import ReduceOperation
+
+
+@converter
+def layer_norm(call: Call) -> Value:
+    """aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None,
+    float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor
+    """
+    return _layer_norm(call)
+
+
+@converter
+def native_layer_norm(call: Call) -> list[Value | None]:
+    """aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)
+    -> (Tensor, Tensor, Tensor)
+    """
+    write, x = call.write, call.tensor("input")
+    found: list[Value | None] = [_layer_norm(call), None, None]
+    mean, deviation = call.outputs[1:]
+    if mean is not None or deviation is not None:
+        own = moments(write, write.cast(x, DType.FLOAT32), _axes(call, x))
+        if mean is not None:
+            found[1] = write.cast(own.mean, mean.dtype)
+        if deviation is not None:
+            reciprocal = reciprocal_deviation(write, own.variance, float(call.number("eps")))
+            found[2] = write.cast(reciprocal, deviation.dtype)
+    return found
+
+
+@converter
+def rms_norm(call: Call) -> Value:
+    """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
+    return _rms_norm(call)[0]
+
+
+@converter
+def fused_rms_norm(call: Call) -> list[Value | None]:
+    """aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)"""
+    y, reciprocal = _rms_norm(call)
+    second = call.outputs[1]
+    return [y, None if second is None else call.write.cast(reciprocal, second.dtype)]
+
+
+def _axes(call: Call, x: Value) -> tuple[int, ...]:
+    return tuple(range(x.rank - len(call.sizes("normalized_shape")), x.rank))
+
+
+def _layer_norm(call: Call) -> Value:
+    write, x = call.write, call.tensor("input")
+    scale, bias = call.tensor_or_none("weight"), call.tensor_or_none("bias")
+    axes = _axes(call, x)
+    shape = [1 if axis not in axes else size for axis, size in enumerate(x.shape)]
+    scale = None if scale is None else write.with_rank(scale, x.rank)
+    bias = None if bias is None else write.with_rank(bias, x.rank)
+    return normalized(write, x, axes, float(call.number("eps")), scale, bias, shape=shape)
+
+
+def _rms_norm(call: Call) -> tuple[Value, Value]:
+    """The input divided by the root of its mean square, in float32 throughout, and the reciprocal of that root."""
+    write, x = call.write, call.tensor("input")
+    weight = call.tensor_or_none("weight")
+    # Without eps PyTorch takes that of the type it computes in.
+    eps = call.number_or_none("eps")
+    epsilon = torch.finfo(torch.float32).eps if eps is None else float(eps)
+    wide = write.cast(x, DType.FLOAT32)
+    squares = write.reduce(ReduceOperation.AVG, write.elementwise(Op.PROD, wide, wide), _axes(call, x), keep_dims=True)
+    reciprocal = reciprocal_deviation(write, squares, epsilon)
+    y = write.elementwise(Op.PROD, wide, reciprocal)
+    if weight is not None:
+        y = write.elementwise(Op.PROD, y, write.cast(weight, DType.FLOAT32))
+    return write.cast(y, call.out.dtype), reciprocal

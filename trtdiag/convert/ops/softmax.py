@@ -1,0 +1,97 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.layers.softmax import SoftMax
+from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.symbolic import Num
+
+
+@converter
+def softmax(call: Call) -> Value:
+    """aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    return _softmax(call)
+
+
+@converter
+def special_softmax(call: Call) -> Value:
+    """aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    return _softmax(call)
+
+
+@converter
+def underscore_softmax(call: Call) -> Value:
+    """aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
+    return _softmax(call)
+
+
+@converter
+def safe_softmax(call: Call) -> Value:
+    """aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+
+    Rows of -inf give 0.
+    """
+    x = _input(call)
+    return without_empty_rows(call.write, x, call.axis("dim", x.rank), _softmax(call))
+
+
+@converter
+def log_softmax(call: Call) -> Value:
+    """aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    return _log_softmax(call)
+
+
+@converter
+def special_log_softmax(call: Call) -> Value:
+    """aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    return _log_softmax(call)
+
+
+@converter
+def underscore_log_softmax(call: Call) -> Value:
+    """aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
+    return _log_softmax(call)
+
+
+def without_empty_rows(write: Writer, scores: Value, axis: int, weights: Value) -> Value:
+    """``weights`` with 0 in the place of rows whose scores are all -inf."""
+    top = write.reduce(ReduceOperation.MAX, scores, [axis], keep_dims=True) if scores.rank else scores
+    empty = write.elementwise(Op.EQUAL, top, write.scalar(float("-inf"), top))
+    return write.select(empty, write.scalar(0.0, weights), weights)
+
+
+def _input(call: Call) -> Value:
+    """What PyTorch takes the exponentials of: the input in the output's dtype."""
+    if not call.out.dtype.is_float:
+        raise refuse("not-float", "it is of integers, and PyTorch has none of those")
+    return call.write.cast(call.tensor("self"), call.out.dtype)
+
+
+def _softmax(call: Call) -> Value:
+    write, x = call.write, _input(call)
+    if not x.rank:
+        return write.reshape(write.add(SoftMax(0), write.reshape(x, [1])), [])
+    return write.add(SoftMax(call.axis("dim", x.rank)), x)
+
+
+def _log_softmax(call: Call) -> Value:
+    write = call.write
+    x = write.cast(_input(call), DType.FLOAT32)
+    if not x.rank:
+        x = write.reshape(x, [1])
+    axis = call.axis("dim", x.rank)
+    if x.shape[axis] == Num(0):  # there is no greatest element, and no result either
+        return write.cast(x, call.out.dtype)
+    top = write.reduce(ReduceOperation.MAX, x, [axis], keep_dims=True)
+    below = write.elementwise(Op.SUB, x, top)
+    sums = write.reduce(ReduceOperation.SUM, write.unary(UnaryOperation.EXP, below), [axis], keep_dims=True)
+    y = write.elementwise(Op.SUB, below, write.unary(UnaryOperation.LOG, sums))
+    return write.cast(write.reshape(y, call.out.shape), call.out.dtype)

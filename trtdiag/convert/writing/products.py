@@ -1,0 +1,73 @@
+"""Products of matrices of any rank, of floats by the layer, of integers by elements."""
+
+from __future__ import annotations
+
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.writer import ONE, Writer, elements
+from trtdiag.network.builder import Value
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
+from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.symbolic import to_text
+
+MOST_INTEGER_PRODUCTS = 1 << 24
+"""Own choice: products of integers that are held at once before they are added up; 64 to 128 MiB."""
+
+
+def product(write: Writer, left: Value, right: Value, *, transposed: bool = False) -> Value:
+    """``torch.matmul(left, right)``, of the right one's last two dims swapped with ``transposed``."""
+    require_batch(write, left, right)
+    inner = right.shape[-1 if transposed or right.rank == 1 else -2]
+    if not write.builder.facts.equal(left.shape[-1], inner):
+        raise refuse(
+            "sum-not-proven",
+            f"it sums over {to_text(left.shape[-1])} and {to_text(inner)} elements, not proven to be equally many",
+        )
+    if not left.dtype.is_float:
+        return _of_integers(write, left, right, transposed)
+    second = MatrixOperation.TRANSPOSE if transposed else MatrixOperation.NONE
+    if left.rank == 1 and right.rank == 1:
+        return write.add(MatrixMultiply(MatrixOperation.VECTOR, MatrixOperation.VECTOR), left, right)
+    if left.rank == 1:
+        left = write.with_rank(left, right.rank - 1)
+        return write.add(MatrixMultiply(MatrixOperation.VECTOR, second), left, right)
+    if right.rank == 1:
+        right = write.with_rank(right, left.rank - 1)
+        return write.add(MatrixMultiply(MatrixOperation.NONE, MatrixOperation.VECTOR), left, right)
+    rank = max(left.rank, right.rank)
+    left, right = write.with_rank(left, rank), write.with_rank(right, rank)
+    return write.add(MatrixMultiply(MatrixOperation.NONE, second), left, right)
+
+
+def require_batch(write: Writer, left: Value, right: Value) -> None:
+    """Refuse operands whose dims before the matrices are not proven to be equal or 1."""
+    facts = write.builder.facts
+    for one, other in zip(reversed(left.shape[:-2]), reversed(right.shape[:-2]), strict=False):
+        if facts.broadcast(one, other) is None:
+            raise refuse(
+                "broadcast-not-proven",
+                f"a batch dim is {to_text(one)} here and {to_text(other)} there, neither proven to be equal nor 1",
+            )
+
+
+def _of_integers(write: Writer, left: Value, right: Value, transposed: bool) -> Value:
+    """Each product, then their sums: MatrixMultiply takes floats only."""
+    row, column = left.rank == 1, right.rank == 1
+    if transposed and not column:
+        right = write.permute(right, [*range(right.rank - 2), right.rank - 1, right.rank - 2])
+    a = write.unsqueeze(left, [0]) if row else left
+    b = write.unsqueeze(right, [1]) if column else right
+    rank = max(a.rank, b.rank)
+    a, b = write.with_rank(a, rank), write.with_rank(b, rank)
+    facts = write.builder.facts
+    batch = [facts.broadcast(one, other) or ONE for one, other in zip(a.shape[:-2], b.shape[:-2], strict=True)]
+    count = elements([*batch, *a.shape[-2:], b.shape[-1]])
+    if count is None or count > MOST_INTEGER_PRODUCTS:
+        raise refuse(
+            "integer-matrix",
+            "MatrixMultiply takes no integers, and by elements this product may be too large",
+            "compute it in float32 where the values are below 2**24",
+        )
+    products = write.elementwise(Op.PROD, write.unsqueeze(a, [a.rank]), write.unsqueeze(b, [b.rank - 2]))
+    y = write.reduce(ReduceOperation.SUM, products, [products.rank - 2])
+    return write.squeeze(y, [y.rank - 2] * row + [y.rank - 1] * column) if row or column else y
