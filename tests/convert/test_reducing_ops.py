@@ -67,6 +67,9 @@ SAMPLED = [
     Sampled("aten.argsort.default", ("argsort",), takes=_short),
     Sampled("aten.argsort.stable", ("argsort",), takes=_short),
     Sampled("aten.topk.default", ("topk",), FLOATS, compare=_values_only),
+    Sampled("aten.kthvalue.default", ("kthvalue",), FLOATS, compare=_values_only),
+    Sampled("aten.median.default", ("median",), NUMBERS, limits=("top-k",)),
+    Sampled("aten.median.dim", ("median",), FLOATS, compare=_values_only),
 ]
 
 
@@ -101,6 +104,18 @@ def _without_repeats(*shape: int) -> torch.Tensor:
 def test_first_in_order_with_places(k: int, largest: bool) -> None:
     assert not _codes(aten.topk.default, _without_repeats(3, 7), k, -1, largest)
     assert not _codes(aten.topk.default, _without_repeats(7, 3, 2, 2, 2, 2), k, 0, largest)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8])
+def test_middle_with_places(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(op_check, "GREATEST", 16)
+    x = _without_repeats(size, 3)
+    for dynamic in (False, True):
+        assert not _codes(aten.median.default, x, dynamic=dynamic)
+    assert not _codes(aten.median.dim, x, 0, True)
+    assert not _codes(aten.kthvalue.default, x, size, 0)
+    x[0, 0] = math.nan
+    assert check_op(aten.median.dim, (x, 0), compare=_values_only).sizes == 1
 
 
 def test_most_elements_that_are_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
