@@ -26,7 +26,7 @@ from trtdiag.symbolic import Expr, Num, as_expr, to_text
 from trtdiag.targets.target import Target
 
 Size = Expr | int
-ONE = Num(1)
+ZERO, ONE = Num(0), Num(1)
 
 
 class Writer:
@@ -47,14 +47,15 @@ class Writer:
 
     def add(self, layer: Layer, *inputs: Value) -> Value:
         """The output of a layer that has one."""
-        value = self.builder.add_single(layer, *inputs)
-        self.sizes.note(value)
-        return value
+        return self.add_all(layer, *inputs)[0]
 
     def add_all(self, layer: Layer, *inputs: Value) -> tuple[Value, ...]:
         """The outputs of a layer."""
         values = self.builder.add(layer, *inputs)
         for value in values:
+            if value.rank > self.target.max_rank:
+                most = self.target.max_rank
+                raise refuse("rank", f"it needs a tensor of {value.rank} dims; TensorRT has {most} at most")
             self.sizes.note(value)
         return values
 
@@ -83,16 +84,25 @@ class Writer:
         """A tensor that holds one number everywhere."""
         return self.broadcast_to(self.number(number, dtype, len(shape)), shape)
 
-    def counting(self, length: Size, start: Value | int = 0, step: Value | int = 1) -> Value:
+    def counting(self, length: Size, start: Value | Size = 0, step: Value | Size = 1) -> Value:
         """``start + step * i`` for i below ``length``, in ``index`` dtype."""
         size = as_expr(length)
-        if isinstance(start, int) and isinstance(step, int):
-            if isinstance(size, Num):
-                return self.add(Fill((int(size.value),), self.index, start, (step,)))
-            return self.add(Fill(INPUT, self.index, start, (step,)), self.sizes.vector([size]))
-        begin = start if isinstance(start, Value) else self.number(start, self.index)
-        by = step if isinstance(step, Value) else self.number(step, self.index, 1)
-        return self.add(Fill(INPUT, self.index, INPUT, INPUT), self.sizes.vector([size]), begin, by)
+        first, by = (_number(term) for term in (start, step))
+        static = isinstance(size, Num)
+        shape: tuple[int, ...] | Given = (int(size.value),) if isinstance(size, Num) else INPUT
+        sizes = [] if static else [self.sizes.vector([size])]
+        if isinstance(first, int) and isinstance(by, int):
+            if not (self.index.holds(first) and self.index.holds(by)):
+                raise refuse("number-range", f"counting from {first} by {by} does not fit into {self.index.value}")
+            return self.add(Fill(shape, self.index, first, (by,)), *sizes)
+        begin = first if isinstance(first, Value) else self.sizes.scalar(as_expr(first))
+        stride = by if isinstance(by, Value) else self.sizes.element(as_expr(by))
+        return self.add(Fill(shape, self.index, INPUT, INPUT), *sizes, begin, stride)
+
+    def place(self, index: Size) -> Value:
+        """An index without dims, which takes the dim away that it is gathered from."""
+        expr = as_expr(index)
+        return self.number(int(expr.value), self.index) if isinstance(expr, Num) else self.sizes.scalar(expr)
 
     # One element
 
@@ -155,27 +165,51 @@ class Writer:
     # Shapes
 
     def reshape(self, x: Value, shape: Sequence[Size]) -> Value:
-        """The elements of ``x``, in row-major order, in another shape of as many elements."""
+        """The elements of ``x``, in row-major order, in another shape of as many elements.
+
+        One layer, without a tensor of sizes wherever 0 for a size that keeps its place and one -1 say the same for
+        all sizes, empty ones included.
+        """
         wanted = tuple(as_expr(size) for size in shape)
-        if wanted == x.shape:
+        if self._is_shape(x, wanted):
             return x
-        dynamic = [axis for axis, size in enumerate(wanted) if not isinstance(size, Num)]
-        zero = any(size == Num(0) for size in wanted)
-        if not dynamic:
-            return self.add(Shuffle(reshape=_ints(wanted), zero_is_placeholder=False), x)
-        placed = [
-            0 if axis < x.rank and size == x.shape[axis] else -1 if not isinstance(size, Num) else int(size.value)
-            for axis, size in enumerate(wanted)
-        ]
-        rests = [axis for axis in dynamic if placed[axis] == -1]
-        if not zero and len(rests) <= 1 and (not rests or self._is_rest(x, wanted, rests[0])):
-            return self.add(Shuffle(reshape=tuple(placed)), x)
+        static = _ints(wanted)
+        if len(static) == len(wanted):
+            return self.add(Shuffle(reshape=static, zero_is_placeholder=False), x)
+        placed = self._placed(x, wanted)
+        if placed is not None:
+            return self.add(Shuffle(reshape=placed), x)
+        facts = self.builder.facts
+        if facts.quotient(x.shape, wanted) != ONE and not facts.same_count(x.shape, wanted):
+            words = f"({', '.join(map(to_text, x.shape))}) and ({', '.join(map(to_text, wanted))})"
+            raise refuse("size-not-proven", f"shapes {words} are not proven to have equally many elements")
         return self.add(Shuffle(reshape=INPUT, zero_is_placeholder=False), x, self.sizes.vector(wanted))
 
-    def _is_rest(self, x: Value, wanted: Sequence[Expr], place: int) -> bool:
-        """Whether -1 in a place means the wanted size."""
-        others = [size for axis, size in enumerate(wanted) if axis != place]
-        return self.builder.facts.quotient(x.shape, others) == wanted[place]
+    def _is_shape(self, x: Value, wanted: Sequence[Expr]) -> bool:
+        """Whether ``x`` is proven to have this shape."""
+        same = len(wanted) == x.rank
+        return same and all(self.builder.facts.equal(*pair) for pair in zip(x.shape, wanted, strict=True))
+
+    def _placed(self, x: Value, wanted: Sequence[Expr]) -> tuple[int, ...] | None:
+        """The sizes with 0 for what keeps its place and at most one -1; ``None`` where these do not say it."""
+        facts = self.builder.facts
+        placed: list[int] = []
+        for axis, size in enumerate(wanted):
+            if isinstance(size, Num) and size.value != 0:
+                placed.append(int(size.value))
+            elif axis < x.rank and facts.equal(size, x.shape[axis]):
+                placed.append(0)
+            else:
+                placed.append(-1)
+        if -1 not in placed:
+            return tuple(placed)
+        rest = placed.index(-1)
+        others = [size for axis, size in enumerate(wanted) if axis != rest]
+        # Beside an empty dim, -1 can be anything.
+        if placed.count(-1) > 1 or wanted[rest] == ZERO or not all(facts.at_least(size, 1) for size in others):
+            return None
+        found = facts.quotient(x.shape, others)
+        return tuple(placed) if found is not None and facts.equal(found, wanted[rest]) else None
 
     def permute(self, x: Value, order: Sequence[int]) -> Value:
         """Dim i of the result is dim ``order[i]`` of ``x``."""
@@ -184,42 +218,40 @@ class Writer:
 
     def unsqueeze(self, x: Value, axes: Sequence[int]) -> Value:
         """New dims of size 1 at ``axes`` of the result."""
+        new = sorted(axes)
+        if not new:
+            return x
         shape: list[Expr] = list(x.shape)
-        for axis in sorted(axes):
+        for axis in new:
             shape.insert(axis, ONE)
-        return self._moved(x, shape)
+        if len(_ints(shape)) == len(shape) or self._placed(x, shape) is not None:
+            return self.reshape(x, shape)
+        # Behind all others, which then keep their places, and from there to where they belong.
+        kept = [axis for axis in range(len(shape)) if axis not in new]
+        order = [kept.index(axis) if axis in kept else x.rank + new.index(axis) for axis in range(len(shape))]
+        return self.add(Shuffle(reshape=(0,) * x.rank + (1,) * len(new), second=tuple(order)), x)
 
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
         """``x`` without ``axes``, each of size 1."""
-        return self._moved(x, [size for axis, size in enumerate(x.shape) if axis not in set(axes)])
-
-    def _moved(self, x: Value, shape: Sequence[Expr]) -> Value:
-        """``x`` with dims of size 1 put in or left out."""
-        dynamic = [size for size in shape if not isinstance(size, Num)]
-        if len(dynamic) <= 1 or tuple(shape) == x.shape:
+        gone = sorted(set(axes))
+        kept = [axis for axis in range(x.rank) if axis not in gone]
+        shape = [x.shape[axis] for axis in kept]
+        if len(_ints(shape)) == len(shape) or self._placed(x, shape) is not None:
             return self.reshape(x, shape)
-        # More than one dynamic size: each keeps its place with 0 as long as no dim before it came or went; the
-        # others are read off the shape of x.
-        source = [axis for axis, size in enumerate(x.shape) if size != ONE]
-        kept = [axis for axis, size in enumerate(shape) if size != ONE]
-        same = [x.shape[axis] for axis in source] == [shape[axis] for axis in kept]
-        placed = [int(size.value) if isinstance(size, Num) else None for size in shape]
-        if same:
-            for old, new in zip(source, kept, strict=True):
-                if placed[new] is None and old == new:
-                    placed[new] = 0
-            if placed.count(None) <= 1 and 0 not in _ints([s for s in shape if isinstance(s, Num)]):
-                return self.add(Shuffle(reshape=tuple(-1 if size is None else size for size in placed)), x)
-        return self.reshape(x, shape)
+        return self.add(Shuffle(reshape=(0,) * len(kept)), self.permute(x, kept + gone))
 
     def broadcast_to(self, x: Value, shape: Sequence[Size]) -> Value:
         """``x`` repeated along its dims of size 1, and new leading dims, up to ``shape``."""
         wanted = tuple(as_expr(size) for size in shape)
         x = self.with_rank(x, len(wanted))
-        if x.shape == wanted or not wanted:
-            return x
-        stride = tuple(0 if size == ONE else 1 for size in x.shape)
-        return self.slice(x, [0] * x.rank, wanted, stride)
+        stride: list[int] = []
+        for axis, (size, goal) in enumerate(zip(x.shape, wanted, strict=True)):
+            same = self.builder.facts.equal(size, goal)
+            if not same and size != ONE:
+                why = f"dim {axis}: {to_text(size)} is proven neither to be {to_text(goal)} nor 1"
+                raise refuse("size-not-proven", why)
+            stride.append(int(same))
+        return x if all(stride) else self.slice(x, [0] * x.rank, wanted, stride)
 
     def slice(
         self,
@@ -262,7 +294,7 @@ class Writer:
         sizes: list[Size] = list(x.shape)
         steps = [1] * x.rank
         begins[axis], sizes[axis], steps[axis] = start, length, step
-        if as_expr(start) == Num(0) and as_expr(length) == x.shape[axis] and step == 1:
+        if as_expr(start) == ZERO and step == 1 and self.builder.facts.equal(as_expr(length), x.shape[axis]):
             return x
         return self.slice(x, begins, sizes, steps)
 
@@ -281,6 +313,10 @@ class Writer:
 
 def _ints(sizes: Sequence[Expr]) -> tuple[int, ...]:
     return tuple(int(size.value) for size in sizes if isinstance(size, Num))
+
+
+def _number(term: Value | Size) -> Value | Size:
+    return int(term.value) if isinstance(term, Num) else term
 
 
 def elements(shape: Sequence[Expr]) -> int | None:

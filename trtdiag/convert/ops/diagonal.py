@@ -1,0 +1,94 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.registry import converter, register
+from trtdiag.convert.writer import Size
+from trtdiag.network.builder import Value
+from trtdiag.network.known_values import lesser
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.layers.slice import SampleMode
+from trtdiag.symbolic import Expr, add, mul
+
+
+@converter
+def tril(call: Call) -> Value:
+    """aten::tril(Tensor self, SymInt diagonal=0) -> Tensor"""
+    return _triangle(call, Op.LESS, add(call.size("diagonal"), 1))
+
+
+@converter
+def triu(call: Call) -> Value:
+    """aten::triu(Tensor self, SymInt diagonal=0) -> Tensor"""
+    return _triangle(call, Op.GREATER, add(call.size("diagonal"), -1))
+
+
+def _triangle(call: Call, op: Op, offset: Expr) -> Value:
+    """``self`` where column ``op`` row + offset, else 0."""
+    write, x = call.write, call.tensor("self")
+    rows = write.unsqueeze(write.counting(x.shape[-2], offset), [1])
+    columns = write.unsqueeze(write.counting(x.shape[-1]), [0])
+    return write.select(write.elementwise(op, columns, rows), x, write.scalar(0, x))
+
+
+@converter
+def diagonal(call: Call) -> Value:
+    """aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
+    x = call.tensor("self")
+    return _diagonal(call, x, call.integer("offset"), call.axis("dim1", x.rank), call.axis("dim2", x.rank))
+
+
+register("aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", diagonal)
+
+
+@converter
+def diag_embed(call: Call) -> Value:
+    """aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
+    rank = call.out.rank
+    return _embedded(call, call.integer("offset"), call.axis("dim1", rank), call.axis("dim2", rank))
+
+
+@converter
+def diag(call: Call) -> Value:
+    """aten::diag(Tensor self, int diagonal=0) -> Tensor"""
+    x, offset = call.tensor("self"), call.integer("diagonal")
+    return _embedded(call, offset, 0, 1) if x.rank == 1 else _diagonal(call, x, offset, 0, 1)
+
+
+@converter
+def trace(call: Call) -> Value:
+    """aten::trace(Tensor self) -> Tensor"""
+    write, x = call.write, call.tensor("self")
+    rows, columns = x.shape
+    flat = write.cast(write.reshape(x, [mul(rows, columns)]), call.out.dtype)
+    places = write.counting(lesser(rows, columns, write.builder.facts), 0, add(columns, 1))
+    return write.reduce(ReduceOperation.SUM, write.gather(flat, places, 0), [0])
+
+
+def _diagonal(call: Call, x: Value, offset: int, dim1: int, dim2: int) -> Value:
+    """Every (columns + 1)-th element of the flattened matrix."""
+    write = call.write
+    others = [axis for axis in range(x.rank) if axis not in (dim1, dim2)]
+    matrices = write.permute(x, [*others, dim1, dim2])
+    rows, columns = matrices.shape[-2:]
+    first = mul(columns, -offset) if offset < 0 else offset
+    flat = write.reshape(matrices, [*matrices.shape[:-2], mul(rows, columns)])
+    places = write.counting(call.out.shape[-1], first, add(columns, 1))
+    return write.gather(flat, places, flat.rank - 1)
+
+
+def _embedded(call: Call, offset: int, dim1: int, dim2: int) -> Value:
+    """The elements where column = row + offset, in a matrix of zeros; dims ``dim1`` and ``dim2`` are the matrix."""
+    write, x = call.write, call.tensor("self")
+    size = call.out.shape[dim1]
+    if offset:  # each element to its row
+        start: list[Size] = [*[0] * (x.rank - 1), min(offset, 0)]
+        x = write.slice(x, start, [*x.shape[:-1], size], [1] * x.rank, SampleMode.FILL, write.number(0, x.dtype))
+    rows = write.unsqueeze(write.counting(size, offset), [1])
+    on = write.elementwise(Op.EQUAL, write.unsqueeze(write.counting(size), [0]), rows)
+    matrices = write.select(on, write.unsqueeze(x, [x.rank]), write.scalar(0, x))
+    others = iter(range(x.rank - 1))
+    places = {dim1: x.rank - 1, dim2: x.rank}
+    return write.permute(matrices, [places[axis] if axis in places else next(others) for axis in range(x.rank + 1)])

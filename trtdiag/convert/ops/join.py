@@ -1,0 +1,41 @@
+"""Several tensors made one: cat and stack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.registry import converter, register
+from trtdiag.network.builder import Value
+from trtdiag.symbolic import Num
+
+
+@converter
+def cat(call: Call) -> Value:
+    """aten::cat(Tensor[] tensors, int dim=0) -> Tensor"""
+    write, tensors = call.write, call.tensors("tensors")
+    # A tensor of shape (0,) goes with any other: PyTorch keeps what was once the only empty tensor.
+    shaped = [x for x in tensors if x.shape != (Num(0),)] or tensors[:1]
+    axis = call.axis("dim", shaped[0].rank)
+    filled = [x for x in shaped if x.shape[axis] != Num(0)] or shaped[:1]
+    return write.concat([write.cast(x, call.out.dtype) for x in filled], axis)
+
+
+register("aten::concat(Tensor[] tensors, int dim=0) -> Tensor", cat)
+register("aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor", cat)
+
+
+@converter
+def stack(call: Call) -> Value:
+    """aten::stack(Tensor[] tensors, int dim=0) -> Tensor"""
+    write, tensors = call.write, call.tensors("tensors")
+    axis = call.axis("dim", tensors[0].rank + 1)
+    return write.concat(_layers(call, tensors, axis), axis)
+
+
+register("aten::_stack(Tensor[] tensors, int dim=0) -> Tensor", stack)
+
+
+def _layers(call: Call, tensors: Sequence[Value], axis: int) -> list[Value]:
+    write = call.write
+    return [write.unsqueeze(write.cast(x, call.out.dtype), [axis]) for x in tensors]

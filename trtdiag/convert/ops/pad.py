@@ -1,0 +1,104 @@
+"""Elements added at the ends of dims, or taken away where a padding is negative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import converter, register
+from trtdiag.convert.writer import Size
+from trtdiag.network.builder import Value
+from trtdiag.network.known_values import greater
+from trtdiag.network.layers.slice import SampleMode
+from trtdiag.symbolic import Expr, Num, add, neg
+
+Pairs = Sequence[tuple[Expr, Expr]]
+
+
+@converter
+def constant_pad_nd(call: Call) -> Value:
+    """aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
+    return _constant(call, _pairs(call, "pad"), "value")
+
+
+@converter
+def reflection_pad(call: Call) -> Value:
+    """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
+    return _sampled(call, _pairs(call, "padding"), SampleMode.REFLECT)
+
+
+@converter
+def replication_pad(call: Call) -> Value:
+    """aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
+    return _sampled(call, _pairs(call, "padding"), SampleMode.CLAMP)
+
+
+for _dims in (2, 3):
+    register(f"aten::reflection_pad{_dims}d(Tensor self, SymInt[{2 * _dims}] padding) -> Tensor", reflection_pad)
+    register(f"aten::replication_pad{_dims}d(Tensor self, SymInt[{2 * _dims}] padding) -> Tensor", replication_pad)
+
+
+@converter
+def pad_circular(call: Call) -> Value:
+    """aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
+    return _circular(call, _pairs(call, "pad"))
+
+
+@converter
+def pad(call: Call) -> Value:
+    """aten::pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor"""
+    pairs = _pairs(call, "pad")
+    match call.text("mode"):
+        case "constant":
+            return _constant(call, pairs, "value")
+        case "reflect":
+            return _sampled(call, pairs, SampleMode.REFLECT)
+        case "replicate":
+            return _sampled(call, pairs, SampleMode.CLAMP)
+        case "circular":
+            return _circular(call, pairs)
+    raise refuse("pad-mode", f"there is no padding {call.text('mode')!r}")
+
+
+def _pairs(call: Call, name: str) -> list[tuple[Expr, Expr]]:
+    """Elements before and behind each dim, in the order of dims; the argument names the last dim first."""
+    flat = call.sizes(name)
+    rank = call.tensor("self").rank
+    found = [(flat[2 * i], flat[2 * i + 1]) for i in range(len(flat) // 2)]
+    return [(Num(0), Num(0))] * (rank - len(found)) + found[::-1]
+
+
+def _constant(call: Call, pairs: Pairs, name: str) -> Value:
+    x = call.tensor("self")
+    value = call.operand(name, x.dtype) if call.has(name) else call.write.number(0, x.dtype)
+    return _sampled(call, pairs, SampleMode.FILL, value)
+
+
+def _sampled(call: Call, pairs: Pairs, mode: SampleMode, fill: Value | None = None) -> Value:
+    """``self`` from before its first to behind its last element; a negative padding begins or ends inside."""
+    write, x = call.write, call.tensor("self")
+    if all(size == Num(0) for pair in pairs for size in pair):
+        return x
+    facts = write.builder.facts
+    if all(facts.at_least(neg(size), 0) for pair in pairs for size in pair):
+        mode, fill = SampleMode.STRICT_BOUNDS, None
+    start: list[Size] = [neg(before) for before, _ in pairs]
+    sizes = [add(size, *pair) for size, pair in zip(x.shape, pairs, strict=True)]
+    return write.slice(x, start, sizes, [1] * x.rank, mode, fill)
+
+
+def _circular(call: Call, pairs: Pairs) -> Value:
+    """What a negative padding cuts off is gone before the rest is repeated."""
+    write, x = call.write, call.tensor("self")
+    facts = write.builder.facts
+    cut = [tuple(greater(neg(size), Num(0), facts) for size in pair) for pair in pairs]
+    if any(size != Num(0) for pair in cut for size in pair):
+        kept = [add(size, *(neg(end) for end in pair)) for size, pair in zip(x.shape, cut, strict=True)]
+        x = write.slice(x, [before for before, _ in cut], kept, [1] * x.rank)
+    grown = [tuple(greater(size, Num(0), facts) for size in pair) for pair in pairs]
+    if all(size == Num(0) for pair in grown for size in pair):
+        return x
+    start: list[Size] = [neg(before) for before, _ in grown]
+    sizes = [add(size, *pair) for size, pair in zip(x.shape, grown, strict=True)]
+    return write.slice(x, start, sizes, [1] * x.rank, SampleMode.WRAP)

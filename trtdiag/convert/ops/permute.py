@@ -1,0 +1,102 @@
+"""Dims in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import converter, register
+from trtdiag.network.builder import Value
+
+
+@converter
+def permute(call: Call) -> Value:
+    """aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
+    x = call.tensor("self")
+    return call.write.permute(x, [axis % x.rank for axis in call.integers("dims")])
+
+
+register("aten::permute_copy(Tensor self, int[] dims) -> Tensor", permute)
+
+
+@converter
+def transpose(call: Call) -> Value:
+    """aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    return _swapped(call, call.integer("dim0"), call.integer("dim1"))
+
+
+register("aten::transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor", transpose)
+register("aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose)
+
+
+@converter
+def swapaxes(call: Call) -> Value:
+    """aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)"""
+    return _swapped(call, call.integer("axis0"), call.integer("axis1"))
+
+
+@converter
+def t(call: Call) -> Value:
+    """aten::t(Tensor(a) self) -> Tensor(a)"""
+    return _reversed(call)
+
+
+@converter
+def numpy_t(call: Call) -> Value:
+    """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
+    return _reversed(call)
+
+
+register("aten::t_copy(Tensor self) -> Tensor", t)
+
+
+@converter
+def matrix_transpose(call: Call) -> Value:
+    """aten::mT(Tensor(a) self) -> Tensor(a)"""
+    return _swapped(call, -2, -1)
+
+
+# Networks hold no complex numbers, so that nothing is conjugated.
+register("aten::mH(Tensor(a) self) -> Tensor(a)", matrix_transpose)
+register("aten::matrix_H(Tensor(a) self) -> Tensor(a)", matrix_transpose)
+register("aten::adjoint(Tensor(a) self) -> Tensor(a)", matrix_transpose)
+
+
+@converter
+def movedim(call: Call) -> Value:
+    """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    return _moved(call)
+
+
+register("aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", movedim)
+register("aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)", movedim)
+register("aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", movedim)
+
+
+def _moved(call: Call) -> Value:
+    x = call.tensor("self")
+    if not x.rank:
+        return x
+    source = [axis % x.rank for axis in call.integers("source")]
+    goal = [axis % x.rank for axis in call.integers("destination")]
+    others = iter(axis for axis in range(x.rank) if axis not in source)
+    order = [source[goal.index(axis)] if axis in goal else next(others) for axis in range(x.rank)]
+    return call.write.permute(x, order)
+
+
+def _swapped(call: Call, one: int, other: int) -> Value:
+    x = call.tensor("self")
+    if not x.rank:
+        return x
+    order = list(range(x.rank))
+    if not all(-x.rank <= axis < x.rank for axis in (one, other)):
+        raise refuse("argument-kind", f"dims {one} and {other} are not both dims of a tensor of rank {x.rank}")
+    order[one], order[other] = order[other], order[one]
+    return call.write.permute(x, order)
+
+
+def _reversed(call: Call) -> Value:
+    x = call.tensor("self")
+    order: Sequence[int] = range(x.rank)
+    return call.write.permute(x, list(reversed(order)))
