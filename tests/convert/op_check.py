@@ -27,7 +27,7 @@ from trtdiag.graph.limit import Limit
 from trtdiag.network import run
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.partition import partition
-from trtdiag.symbolic import Range, condition_from_sympy
+from trtdiag.symbolic import Range, condition_from_sympy, free_symbols, holds
 from trtdiag.symbolic.functions import ExpressionError
 from trtdiag.targets.versions import get_target
 
@@ -242,8 +242,16 @@ def _inputs(traced: _Traced, dynamic: bool) -> list[dict[str, torch.Tensor]]:
             changed[node.name] = tensor
         if all(changed[name].shape == traced.tensors[name].shape for name in changed):
             continue
+        if not _allowed(traced, {str(expr): value for expr, value in values.items()}):
+            continue  # the op was traced for other sizes
         found.append(changed)
     return found
+
+
+def _allowed(traced: _Traced, values: Mapping[str, int]) -> bool:
+    """Whether sizes are within the ranges and conditions that tracing the op left."""
+    inside = all(value in traced.ranges[name] for name, value in values.items())
+    return inside and all(holds(c, values) for c in traced.given if free_symbols(c) <= values.keys())
 
 
 def _outputs(traced: _Traced, inputs: Mapping[str, torch.Tensor], names: Sequence[str]) -> list[torch.Tensor]:

@@ -54,7 +54,9 @@ class ByteCounts:
         usual = self.of(value).opt
         if usual is None:
             volume = build.mul(*value.dims)
-            usual = value.element_bytes * int(
-                evaluate(volume, {**dict.fromkeys(free_symbols(volume), 1), **self._usual})
-            )
+            values = {**dict.fromkeys(free_symbols(volume), 1), **self._usual}
+            try:
+                usual = value.element_bytes * int(evaluate(volume, values))
+            except ZeroDivisionError:  # h // (h // 3) is not defined at one
+                usual = value.element_bytes
         return max(usual, 1)
