@@ -78,8 +78,6 @@ WRITTEN: dict[str, Callable[[torch.dtype], list[tuple[Any, ...]]]] = {
         (_x(d, 12, 9), [7, 8], [3, 2], [2, 3], [1, 2], [2, 3]),
     ],
     "aten.lift.default": lambda d: [(_x(d, 3, 5),)],
-    "aten.lift_fresh.default": lambda d: [(_x(d, 3, 5),)],
-    "aten.lift_fresh_copy.default": lambda d: [(_x(d, 3, 5),)],
     "aten.native_channel_shuffle.default": lambda d: [(_x(d, 3, 6, 5, 7), 3)],
     "aten.unsafe_split_with_sizes.default": lambda d: [(_x(d, 3, 7), [2, 5], 1)],
 }

@@ -63,13 +63,9 @@ def copy(call: Call) -> Value:
 
 
 @converter
-def lift_fresh_copy(call: Call) -> Value:
-    """aten::lift_fresh_copy(Tensor self) -> Tensor"""
+def lift(call: Call) -> Value:
+    """aten::lift(Tensor self) -> Tensor"""
     return call.tensor("self")
-
-
-register("aten::lift_fresh(Tensor(a) self) -> Tensor(a)", lift_fresh_copy)
-register("aten::lift(Tensor self) -> Tensor", lift_fresh_copy)
 
 
 def _spread(call: Call, value: Value) -> Value:
