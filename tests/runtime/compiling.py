@@ -19,7 +19,7 @@ from trtdiag.graph.limit import Limit
 from trtdiag.lower.lowered import lower
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.options import CompileOptions, PartitionOptions
-from trtdiag.partition.partition import partition
+from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.runtime.assemble import assemble
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.targets import get_target
@@ -69,7 +69,8 @@ def compiled_program(
         found |= {name: Limit("size-from-outside", "the test hands it over") for name in wanted}
     options = CompileOptions(partition=PartitionOptions(min_segment_ops=1, keep_in_torch=tuple(keep)))
     held = [node.name for node in source.held if node.op == "placeholder"]
-    parts = partition(lowered.graph_module, found, options.partition, held=held)
+    sizes = symbol_sizes(program.ranges, program.hints)
+    parts = partition(lowered.graph_module, found, options.partition, symbols=sizes, held=held)
     segments = [convert_segment(source, segment) for segment in parts.segments]
     backend = get_backend("reference")
     engines: list[Engine] = [

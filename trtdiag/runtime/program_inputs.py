@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
 from trtdiag.capture.call_leaves import call_leaves
-from trtdiag.capture.inputs import input_tensors
-from trtdiag.capture.program import InputDim, InputTensor
-from trtdiag.capture.torch_private import plain_ranges
+from trtdiag.capture.load import capture
+from trtdiag.capture.program import InputDim, InputTensor, Program
+from trtdiag.capture.reading import read_guard
+from trtdiag.capture.sites import Sites
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.network.binding import solvable
-from trtdiag.symbolic import Num, Range, Sym, evaluate, free_symbols, to_text
+from trtdiag.symbolic import (
+    Condition,
+    ExpressionError,
+    Num,
+    Range,
+    Sym,
+    evaluate,
+    free_symbols,
+    holds,
+    to_text,
+)
 
 MOST_REMEMBERED = 4096
 """Own choice: calls of other sizes than these are looked at again."""
@@ -28,10 +39,13 @@ class ProgramInputs:
     """
 
     def __init__(self, exported: ExportedProgram) -> None:
+        program = capture(exported)
         self._exported = exported
-        self._inputs = input_tensors(exported, (), {})
+        self._inputs = program.inputs
         self._devices = _devices(exported)
-        self._ranges = plain_ranges(exported.range_constraints)
+        self._ranges = program.ranges
+        self._sites = Sites(program)
+        self._guards = tuple(_readable(program, self._sites))
         self._allowed: set[tuple[object, ...]] = set()
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -82,6 +96,17 @@ class ProgramInputs:
                 values[name] = value.numerator
         for dim, size in dims:
             self._check_size(dim, size, values)
+        for guard in self._guards:
+            if free_symbols(guard) <= values.keys() and not holds(guard, values):
+                raise self._against(guard, values)
+
+    def _against(self, guard: Condition, values: Mapping[str, int]) -> ShapeOutOfRangeError:
+        """The refusal of sizes that a condition of the program forbids, in the user's names."""
+        symbols = sorted(free_symbols(guard))
+        dims = {symbol: next(iter(self._sites.sized_by(symbol))) for symbol in symbols}
+        names = {symbol: dim.site if dim.expr == Sym(symbol) else symbol for symbol, dim in dims.items()}
+        seen = ", ".join(f"{names[symbol]} is {values[symbol]}" for symbol in symbols)
+        return _out_of_range(dims[symbols[0]].input, seen, to_text(guard, names))
 
     def _check_size(self, dim: InputDim, size: int, values: Mapping[str, int]) -> None:
         if isinstance(dim.expr, Num):
@@ -100,6 +125,17 @@ class ProgramInputs:
             expected = evaluate(dim.expr, values)
             if expected != size:
                 raise _size_refused(dim, size, f"{expected}, as another input with this dim says")
+
+
+def _readable(program: Program, sites: Sites) -> Iterator[Condition]:
+    """The conditions on sizes that the program was exported under; torch checks the others itself when it is called."""
+    for guard in program.guards:
+        try:
+            condition = read_guard(guard, sites)
+        except (ExpressionError, KeyError):
+            continue
+        if free_symbols(condition):
+            yield condition
 
 
 def _devices(exported: ExportedProgram) -> dict[str, str]:

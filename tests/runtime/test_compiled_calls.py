@@ -1,0 +1,145 @@
+"""How a compiled program is called: what it refuses, and what threads may do."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from tests.runtime.compiling import compiled, compiled_program
+from trtdiag.capture.load import capture
+from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.runtime.compiled import CompiledProgram
+
+
+class Mixed(nn.Module):
+    """Nested arguments, a keyword, a derived dim, and a fixed one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 5).requires_grad_(False)
+
+    def forward(self, x: Tensor, batch: dict[str, list[Tensor]], *, mask: Tensor, times: int = 1) -> Tensor:
+        return torch.relu(self.linear(x)).reshape(-1) * times + batch["image"][0] + mask.sum()
+
+
+@pytest.fixture(scope="module")
+def program() -> CompiledProgram:
+    n = Dim("n", min=2, max=9)
+    return compiled(
+        Mixed(),
+        (torch.randn(4, 5), {"image": [torch.randn(20)]}),
+        {"mask": torch.zeros(3)},
+        {"x": {0: n}, "batch": {"image": [{0: 5 * n}]}, "mask": None},
+    )
+
+
+def _call(n: int = 4, **changes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    x = changes.pop("x", torch.randn(n, 5))
+    image = changes.pop("image", torch.randn(5 * n))
+    return (x, {"image": [image]}), {"mask": torch.zeros(3), **changes}
+
+
+def test_the_range_is_taken_whole(program: CompiledProgram) -> None:
+    for n in (2, 3, 9):
+        args, kwargs = _call(n)
+        assert program(*args, **kwargs).shape == (5 * n,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n": 1}, ("the input x", "x.shape[0] is 1", "2 to 9")),
+        ({"n": 10}, ("the input x", "x.shape[0] is 10", "2 to 9")),
+        ({"x": torch.randn(4, 6)}, ("the input x", "x.shape[1] is 6", "allowed is 5")),
+        ({"x": torch.randn(20)}, ("the input x", "1 dims", "2 dims")),
+        ({"image": torch.randn(25)}, ("batch['image'][0]", "is 25", "20")),
+        ({"mask": torch.zeros(4)}, ("mask", "mask.shape[0] is 4", "allowed is 3")),
+    ],
+)
+def test_sizes_outside_are_refused(program: CompiledProgram, changes: dict[str, Any], words: tuple[str, ...]) -> None:
+    args, kwargs = _call(**changes)
+    for _ in range(2):
+        with pytest.raises(ShapeOutOfRangeError) as caught:
+            program(*args, **kwargs)
+        assert caught.value.reference == "input-size"
+        for word in words:
+            assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reference", "words"),
+    [
+        ({"x": torch.randn(4, 5).double()}, "input-dtype", ("the input x", "torch.float64", "torch.float32")),
+        ({"x": torch.zeros(4, 5, device="meta")}, "input-device", ("the input x", "meta", "cpu")),
+        ({"x": 3.5}, "input-kind", ("the input x", "float", "a tensor")),
+        ({"mask": None}, "input-kind", ("mask", "None", "a tensor")),
+        ({"masks": torch.zeros(3)}, "call-arguments", ("mask",)),
+        ({"image": [torch.zeros(20)]}, "call-arguments", ("image",)),
+    ],
+)
+def test_other_arguments_are_refused(
+    program: CompiledProgram, changes: dict[str, Any], reference: str, words: tuple[str, ...]
+) -> None:
+    args, kwargs = _call(**changes)
+    with pytest.raises(UserError) as caught:
+        program(*args, **kwargs)
+    assert caught.value.reference == reference
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_missing_and_further_arguments_are_refused(program: CompiledProgram) -> None:
+    args, kwargs = _call()
+    for given, named in (((), {}), (args[:1], kwargs), ((*args, 1), kwargs), (args, {})):
+        with pytest.raises(UserError) as caught:
+            program(*given, **named)
+        assert caught.value.reference == "call-arguments"
+
+
+def test_nothing_runs_before_the_check(program: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+    real = program._runnable()
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        ran.append(1)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(program, "_module", spy)
+    args, kwargs = _call(10)
+    with pytest.raises(ShapeOutOfRangeError):
+        program(*args, **kwargs)
+    assert ran == []
+    args, kwargs = _call(9)
+    program(*args, **kwargs)
+    assert ran == [1]
+
+
+def test_threads_get_their_own_results(program: CompiledProgram) -> None:
+    fresh = CompiledProgram(program.exported_program)  # nothing is loaded or remembered yet
+    calls = [_call(2 + index % 8) for index in range(48)]
+    wanted = [program(*args, **kwargs) for args, kwargs in calls]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda call: fresh(*call[0], **call[1]), calls))
+    for got, right in zip(found, wanted, strict=True):
+        assert torch.equal(got, right)
+
+
+def test_conditions_of_the_model_are_checked() -> None:
+    """What ranges cannot say: the sizes between two allowed ones are refused, too."""
+
+    class Rows(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(x).reshape(-1, 4).sum(1)
+
+    exported = torch.export.export(Rows(), (torch.randn(8),), dynamic_shapes=({0: Dim.AUTO},))
+    program = compiled_program(capture(exported))
+    for size in (8, 12, 40):
+        assert program(torch.randn(size)).shape == (size // 4,)
+    with pytest.raises(ShapeOutOfRangeError) as caught:
+        program(torch.randn(15))
+    assert "x.shape[0] is 15; allowed is x.shape[0] % 4 == 0" in caught.value.because

@@ -1,0 +1,200 @@
+"""``torch.compile`` with our backend: the results and changes of buffers are the model's, static and dynamic."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from tests.runtime.agreeing import assert_agrees
+from tests.runtime.compiling import compiled_program
+from trtdiag.capture.load import capture
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.torch_compile import NAME, backend_of, register
+
+Programs = list[CompiledProgram]
+
+
+class Changes(nn.Module):
+    """Changes a buffer and its input, takes a number, and returns sizes and nested lists."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 7)
+        self.register_buffer("seen", torch.zeros(7))
+        self.register_buffer("fixed", torch.ones(7))
+
+    def forward(self, x: Tensor, k: int = 2) -> dict[str, Any]:
+        y = torch.relu(self.linear(x))
+        self.seen.add_(y.sum(0))
+        x.mul_(2)
+        return {"a": y[:, :3].reshape(-1) * k, "b": x.shape[0], "c": [self.seen + self.fixed, x]}
+
+
+class Breaks(nn.Module):
+    """Two graphs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        torch._dynamo.graph_break()
+        return torch.softmax(self.linear(y), -1)
+
+
+class Without(nn.Module):
+    """A block of no_grad, a view of the result, and the input handed back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            y = self.linear(x)
+        return y.view(-1), x
+
+
+class FromData(nn.Module):
+    """Sizes that data decides, and a number read off a tensor: graphs without an engine and with one."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, float]:
+        return x[x > 0] * 2, x.sum().item()
+
+
+MODELS = {
+    "linear": nn.Linear(5, 7),
+    "changes": Changes(),
+    "breaks": Breaks(),
+    "without": Without(),
+    "from_data": FromData(),
+    "norm": nn.BatchNorm1d(5).eval(),
+    "norm_in_training": nn.BatchNorm1d(5).train(),
+    "attention": nn.TransformerEncoderLayer(d_model=8, nhead=2, batch_first=True).eval(),
+}
+
+
+def _input(name: str, batch: int) -> Tensor:
+    torch.manual_seed(batch)
+    return torch.randn(batch, 3, 8) if name == "attention" else torch.randn(batch, 5)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns at graph breaks
+        yield
+
+
+def _compiler(seen: Programs) -> Any:
+    def compile_exported(exported: ExportedProgram, options: Mapping[str, Any]) -> CompiledProgram:
+        seen.append(compiled_program(capture(exported), **options))
+        return seen[-1]
+
+    return compile_exported
+
+
+@pytest.mark.parametrize("dynamic", [True, False, None])
+@pytest.mark.parametrize("name", MODELS)
+def test_agrees_with_the_model(name: str, dynamic: bool | None) -> None:
+    model, programs = copy.deepcopy(MODELS[name]), []
+    fast = torch.compile(copy.deepcopy(model), backend=backend_of(_compiler(programs)), dynamic=dynamic)
+    for batch in (3, 4, 9):
+        assert_agrees(fast, model, _input(name, batch))
+    for ours, theirs in zip(fast.buffers(), model.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert programs
+
+
+def test_dynamic_sizes_need_one_program() -> None:
+    programs: Programs = []
+    fast = torch.compile(nn.Linear(5, 7), backend=backend_of(_compiler(programs)), dynamic=True, fullgraph=True)
+    with torch.inference_mode():
+        for batch in (2, 3, 17, 100):
+            assert fast(torch.randn(batch, 5)).shape == (batch, 7)
+    assert [len(program.manifests) for program in programs] == [1]
+
+
+def test_ops_stay_whole() -> None:
+    """What a converter takes whole is not decomposed by torch.compile's tracing."""
+    seen: list[set[str]] = []
+
+    def compile_exported(exported: ExportedProgram, options: Mapping[str, Any]) -> CompiledProgram:
+        seen.append({str(node.target) for node in exported.graph.nodes if node.op == "call_function"})
+        return compiled_program(capture(exported), **options)
+
+    fast = torch.compile(Breaks(), backend=backend_of(compile_exported))
+    with torch.no_grad():
+        fast(torch.randn(3, 5))
+    assert seen == [{"aten.linear.default"}, {"aten.linear.default", "aten.softmax.int"}]
+
+
+def test_floats_of_the_model_are_guarded_constants() -> None:
+    """With everything dynamic, torch hands ``eps`` over as a tensor; another value compiles again."""
+    model, programs = nn.BatchNorm1d(5).eval(), []
+    fast = torch.compile(model, backend=backend_of(_compiler(programs)), dynamic=True, fullgraph=True)
+    reference = copy.deepcopy(model)
+    assert_agrees(fast, reference, _input("norm", 3))
+    model.eps = reference.eps = 0.5
+    assert_agrees(fast, reference, _input("norm", 3))
+    assert len(programs) == 2
+
+
+def test_a_block_of_autocast_computes_in_its_dtype() -> None:
+    class Cast(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(5, 5)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            with torch.autocast("cpu", torch.bfloat16):
+                y = self.linear(x)
+            return y, y.float() + x
+
+    model = Cast()
+    fast = torch.compile(model, backend=backend_of(_compiler([])), fullgraph=True)
+    x = torch.randn(3, 5)
+    with torch.no_grad():
+        for got, wanted in zip(fast(x), model(x), strict=True):
+            assert got.dtype == wanted.dtype
+            # bfloat16 has 8 bits: kernels that sum in another order differ in the last of them.
+            torch.testing.assert_close(got.float(), wanted.float(), rtol=2**-7, atol=2**-7)
+
+
+def test_training_is_refused_with_a_reason() -> None:
+    fast = torch.compile(nn.Linear(5, 7), backend=backend_of(_compiler([])))
+    with pytest.raises(Exception, match="does not train"):
+        fast(torch.randn(3, 5))
+
+
+def test_is_found_by_name_and_takes_options() -> None:
+    first: Programs = []
+    second: Programs = []
+    register(_compiler(first))
+    register(_compiler(second))  # a second registration takes the place of the first
+    model = Breaks()
+    fast = torch.compile(model, backend=NAME, options={"keep": ["aten.linear"]})
+    assert_agrees(fast, model, torch.randn(3, 5))
+    assert first == []
+    assert len(second[0].manifests) == 0  # the first graph is the linear op alone
+
+
+def test_threads_share_a_compiled_model() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    model = nn.Linear(5, 7).requires_grad_(False)
+    fast = torch.compile(model, backend=backend_of(_compiler([])), dynamic=True)
+    inputs = [torch.randn(2 + index % 5, 5) for index in range(30)]
+    fast(inputs[0])
+    with ThreadPoolExecutor(3) as pool:
+        for got, x in zip(pool.map(fast, inputs), inputs, strict=True):
+            torch.testing.assert_close(got, model(x))

@@ -1,0 +1,136 @@
+"""A graph of torch.compile as an exported program.
+
+The graph is traced in the fake mode and ShapeEnv that it belongs to, so what tracing learns of sizes becomes guards of
+torch.compile: a call that breaks one is compiled again, and never reaches the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._functorch.aot_autograd import aot_export_module
+from torch.export import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from torch.export.graph_signature import _convert_to_export_graph_signature
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
+
+from trtdiag.lower.dynamo_graph import traceable_graph
+
+
+@dataclass(frozen=True)
+class DynamoProgram:
+    """An exported program, and which of the graph's arguments it is called with, by position."""
+
+    exported: ExportedProgram
+    taken: tuple[int, ...]
+
+
+def dynamo_program(graph_module: GraphModule, example_inputs: Sequence[Any]) -> DynamoProgram:
+    """The program of a graph that torch.compile hands to its backend; the graph stays as it is.
+
+    Parameters and buffers that the graph does not change become constants of the program.  A number that is a size of
+    an input is read there.
+
+    Args:
+        graph_module: Its placeholders have example values.
+        example_inputs: What it is to be compiled for: weights as they are, numbers as SymInts.
+    """
+    placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    static = {index for index, node in enumerate(placeholders) if _is_static(node, example_inputs[index])}
+    while True:
+        bound = _Bound(graph_module, placeholders, example_inputs, static)
+        traced, signature = aot_export_module(bound, bound.arguments(), trace_joint=False, pre_dispatch=True)
+        written = {bound.position_of(name) for name in signature.buffers_to_mutate.values()}
+        if not written:
+            assert isinstance(traced, GraphModule)
+            return DynamoProgram(_exported(traced, signature, bound), bound.taken)
+        static -= written  # the caller's tensor must change, so it is an input
+
+
+class _Bound(torch.nn.Module):
+    """The graph with its static inputs as buffers, called with the others."""
+
+    def __init__(
+        self, graph_module: GraphModule, placeholders: Sequence[Node], inputs: Sequence[Any], static: set[int]
+    ) -> None:
+        super().__init__()
+        self._graph_module = (traceable_graph(graph_module),)  # in a tuple: its own parameters are none of this module
+        self._examples = [
+            node.meta.get("example_value", given) for node, given in zip(placeholders, inputs, strict=True)
+        ]
+        self._static = frozenset(static)
+        self._sizes = dict(_sizes_of_tensors(self._examples, static))
+        for index in sorted(static):
+            self.register_buffer(f"held_{index}", inputs[index].detach())
+        self.taken = tuple(
+            index for index in range(len(placeholders)) if index not in static and index not in self._sizes
+        )
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The example values of what is taken."""
+        return tuple(self._examples[index] for index in self.taken)
+
+    def position_of(self, name: str) -> int:
+        """The argument of the graph that a buffer holds."""
+        return int(name.removeprefix("held_"))
+
+    def forward(self, *taken: Any) -> Any:
+        values = dict(zip(self.taken, taken, strict=True))
+        for index in self._static:
+            values[index] = getattr(self, f"held_{index}")
+        for index, (tensor, dim) in self._sizes.items():
+            values[index] = values[tensor].shape[dim]
+        return self._graph_module[0](*(values[index] for index in range(len(values))))
+
+
+def _is_static(node: Node, given: Any) -> bool:
+    """Whether torch.compile takes an input for a weight: the same object in every call."""
+    if not isinstance(given, torch.Tensor):
+        return False
+    marked = node.meta.get("tensor_dict") or {}
+    return isinstance(given, torch.nn.Parameter) or marked.get("_dynamo_static_input_type") is not None
+
+
+def _sizes_of_tensors(examples: Sequence[Any], static: set[int]) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Numbers that are a dim of a tensor: their position, and the tensor's position and the dim."""
+    places: dict[Any, tuple[int, int]] = {}
+    for index, example in enumerate(examples):
+        if isinstance(example, torch.Tensor) and index not in static:
+            for dim, size in enumerate(example.shape):
+                if isinstance(size, torch.SymInt):
+                    places.setdefault(size.node.expr, (index, dim))
+    for index, example in enumerate(examples):
+        if isinstance(example, torch.SymInt) and example.node.expr in places:
+            yield index, places[example.node.expr]
+
+
+def _exported(traced: GraphModule, signature: Any, bound: _Bound) -> ExportedProgram:
+    arguments = bound.arguments()
+    in_spec = pytree.tree_structure((arguments, {}))
+    outputs = tuple(signature.user_outputs)
+    out_spec = pytree.tree_structure(outputs)
+    entry = ModuleCallEntry("", ModuleCallSignature(inputs=[], outputs=[], in_spec=in_spec, out_spec=out_spec))
+    return ExportedProgram(
+        root=traced,
+        graph=traced.graph,
+        graph_signature=_convert_to_export_graph_signature(signature, traced, set()),
+        state_dict=dict(bound.named_buffers()),
+        range_constraints=_ranges(traced),
+        module_call_graph=[entry],
+    )
+
+
+def _ranges(traced: GraphModule) -> dict[Any, Any]:
+    """The range that torch.compile has for each symbol of the inputs."""
+    found: dict[Any, Any] = {}
+    for node in traced.graph.find_nodes(op="placeholder"):
+        val = node.meta.get("val")
+        for size in val.shape if isinstance(val, torch.Tensor) else (val,):
+            if isinstance(size, torch.SymInt):
+                env: ShapeEnv = size.node.shape_env
+                found.update({s: env.var_to_range[s] for s in size.node.expr.free_symbols})
+    return found
