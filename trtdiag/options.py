@@ -7,22 +7,6 @@ from enum import Enum
 
 
 @dataclass(frozen=True)
-class AnalyzeOptions:
-    """What to analyse for, and what to report.
-
-    Attributes:
-        target: TensorRT version to answer for (``8.6``, ``10.16``, ``11.4``); ``None``: the installed one, else the
-            newest known.
-        select: Rules to run: ids, beginnings of ids, names; empty selects all.
-        ignore: Rules to leave out, same words.
-    """
-
-    target: str | None = None
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class PartitionOptions:
     """What goes into engines.
 
@@ -39,6 +23,26 @@ class PartitionOptions:
     min_segment_ops: int = 5
     keep_in_torch: tuple[str, ...] = ()
     require_full: bool = False
+
+
+@dataclass(frozen=True)
+class AnalyzeOptions:
+    """What to analyse for, and what to report.
+
+    Attributes:
+        target: TensorRT version to answer for (``8.6``, ``10.16``, ``11.4``); ``None``: the installed one, else the
+            newest known.
+        select: Rules to run: ids, beginnings of ids, names; empty selects all.
+        ignore: Rules to leave out, same words.
+        truncate_double: Plan engines that compute float64 in float32; otherwise ops on float64 stay in PyTorch.
+        partition: What would go into engines.
+    """
+
+    target: str | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    truncate_double: bool = False
+    partition: PartitionOptions = field(default_factory=PartitionOptions)
 
 
 class Precision(Enum):

@@ -6,23 +6,26 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trtdiag import __version__
 from trtdiag.analysis.explain import catalogue
+from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
 from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.analysis.run import RuleRun, run
 from trtdiag.capture.load import Source, capture
 from trtdiag.capture.program import Program
+from trtdiag.convert.engine_plan import plan_engines
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dims.system import dim_system
 from trtdiag.dtypes.census import dtype_facts
 from trtdiag.dtypes.facts import DtypeFacts
+from trtdiag.errors import TrtdiagError
 from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
-from trtdiag.options import AnalyzeOptions
+from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
 from trtdiag.report.report import Report
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
 from trtdiag.shapes.memory import memory_estimate
@@ -32,6 +35,9 @@ from trtdiag.targets.target import Target
 from trtdiag.targets.versions import get_target
 
 Progress = Callable[[str], None]
+
+PLANNING = ("lower", "types", "support", "partition", "fallbacks")
+"""The stages that plan engines."""
 
 
 @dataclass
@@ -45,7 +51,12 @@ class _Clock:
     def stage(self, name: str) -> Iterator[None]:
         self.progress(name)
         started = time.perf_counter()
-        yield
+        try:
+            yield
+        except Exception as fault:
+            told = str(fault) if isinstance(fault, TrtdiagError) else f"{type(fault).__name__}: {fault}"
+            self.stages.append(StageTiming(name, "failed", time.perf_counter() - started, told))
+            raise
         self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
 
     def skipped(self, names: tuple[str, ...], why: str) -> None:
@@ -60,7 +71,8 @@ def analyze(
     Args:
         source: A ``.pt2``/``.ep`` file, a live ``ExportedProgram``, ``"package.module:factory"``, a callable that
             returns ``(module, args, kwargs, dynamic_shapes)``, or such a tuple.
-        options: Target and rules; ``changes`` are fields of it given by name (``target="8.6"``).
+        options: Target and rules; ``changes`` are fields of it, or of its ``partition``, given by name
+            (``target="8.6"``, ``keep_in_torch=["aten.softmax"]``).
         progress: Called with the name of each stage as it begins.
         **changes: Single fields of ``options``, by name.
 
@@ -111,8 +123,28 @@ def _examined(program: Program, target: Target, chosen: AnalyzeOptions, clock: _
         dims = dim_system(program)
     with clock.stage("dtypes"):
         dtypes = dtype_facts(program, checked, shapes, target)
-    facts = _Facts(program, dims, target, checked, symbols, shapes, memory, dtypes)
+    engines = _planned(program, checked, dims, target, chosen, clock)
+    facts = _Facts(program, dims, target, checked, symbols, shapes, memory, dtypes, engines)
     return _report(facts, chosen, clock)
+
+
+def _planned(
+    program: Program, checked: Checked, dims: DimSystem, target: Target, chosen: AnalyzeOptions, clock: _Clock
+) -> PartitionFacts | None:
+    """Plan engines; a fault of ours there is told as a failed stage, and the rest of the analysis stands."""
+    asked = chosen.partition
+    # What does not fit is a finding here; under require_full segments of any size stay.
+    shown = replace(asked, require_full=False, min_segment_ops=0) if asked.require_full else asked
+    options = CompileOptions(target=chosen.target, truncate_double=chosen.truncate_double, partition=shown)
+    begun = len(clock.stages)
+    try:
+        plan = plan_engines(program, checked, dims, target, options, clock.stage)
+        with clock.stage("fallbacks"):
+            return partition_facts(program, plan, require_full=asked.require_full)
+    except Exception as fault:  # whatever it is, it is no fault of the model, whose findings must not be lost
+        failed = clock.stages[-1].name if len(clock.stages) > begun else PLANNING[0]
+        clock.skipped(PLANNING[PLANNING.index(failed) + 1 :], f"{failed} failed with {type(fault).__name__}")
+        return None
 
 
 @dataclass(frozen=True)
@@ -125,17 +157,26 @@ class _Facts:
     shapes: ShapeFacts | None = None
     memory: MemoryEstimate | None = None
     dtypes: DtypeFacts | None = None
+    partition: PartitionFacts | None = None
 
     def by_type(self) -> dict[type, object]:
         return {type(value): value for value in vars(self).values() if value is not None}
 
 
 def _changed(options: AnalyzeOptions, changes: dict[str, Any]) -> AnalyzeOptions:
+    within = {name: changes.pop(name) for name in vars(options.partition) if name in changes}
     merged: dict[str, Any] = {**vars(options), **changes}
     for name in ("select", "ignore"):
-        value = merged.get(name)
-        merged[name] = (value,) if isinstance(value, str) else tuple(value or ())
+        merged[name] = _words(merged.get(name))
+    if "keep_in_torch" in within:
+        within["keep_in_torch"] = _words(within["keep_in_torch"])
+    if within:
+        merged["partition"] = PartitionOptions(**{**vars(merged["partition"]), **within})
     return AnalyzeOptions(**merged)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value or ())
 
 
 def _note_failure(program: Program, clock: _Clock) -> None:
@@ -152,7 +193,7 @@ def _without_graph(program: Program, target: Target, options: AnalyzeOptions, cl
     clock.skipped(("metadata", "symbols", "shapes", "memory"), "there is no graph: the export failed")
     with clock.stage("dims"):
         dims = dim_system(program)
-    clock.skipped(("dtypes",), "there is no graph: the export failed")
+    clock.skipped(("dtypes", *PLANNING), "there is no graph: the export failed")
     return _report(_Facts(program, dims, target), options, clock)
 
 
@@ -173,13 +214,17 @@ def _report(facts: _Facts, options: AnalyzeOptions, clock: _Clock) -> Report:
         trtdiag_version=__version__,
         target=facts.target.version,
         op_nodes=_op_nodes(facts),
+        partition=facts.partition,
     )
     return Report(analysis, rules=catalogue())
 
 
 def _not_checked(facts: _Facts, ran: RuleRun) -> Iterator[str]:
-    yield "operator support, partition and engines: this version analyses programs, it does not compile them yet"
+    yield "engines: what goes into them is planned, none was built"
     yield "numerics: nothing was run on data"
+    if facts.partition is not None:
+        for entry in facts.partition.partitioned.unused_keeps:
+            yield f"keep_in_torch {entry}: it names no op and no module of this program"
     for item in ran.not_run:
         yield f"{item.rule}: {item.reason}"
     if facts.checked is not None and facts.checked.unchecked:

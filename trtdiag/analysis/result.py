@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Finding
 from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem
@@ -39,3 +40,4 @@ class Analysis:
     trtdiag_version: str
     target: str
     op_nodes: int
+    partition: PartitionFacts | None = None

@@ -8,6 +8,7 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Hit, Severity
 from trtdiag.analysis.page import Page, parse_page
 from trtdiag.capture.program import Program
@@ -26,6 +27,7 @@ FACTS: tuple[type, ...] = (
     MemoryEstimate,
     DimSystem,
     DtypeFacts,
+    PartitionFacts,
     Target,
 )
 

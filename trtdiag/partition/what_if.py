@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from trtdiag.partition.facts import Partitioned
 from trtdiag.partition.partition import decide
@@ -58,6 +58,35 @@ def ranked(partitioned: Partitioned) -> tuple[WhatIf, ...]:
     return tuple(sorted(found, key=lambda answer: (answer.segments_after, -answer.ops_after, answer.op)))
 
 
+def if_inside(partitioned: Partitioned, op: str, nodes: Collection[str]) -> WhatIf:
+    """Return what would change if engines could hold these nodes, whatever keeps them out today.
+
+    Beyond ``what_if`` this lifts what no converter could: mutation, sizes from data, nested graphs.  It answers for a
+    model without these ops, or with others in their place.
+
+    Args:
+        partitioned: The decision to change.
+        op: What to call them in the answer.
+        nodes: Op nodes of the program.
+    """
+    plan = partitioned.plan
+    lifted = [i for i, made in enumerate(plan.graph.ops) if made.name in nodes]
+    freed = frozenset(lifted)
+    wanted = [inside or i in freed for i, inside in enumerate(plan.supported())]
+    segments, ops = _counts(plan, [])
+    segments_after, ops_after = _count(plan, wanted)
+    return WhatIf(op, tuple(plan.graph.ops[i].name for i in lifted), segments, segments_after, ops, ops_after)
+
+
+def without_minimum(partitioned: Partitioned) -> WhatIf:
+    """Return what would change if a segment of one op were enough."""
+    plan = partitioned.plan
+    segments, ops = _counts(plan, [])
+    free = replace(plan, options=replace(plan.options, min_segment_ops=0))
+    segments_after, ops_after = _counts(free, [])
+    return WhatIf("min_segment_ops=0", (), segments, segments_after, ops, ops_after)
+
+
 def _compare(plan: Plan, op: str, lifted: Sequence[int], segments: int, ops: int) -> WhatIf:
     segments_after, ops_after = _counts(plan, lifted)
     return WhatIf(op, tuple(plan.graph.ops[i].name for i in lifted), segments, segments_after, ops, ops_after)
@@ -65,6 +94,10 @@ def _compare(plan: Plan, op: str, lifted: Sequence[int], segments: int, ops: int
 
 def _counts(plan: Plan, lifted: Sequence[int]) -> tuple[int, int]:
     """Return the number of segments, and of ops in them."""
-    supported, levels = decide(plan, plan.supported(frozenset(lifted)))
+    return _count(plan, plan.supported(frozenset(lifted)))
+
+
+def _count(plan: Plan, wanted: Sequence[bool]) -> tuple[int, int]:
+    supported, levels = decide(plan, wanted)
     segments = max((level for level, inside in zip(levels, supported, strict=True) if inside), default=0)
     return segments, sum(supported)

@@ -1,0 +1,113 @@
+"""Hits for ops left to PyTorch: what all rules about them say in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.fallbacks import FallbackGroup, LeftOp, PartitionFacts, Why
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.wording import counted, listed, sized
+
+HEAVY_BYTES = 64 * 2**20
+"""Crossing bytes at usual sizes that are worth a warning: at 300 GB/s (NVIDIA T4) a fifth of a millisecond."""
+
+RULE_OF = {
+    Why.NO_CONVERTER: "OPS501",
+    Why.LIMIT: "OPS502",
+    Why.DATA: "OPS503",
+    Why.MUTATION: "OPS504",
+    Why.RANDOM: "OPS505",
+}
+
+
+def fallback_hits(
+    facts: PartitionFacts, group: FallbackGroup, message: str, advice: str, root: str = ""
+) -> Iterator[Hit]:
+    """One hit for each op of a group; together they are one finding.
+
+    Args:
+        facts: All of the partition.
+        group: The ops.
+        message: Why they stay, one sentence.
+        advice: What to do where the limit names nothing.
+        root: The finding that is the cause, as in ``Hit.because_of``.
+    """
+    severity = severity_of(facts, group)
+    ending = " (require_full leaves none to PyTorch)" if facts.require_full else f"; {_effect(facts, group)}"
+    for left in group.left:
+        yield Hit(
+            message + ending,
+            _evidence(group, left),
+            left.place,
+            Fix(left.limit.fix or advice, Applicability.MANUAL),
+            cause=group.key,
+            because_of=root,
+            severity=severity,
+        )
+
+
+def severity_of(facts: PartitionFacts, group: FallbackGroup) -> Severity:
+    """ERROR where nothing may be left; WARNING where it costs engines, keeps ops out or moves much; else INFO."""
+    if facts.require_full:
+        return Severity.ERROR
+    heavy = (group.crossing.opt or 0) >= HEAVY_BYTES
+    return Severity.WARNING if group.engines_saved or group.drawn_along or heavy else Severity.INFO
+
+
+def calls(group: FallbackGroup) -> str:
+    """``aten.sort.default``, ``aten.sort.default (32 calls)``, ``aten.mul.Tensor and 3 other ops (9 calls)``."""
+    others = f" and {counted(group.other_ops, 'other op')}" if group.other_ops else ""
+    count = f" ({counted(len(group.left), 'call')})" if len(group.left) > 1 else ""
+    return f"{group.op}{others}{count}"
+
+
+def stays(group: FallbackGroup) -> str:
+    """``stays in PyTorch`` or ``stay in PyTorch``."""
+    return "stay in PyTorch" if len(group.left) > 1 else "stays in PyTorch"
+
+
+def reasons(group: FallbackGroup) -> str:
+    """The first reason, and how many others there are."""
+    distinct = list(dict.fromkeys(left.limit.why for left in group.left))
+    more = f", and {counted(len(distinct) - 1, 'more reason')} of this kind" if len(distinct) > 1 else ""
+    return distinct[0] + more
+
+
+def _effect(facts: PartitionFacts, group: FallbackGroup) -> str:
+    cost = group.cost
+    if cost is None:
+        return "the rest is split around it"
+    if not facts.partitioned.segments:
+        return "nothing of the program goes into an engine"
+    if group.engines_saved:
+        return f"that splits the program: {counted(cost.segments_before, 'engine')} instead of {cost.segments_after}"
+    if group.drawn_along:
+        return f"{counted(group.drawn_along, 'other op')} around it cannot be in an engine for that"
+    return "it splits no engine"
+
+
+def _evidence(group: FallbackGroup, left: LeftOp) -> tuple[Evidence, ...]:
+    frame = left.place.frame
+    line = f"{frame}: {frame.code}" if frame is not None and frame.code else str(frame or left.node)
+    found = [Evidence(f"{left.place.op}: {left.limit.why} [{left.limit.code}]", line)]
+    modules = list(dict.fromkeys(each.place.module_path for each in group.left if each.place.module_path))
+    if modules:
+        found.append(Evidence(f"{counted(len(group.left), 'call')} in {listed(modules, 4)}", "the lowered graph"))
+    cost = group.cost
+    if cost is not None:
+        found.append(
+            Evidence(
+                f"with it in engines: {counted(cost.segments_after, 'engine')} with {counted(cost.ops_after, 'op')}; "
+                f"now {counted(cost.segments_before, 'engine')} with {counted(cost.ops_before, 'op')}",
+                "partitioned again without this reason",
+            )
+        )
+    if group.crossing.opt:
+        most = "no maximum" if group.crossing.max is None else f"{sized(group.crossing.max)} at the maximum"
+        found.append(
+            Evidence(
+                f"{sized(group.crossing.opt)} cross between engines and it at usual sizes, {most}",
+                "tensors at the boundary",
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,203 @@
+"""The ops left to PyTorch, grouped by reason, with what each group costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from trtdiag.analysis.finding import Place
+from trtdiag.capture.program import OpOrigin, Program
+from trtdiag.convert.engine_plan import EnginePlan
+from trtdiag.graph.limit import Limit
+from trtdiag.partition.facts import Bytes, Cause, Fallback, Partitioned
+from trtdiag.partition.what_if import WhatIf, if_inside, without_minimum
+
+MOST_ASKED = 40
+"""Groups whose cost is worked out, those with the most ops first: each takes one more run of the partitioner."""
+
+
+class Why(Enum):
+    """The kinds of reason, one rule each."""
+
+    NO_CONVERTER = "no converter"
+    LIMIT = "over a limit"
+    DATA = "size from data"
+    MUTATION = "writes in place"
+    RANDOM = "random"
+
+
+_BY_CODE: Mapping[str, Why] = {
+    "no-converter": Why.NO_CONVERTER,
+    "no-operator": Why.NO_CONVERTER,
+    "data-dependent": Why.DATA,
+    "mutation": Why.MUTATION,
+    "view-of-written-memory": Why.MUTATION,
+    "random": Why.RANDOM,
+}
+# What says more about the tensors than about the op: one group for all ops.
+_OF_TYPES = frozenset({"double-precision", "no-counterpart", "integer-width", "int64-range"})
+OUR_FAULT = "converter-failed"
+
+
+@dataclass(frozen=True)
+class LeftOp:
+    """One op left to PyTorch: its node in the lowered graph, and its place in the program."""
+
+    node: str
+    limit: Limit
+    place: Place
+
+
+@dataclass(frozen=True)
+class FallbackGroup:
+    """Ops left to PyTorch for one reason.
+
+    Attributes:
+        why: The kind of reason.
+        code: Of the limit.
+        op: The op, or for reasons of types the most frequent one.
+        other_ops: How many further ops there are, for reasons of types.
+        left: Every one, in graph order.
+        cost: What the partition would be if engines could hold them; ``None`` where it was not worked out.
+        crossing: Bytes that cross between engines and these ops.
+    """
+
+    why: Why
+    code: str
+    op: str
+    other_ops: int
+    left: tuple[LeftOp, ...]
+    cost: WhatIf | None
+    crossing: Bytes
+
+    @property
+    def key(self) -> str:
+        """Names the group among all; the cause of its findings."""
+        return self.code if self.code in _OF_TYPES else f"{self.code} {self.op}"
+
+    @property
+    def engines_saved(self) -> int:
+        """How many engines fewer there would be without these fallbacks."""
+        return 0 if self.cost is None else max(0, self.cost.segments_before - self.cost.segments_after)
+
+    @property
+    def drawn_along(self) -> int:
+        """How many other ops would be in engines, too."""
+        return 0 if self.cost is None else max(0, self.cost.ops_after - self.cost.ops_before - len(self.left))
+
+
+@dataclass(frozen=True)
+class PartitionFacts:
+    """What goes into which engine, and why the rest does not.
+
+    Attributes:
+        plan: The plan itself.
+        groups: The ops left to PyTorch that compute, by reason, in graph order; not those that the user keeps there,
+            nor those whose segment is too small.
+        small: The ops whose segment is too small.
+        without_minimum: What would be with no least number of ops; ``None`` where no op is left for that.
+        require_full: Whether every op was asked to be in one engine.
+    """
+
+    plan: EnginePlan
+    groups: tuple[FallbackGroup, ...]
+    small: tuple[LeftOp, ...]
+    without_minimum: WhatIf | None
+    require_full: bool
+
+    @property
+    def partitioned(self) -> Partitioned:
+        """Segments, boundaries and fallbacks."""
+        return self.plan.partitioned
+
+    @property
+    def ranked(self) -> tuple[FallbackGroup, ...]:
+        """The groups that cost engines, those that cost most first."""
+        costly = [group for group in self.groups if group.engines_saved]
+        return tuple(sorted(costly, key=lambda group: (-group.engines_saved, -group.drawn_along, group.key)))
+
+
+def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -> PartitionFacts:
+    """Group the ops left to PyTorch and work out what each group costs.
+
+    Args:
+        program: The program: findings name the nodes of its own graph.
+        plan: The plan, made without ``require_full``, which would refuse it.
+        require_full: Whether the user asked for it.
+
+    Cost: one run of the partitioner, linear in edges, for each of at most ``MOST_ASKED`` groups.
+    """
+    parts = plan.partitioned
+    small = tuple(_left(f, program, plan) for f in parts.fallback if f.cause is Cause.SMALL)
+    members: dict[tuple[str, str], list[Fallback]] = {}
+    for fallback in parts.fallback:
+        if fallback.computes and fallback.cause in (Cause.LIMIT, Cause.NATURE):
+            op = "" if fallback.limit.code in _OF_TYPES else fallback.op
+            members.setdefault((fallback.limit.code, op), []).append(fallback)
+    asked = sorted(members, key=lambda key: -len(members[key]))[:MOST_ASKED]
+    return PartitionFacts(
+        plan,
+        tuple(_group(program, plan, key, found, ask=key in asked) for key, found in members.items()),
+        small,
+        without_minimum(parts) if small else None,
+        require_full,
+    )
+
+
+def _group(
+    program: Program, plan: EnginePlan, key: tuple[str, str], found: list[Fallback], *, ask: bool
+) -> FallbackGroup:
+    counts: dict[str, int] = {}
+    for fallback in found:
+        counts[fallback.op] = counts.get(fallback.op, 0) + 1
+    op = max(counts, key=lambda name: counts[name])
+    nodes = frozenset(fallback.node for fallback in found)
+    return FallbackGroup(
+        _BY_CODE.get(key[0], Why.LIMIT),
+        key[0],
+        op,
+        len(counts) - 1,
+        tuple(_left(fallback, program, plan) for fallback in found),
+        if_inside(plan.partitioned, op, nodes) if ask else None,
+        _crossing(plan.partitioned, nodes),
+    )
+
+
+def _left(fallback: Fallback, program: Program, plan: EnginePlan) -> LeftOp:
+    origin = plan.lowered.origins.get(fallback.node)
+    return LeftOp(fallback.node, fallback.limit, _place(fallback.node, fallback.op, origin, program.origins))
+
+
+def _place(node: str, op: str, origin: OpOrigin | None, known: Mapping[str, OpOrigin]) -> Place:
+    """The place in the program's own graph: the parts of a decomposed op are named ``<its node>__<part>``."""
+    whole = node.partition("__")[0]
+    own = node if node in known else whole if whole in known else None
+    if origin is None:
+        return Place(node=own, op=op)
+    return Place(own, origin.module_path, origin.stack.best, op)
+
+
+def _crossing(parts: Partitioned, nodes: frozenset[str]) -> Bytes:
+    graph = parts.plan.graph
+    touched: set[str] = set()
+    for op in graph.ops:
+        if op.name in nodes:
+            touched.update((op.name, *op.elements), (graph.tensors[read].name for read in op.reads))
+    return summed(
+        boundary.bytes
+        for boundary in parts.boundaries
+        if boundary.tensor in touched and (boundary.producer is not None or boundary.consumers)
+    )
+
+
+def summed(counts: Iterable[Bytes]) -> Bytes:
+    """The sum, at each size; ``None`` where one of them has none."""
+    low: int | None = 0
+    usual: int | None = 0
+    high: int | None = 0
+    for each in counts:
+        low = None if low is None or each.min is None else low + each.min
+        usual = None if usual is None or each.opt is None else usual + each.opt
+        high = None if high is None or each.max is None else high + each.max
+    return Bytes(low, usual, high)

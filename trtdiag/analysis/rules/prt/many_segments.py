@@ -1,0 +1,58 @@
+"""PRT601."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.fallback_hits import RULE_OF, calls
+from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.rule import rule
+from trtdiag.analysis.wording import counted
+
+MANY = 5
+MOST_NAMED = 5
+
+
+@rule("PRT601", "many-segments", Severity.WARNING)
+def many_segments(facts: PartitionFacts) -> Iterator[Hit]:
+    """The program falls apart into many engines.
+
+    Why:
+        Every engine is built, loaded and called by itself: build time, memory for its workspace, some ten
+        microseconds per call, and nothing is fused across the edge between two.  Five engines and more are
+        reported; that number is a convention.
+
+    Example:
+        for layer in self.layers:
+            x = layer(x)
+            x = torch.ops.mylib.mix(x)       # one op between the layers: as many engines as layers
+
+    Fix safety:
+        Manual: see the findings of the ops that stand between the engines.
+
+    Source:
+        The partition: the fewest segments that hold every op which can be in one.
+    """
+    count = len(facts.partitioned.segments)
+    if count < MANY:
+        return
+    ranked = facts.ranked
+    sizes = sorted((segment.work_ops for segment in facts.partitioned.segments), reverse=True)
+    evidence = [
+        Evidence(f"largest {sizes[0]}, smallest {sizes[-1]} ops that compute", "the segments"),
+        *(
+            Evidence(f"{calls(group)}: without it {counted(count - group.engines_saved, 'engine')}", "PRT604")
+            for group in ranked[:MOST_NAMED]
+        ),
+    ]
+    yield Hit(
+        f"the program is split into {count} engines",
+        tuple(evidence),
+        fix=Fix(
+            f"begin with {ranked[0].op}: it costs most" if ranked else "see which ops stay in PyTorch, and why",
+            Applicability.MANUAL,
+        ),
+        cause="many",
+        because_of=f"{RULE_OF[ranked[0].why]}:{ranked[0].key}" if ranked else "",
+    )
