@@ -10,6 +10,7 @@ import torch
 from torch.fx import Graph, GraphModule
 
 from tests.harness import facts
+from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.rules.sym.memory_at_maximum import NOTICE_BYTES, WARN_BYTES
 from trtdiag.analysis.run import run
@@ -239,6 +240,7 @@ def test_every_rule_is_silent_on_empty_facts() -> None:
         MemoryEstimate: facts.memory(),
         type(facts.dims()): facts.dims(),
         DtypeFacts: facts.dtypes(),
+        PartitionFacts: facts.one_engine(),
         Target: TENSORRT_8_6,
     }
     outcome = run(given)

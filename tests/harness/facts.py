@@ -7,16 +7,22 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
+from trtdiag.capture.load import capture
 from trtdiag.capture.program import OpOrigin, Program, SourceKind, Versions
+from trtdiag.convert.engine_plan import plan_engines
 from trtdiag.dims.facts import Constraint, DimSystem, GuardOrigin, Verdict
 from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
+from trtdiag.lower.metadata import check_metadata
+from trtdiag.options import CompileOptions
 from trtdiag.shapes.facts import MemoryEstimate, Size, SymbolFacts, TensorSizes
 from trtdiag.symbolic import free_symbols, parse_condition
 from trtdiag.symbolic.expr import Num, Sym
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
+from trtdiag.targets.versions import get_target
 
 VERSIONS = Versions(running_torch="2.13.0", exporting_torch="2.13.0", schema="8.20", running_schema="8.20")
 
@@ -141,3 +147,10 @@ def dtypes(**changes: Any) -> DtypeFacts:
         "native_int64": False,
     }
     return DtypeFacts(**(plain | changes))
+
+
+def one_engine() -> PartitionFacts:
+    """The partition of a program that is one engine whole."""
+    source = capture(torch.export.export(torch.nn.ReLU(), (torch.ones(3),)))
+    plan = plan_engines(source, check_metadata(source), dims(), get_target("8.6"), CompileOptions())
+    return partition_facts(source, plan, require_full=False)

@@ -67,10 +67,9 @@ def stays(group: FallbackGroup) -> str:
 
 
 def reasons(group: FallbackGroup) -> str:
-    """The first reason, and how many others there are."""
+    """The first reason, and how many others of its kind there are."""
     distinct = list(dict.fromkeys(left.limit.why for left in group.left))
-    more = f", and {counted(len(distinct) - 1, 'more reason')} of this kind" if len(distinct) > 1 else ""
-    return distinct[0] + more
+    return distinct[0] + (f" (and {len(distinct) - 1} like it)" if len(distinct) > 1 else "")
 
 
 def _effect(facts: PartitionFacts, group: FallbackGroup) -> str:
@@ -89,7 +88,8 @@ def _effect(facts: PartitionFacts, group: FallbackGroup) -> str:
 def _evidence(group: FallbackGroup, left: LeftOp) -> tuple[Evidence, ...]:
     frame = left.place.frame
     line = f"{frame}: {frame.code}" if frame is not None and frame.code else str(frame or left.node)
-    found = [Evidence(f"{left.place.op}: {left.limit.why} [{left.limit.code}]", line)]
+    why, op = left.limit.why, left.place.op or left.node
+    found = [Evidence(f"{why if why.startswith(op) else f'{op}: {why}'} [{left.limit.code}]", line)]
     modules = list(dict.fromkeys(each.place.module_path for each in group.left if each.place.module_path))
     if modules:
         found.append(Evidence(f"{counted(len(group.left), 'call')} in {listed(modules, 4)}", "the lowered graph"))

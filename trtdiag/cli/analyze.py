@@ -13,6 +13,7 @@ from rich.console import Console
 
 from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config
+from trtdiag.cli.engine_options import engine_options, partition_options
 from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.words import listed
 from trtdiag.errors import UserError
@@ -31,6 +32,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.option("--json", "json_path", metavar="PATH", help="Also write the report as JSON; - for standard output.")
 @click.option("--sarif", "sarif_path", metavar="PATH", help="Also write SARIF 2.1.0; - for standard output.")
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
+@engine_options
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
@@ -44,6 +46,10 @@ def analyze(
     json_path: str | None,
     sarif_path: str | None,
     target: str | None,
+    keep_in_torch: tuple[str, ...],
+    min_segment_ops: int | None,
+    require_full: bool | None,
+    truncate_double: bool | None,
     imports: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -71,6 +77,8 @@ def analyze(
         target=target or config.get("target"),
         select=listed(select) or tuple(config.get("select", ())),
         ignore=listed(ignore) or tuple(config.get("ignore", ())),
+        truncate_double=bool(config.get("truncate-double") if truncate_double is None else truncate_double),
+        partition=partition_options(config, keep_in_torch, min_segment_ops, require_full),
     )
     with progress_bar() as step:
         step("load torch")

@@ -15,7 +15,22 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_KEYS: Mapping[str, type] = {"target": str, "select": list, "ignore": list, "fail-on": str}
+_KEYS: Mapping[str, type] = {
+    "target": str,
+    "select": list,
+    "ignore": list,
+    "fail-on": str,
+    "keep-in-torch": list,
+    "min-segment-ops": int,
+    "require-full": bool,
+    "truncate-double": bool,
+}
+_WANTED: Mapping[type, str] = {
+    str: "a string",
+    list: "a list of strings",
+    int: "a number from 0",
+    bool: "true or false",
+}
 
 
 def read_config(start: Path) -> dict[str, Any]:
@@ -55,9 +70,8 @@ def _checked(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
                 fix=f"write {near[0]!r}" if near else f"the keys are {', '.join(_KEYS)}",
                 reference="config-unknown-key",
             )
-        words = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        if not (words if _KEYS[key] is list else isinstance(value, str)):
-            wanted = "a list of strings" if _KEYS[key] is list else "a string"
+        if not _is_a(value, _KEYS[key]):
+            wanted = _WANTED[_KEYS[key]]
             raise UserError(
                 f"[tool.trtdiag] {key} must be {wanted}",
                 because=f"{path} has {value!r}",
@@ -65,3 +79,12 @@ def _checked(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
                 reference="config-wrong-value",
             )
     return dict(table)
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if kind is int:
+        # To Python true is a number, to the reader of the file it is none.
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, kind)
