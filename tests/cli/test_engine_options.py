@@ -59,7 +59,7 @@ def test_the_file_sets_them_and_the_command_line_wins(analyzed: Analyzed, tmp_pa
     (tmp_path / "pyproject.toml").write_text("[tool.trtdiag]\n" + table)
     assert rules(analyzed()[1]) == set()
     assert rules(analyzed("--keep-in-torch", "aten.relu")[1]) == {"OPS501"}
-    assert "PRT602" in rules(analyzed("--min-segment-ops", "3", "--keep-in-torch", "aten.sin")[1])
+    assert "PRT602" in rules(analyzed("--min-segment-ops", "4", "--keep-in-torch", "aten.sin")[1])
 
 
 @pytest.mark.parametrize(
