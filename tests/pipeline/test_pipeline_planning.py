@@ -43,7 +43,7 @@ def states(report: Any) -> dict[str, str]:
 def test_groups_say_what_each_kind_of_op_costs() -> None:
     report = trtdiag.analyze(exported())
     facts = report.analysis.partition
-    assert facts is not None
+    assert facts is not None, report.analysis.stages
     assert [len(segment.ops) for segment in facts.partitioned.segments] == [6, 6]
     assert [(g.op, g.why, g.engines_saved) for g in facts.groups] == [
         ("aten.cummax.default", Why.NO_CONVERTER, 1),
