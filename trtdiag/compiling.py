@@ -106,7 +106,13 @@ def compile_in_stages(
     clock = _Clock(progress or (lambda _stage: None))
     backend = get_backend(options.backend)
     target = get_target(options.target)
-    report = analyze(source, AnalyzeOptions(target=target.version), progress=clock.progress)
+    asked = AnalyzeOptions(
+        target=target.version,
+        truncate_double=options.truncate_double,
+        # What it forbids is refused below, with every op that stands against it.
+        partition=replace(options.partition, require_full=False),
+    )
+    report = analyze(source, asked, progress=clock.progress)
     _refuse_errors(report, options)
     analysis = report.analysis
     program, checked = analysis.program, analysis.checked
