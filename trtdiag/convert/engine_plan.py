@@ -20,6 +20,7 @@ from trtdiag.graph.limit import Limit
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.lowered import lower
 from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.lower.precision.apply import with_precision
 from trtdiag.network import WeightKeys
 from trtdiag.options import CompileOptions
 from trtdiag.partition.facts import Partitioned
@@ -82,6 +83,8 @@ def plan_engines(
     """
     with stage("lower"):
         lowered = lower(program, checked, has_converter)
+    with stage("precision"):
+        lowered = with_precision(lowered, options.precision, options.keep_fp32)
     # An engine's profile ends at sizes that the program takes.
     ranges = allowed_box(program, program.ranges)
     with stage("types"):
