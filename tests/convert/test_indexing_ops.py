@@ -10,9 +10,10 @@ import torch
 
 from tests.convert import op_check
 from tests.convert.op_check import Outcome, check_op
-from tests.convert.op_samples import Sample
 from tests.convert.sampled_ops import Sampled, case_name, run_samples
+from trtdiag.convert.call import Call
 from trtdiag.convert.refused import Refused
+from trtdiag.convert.registry import converters
 from trtdiag.convert.writer import Writer
 from trtdiag.convert.writing.positions import common_shape
 from trtdiag.network import DType, NetworkBuilder
@@ -43,8 +44,6 @@ SAMPLED = [
     Sampled("aten.index_fill.int_Tensor", ("index_fill",)),
     Sampled("aten.slice_scatter.default", ("slice_scatter",)),
     Sampled("aten.select_scatter.default", ("select_scatter",)),
-    Sampled("aten.masked_fill.Scalar", ("masked_fill",)),
-    Sampled("aten.masked_fill.Tensor", ("masked_fill",)),
     Sampled("aten.masked_scatter.default", ("masked_scatter",), **_SAME_SHAPES),
     # At other sizes the harness repeats elements, and the sequence is not sorted any more.
     Sampled("aten.searchsorted.Tensor", ("searchsorted",), (torch.float32, torch.float16, torch.int64), **_SAME_SHAPES),
@@ -70,7 +69,7 @@ def test_target_without_int64(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers that take no uint8 work on integers meanwhile."""
-    for name in ("slice_scatter.default", "masked_fill.Scalar", "index_copy.default", "scatter.src", "gather.default"):
+    for name in ("slice_scatter.default", "index_copy.default", "scatter.src", "gather.default"):
         (sampled,) = (one for one in SAMPLED if one.op == f"aten.{name}")
         run_samples((sampled, torch.uint8, True), monkeypatch, most=4)
 
@@ -293,6 +292,42 @@ def test_dims_that_may_differ_do_not_broadcast() -> None:
         common_shape(write, [y.shape, z.shape])
 
 
-def test_every_sample_is_of_another_op() -> None:
-    assert len({sampled.op for sampled in SAMPLED}) == len(SAMPLED)
-    assert all(isinstance(sampled.takes(Sample(aten.take.default, (), {})), bool) for sampled in SAMPLED)
+def test_number_among_boundaries() -> None:
+    boundaries = torch.tensor([-1.0, 0.0, 0.0, 2.5])
+    for value in (-2.0, 0.0, 2.5, 3):
+        for right in (False, True):
+            assert not _codes(aten.bucketize.Scalar, value, boundaries, right=right)
+            assert not _codes(aten.searchsorted.Scalar, boundaries, value, right=right, out_int32=True)
+
+
+def test_nothing_to_take_from() -> None:
+    none = torch.zeros(2, 3, dtype=torch.bool)
+    assert not _codes(aten.masked_scatter.default, torch.ones(2, 3), none, torch.zeros(0))
+    assert not _codes(aten.index_put.default, torch.ones(4), [torch.zeros(0, dtype=torch.int64)], torch.tensor(2.0))
+    assert not _codes(aten.scatter.value, torch.ones(4), 0, torch.zeros(0, dtype=torch.int64), 2.0)
+    assert _codes(aten.index.Tensor, torch.ones(4, 3), [None, None]) == {"argument-kind"}
+
+
+def test_classes_that_elements_decide_are_refused() -> None:
+    write = Writer(NetworkBuilder(), get_target("11.4"))
+    index = write.builder.input("index", DType.INT64, [5])
+    arguments = {"self": index, "num_classes": -1}
+    call = Call(aten.one_hot.default, "one_hot", arguments, (None,), write)
+    with pytest.raises(Refused, match="data-dependent-shape"):
+        converters()["aten.one_hot.default"].run(call)
+
+
+FAMILIES = ("picking", "indexing", "scattering", "placing", "masked", "parts", "counting")
+WITHOUT_SAMPLES = {
+    "aten._unsafe_index.Tensor",
+    "aten._unsafe_index_put.default",
+    "aten.bucketize.Scalar",
+    "aten.one_hot.default",
+}
+
+
+def test_every_converter_is_tested() -> None:
+    own = {op for op, converter in converters().items() if converter.family in FAMILIES}
+    tested = {sampled.op for sampled in SAMPLED}
+    assert tested | WITHOUT_SAMPLES == own
+    assert len(tested) == len(SAMPLED)

@@ -11,7 +11,8 @@ import torch
 from tests.convert import op_check
 from tests.convert.op_check import check_op
 from tests.convert.op_samples import Sample
-from tests.convert.sampled_ops import ALL, FLOATS, NUMBERS, Sampled, case_name, run_samples
+from tests.convert.sampled_ops import FLOATS, NUMBERS, Sampled, case_name, run_samples
+from trtdiag.convert.registry import converters
 
 aten = torch.ops.aten
 _ONE_TENSOR = {"takes": lambda sample: not any(isinstance(arg, torch.Tensor) for arg in sample.args[1:])}
@@ -213,6 +214,18 @@ def test_truth_of_nothing(op: Any) -> None:
     assert not _codes(op, torch.zeros(3, 0), 1)
 
 
-def test_all_dtypes_are_named_once() -> None:
+@pytest.mark.parametrize("p", [None, 1, 3])
+def test_norms_in_another_dtype(p: float | None) -> None:
+    x = torch.randn(3, 5).half()
+    assert not _codes(aten.norm.ScalarOpt_dtype, x, p, dtype=torch.float32)
+    assert not _codes(aten.norm.ScalarOpt_dim_dtype, x, p, [1], True, dtype=torch.float32, dynamic=True)
+
+
+FAMILIES = ("reduction", "extremes", "moments", "norm", "cumulative", "sorting", "middle")
+WITHOUT_SAMPLES = {"aten.norm.ScalarOpt_dtype", "aten.norm.ScalarOpt_dim_dtype"}
+
+
+def test_every_converter_is_tested() -> None:
+    own = {op for op, converter in converters().items() if converter.family in FAMILIES}
+    assert {sampled.op for sampled in SAMPLED} | WITHOUT_SAMPLES == own
     assert len({sampled.op for sampled in SAMPLED}) == len(SAMPLED)
-    assert set(ALL) == {torch.float32, torch.float16, torch.int64, torch.bool}

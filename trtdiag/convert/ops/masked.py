@@ -5,6 +5,7 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writing.masking import in_turn, replaced
+from trtdiag.convert.writing.reducing import is_empty
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product
@@ -20,6 +21,8 @@ def masked_scatter(call: Call) -> Value:
     x = write.broadcast_to(call.tensor("self"), shape)
     mask = write.broadcast_to(write.cast(call.tensor("mask"), DType.BOOL), shape)
     source = call.tensor("source")
+    if is_empty(source, range(source.rank)):  # then the mask holds nowhere
+        return x
     flat = write.reshape(mask, [product(shape)])
     taken = in_turn(write, flat, write.reshape(source, [product(source.shape)]))
     return replaced(write, x, mask, write.reshape(taken, shape))
