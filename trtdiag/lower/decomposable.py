@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from trtdiag.graph.operators import arguments_of, schema_name, written_arguments
+from trtdiag.lower.recurrent import why_not_unrolled
 
 Decomposition = Callable[..., Any]
 
@@ -64,7 +65,7 @@ def stays_whole(node: Node, op: OpOverload) -> str:
         return "it draws random numbers: the same must be drawn as by the op itself"
     if node.meta.get("unbacked_bindings"):
         return "its size depends on data, and the symbol that stands for it belongs to this op"
-    return ""
+    return why_not_unrolled(node, op)
 
 
 def draws(node: Node, op: OpOverload) -> bool:

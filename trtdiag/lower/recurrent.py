@@ -1,0 +1,31 @@
+"""Recurrent ops: their decomposition holds the cell once for each time step, so the steps must be few and known."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import Node
+
+from trtdiag.graph.operators import OpOverload, schema_name
+
+MOST_CELLS = 512
+"""Steps times layers times directions.  A cell is about 20 ops, and a graph of 10,000 builds for minutes."""
+
+_RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
+
+
+def why_not_unrolled(node: Node, op: OpOverload) -> str:
+    """Why this call cannot be written step by step; empty where it can, and for ops that are not recurrent."""
+    if schema_name(op) not in _RECURRENT:
+        return ""
+    if op._overloadname != "input":
+        return "it runs over a packed sequence, whose steps have different batches"
+    source, layers, both_ways, batch_first = node.args[0], node.args[4], node.args[7], node.args[8]
+    assert isinstance(source, Node)
+    sizes = source.meta["val"].shape
+    steps = sizes[1 if batch_first and len(sizes) == 3 else 0]
+    if isinstance(steps, torch.SymInt):
+        return "its number of time steps is dynamic, and unrolled it would hold its cell once for each"
+    cells = steps * int(layers) * (2 if both_ways else 1)  # type: ignore[arg-type]  # a plain number
+    if cells > MOST_CELLS:
+        return f"unrolled it would hold its cell {cells} times ({steps} time steps), and {MOST_CELLS} is the most"
+    return ""
