@@ -79,4 +79,12 @@ def _register_op() -> None:
     import_module("trtdiag.runtime.op")
 
 
+def _offer_backend() -> None:
+    """Let torch.compile find the backend in a source folder that was never installed, too."""
+    from trtdiag.graph.dynamo_registry import offer_backend
+
+    offer_backend("trtdiag", "trtdiag.torch_backend:compile_graph")
+
+
 after_import("torch", _register_op)
+after_import("torch._dynamo.backends.registry", _offer_backend)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from importlib.metadata import EntryPoint
 
 REGISTRY = "torch._dynamo.backends.registry"
-"""The module that torch.compile imports when it looks for a backend."""
+"""The module that torch.compile imports when it first looks for a backend."""
+GROUP = "torch_dynamo_backends"
 
 
-def register_backend(name: str, backend: Callable[..., Any]) -> None:
-    """Let ``torch.compile(model, backend=name)`` find a backend; one that is known by the name is replaced."""
+def offer_backend(name: str, home: str) -> None:
+    """Let ``torch.compile(model, backend=name)`` find a backend, as an installed package does by its entry point.
+
+    Args:
+        name: What the user writes.
+        home: ``module:function``; imported when the backend is first used.
+    """
     from torch._dynamo.backends import registry
 
-    registry._COMPILER_FNS.pop(name, None)  # noqa: SLF001 - registering twice is an assertion of torch
-    registry.register_backend(backend, name=name)
+    registry._BACKENDS[name] = EntryPoint(name, home, GROUP)  # noqa: SLF001 - as torch enters what it discovers

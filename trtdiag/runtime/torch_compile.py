@@ -10,11 +10,8 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from trtdiag.errors import UserError
-from trtdiag.graph.dynamo_registry import register_backend
 from trtdiag.lower.dynamo_program import dynamo_program
 from trtdiag.runtime.compiled import CompiledProgram
-
-NAME = "trtdiag"
 
 CompileExported = Callable[[ExportedProgram, Mapping[str, Any]], CompiledProgram]
 Backend = Callable[..., Callable[..., Any]]
@@ -43,11 +40,6 @@ def backend_of(compile_exported: CompileExported) -> Backend:
         return run
 
     return compile_graph
-
-
-def register(compile_exported: CompileExported) -> None:
-    """Let ``torch.compile(model, backend="trtdiag")`` compile by ``compile_exported``."""
-    register_backend(NAME, backend_of(compile_exported))
 
 
 def _refuse_training(example_inputs: Sequence[Any]) -> None:

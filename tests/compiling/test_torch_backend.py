@@ -1,0 +1,109 @@
+"""``torch.compile(model, backend="trtdiag")`` with the whole pipeline."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import trtdiag.torch_backend
+from tests.runtime.agreeing import assert_agrees
+from trtdiag.errors import UserError
+from trtdiag.runtime import torch_compile
+from trtdiag.runtime.compiled import CompiledProgram
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 7)
+        self.second = nn.Linear(7, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(torch.relu(self.first(x))) + x
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CompiledProgram]]:
+    """The programs that the backend compiles."""
+    seen: list[CompiledProgram] = []
+    real = trtdiag.torch_backend.compile
+
+    def spy(*args: object, **kwargs: object) -> CompiledProgram:
+        seen.append(real(*args, **kwargs))  # type: ignore[arg-type]
+        return seen[-1]
+
+    monkeypatch.setattr(trtdiag.torch_backend, "compile", spy)
+    return seen  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_a_model_is_one_engine(made: list[CompiledProgram], *, dynamic: bool) -> None:
+    model = Small()
+    fast = torch.compile(model, backend="trtdiag", dynamic=dynamic, fullgraph=True)
+    for batch in (3, 8, 31):
+        assert_agrees(fast, model, torch.randn(batch, 5))
+    assert [len(program.manifests) for program in made] == ([1] if dynamic else [1, 1, 1])
+
+
+def test_options_are_those_of_compile(made: list[CompiledProgram]) -> None:
+    model = Small()
+    options = {"keep_in_torch": ("aten.relu",), "min_segment_ops": 1}
+    fast = torch.compile(model, backend="trtdiag", options=options)
+    assert_agrees(fast, model, torch.randn(3, 5))
+    assert len(made[0].manifests) == 2
+
+
+def test_a_wrong_option_is_named() -> None:
+    fast = torch.compile(Small(), backend="trtdiag", options={"precission": "fp16"})
+    with torch.no_grad(), pytest.raises(Exception, match="precission"):
+        fast(torch.randn(3, 5))
+
+
+def test_what_no_engine_takes_runs_in_pytorch(made: list[CompiledProgram]) -> None:
+    class Drops(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.nonzero(x)
+
+    model = Drops()
+    fast = torch.compile(model, backend="trtdiag", dynamic=False)
+    assert_agrees(fast, model, torch.ones(3, 5))
+    assert all(not program.manifests for program in made)
+
+
+def test_training_is_refused() -> None:
+    fast = torch.compile(Small(), backend="trtdiag")
+    with pytest.raises(Exception, match="does not train") as caught:
+        fast(torch.randn(3, 5))
+    assert "UserError" in str(caught.value)
+    with pytest.raises(UserError):
+        torch_compile._refuse_training([torch.zeros(2, requires_grad=True)])
+
+
+def test_the_entry_point_leads_to_the_backend() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    _, _, below = text.partition("[project.entry-points.torch_dynamo_backends]\n")
+    name, _, home = below.partition("\n")[0].partition(" = ")
+    assert name == "trtdiag"
+    assert EntryPoint(name, home.strip('"'), "torch_dynamo_backends").load() is trtdiag.torch_backend.compile_graph
+
+
+@pytest.mark.parametrize("imports", ["import trtdiag, torch", "import torch, trtdiag", "import torch._dynamo, trtdiag"])
+def test_is_found_by_name_after_import_trtdiag(imports: str) -> None:
+    code = f"{imports}\nfrom torch._dynamo.backends.registry import lookup_backend\n"
+    code += "print(lookup_backend('trtdiag').__module__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "trtdiag.runtime.torch_compile", done.stderr
