@@ -80,7 +80,7 @@ def test_a_sample_of_each_dtype(row: Row) -> None:
 def test_all_samples(row: Row, target: str) -> None:
     converted = 0
     for dtype in DTYPES:
-        for sample in samples(row, dtype, 12):
+        for sample in samples(row, dtype, 4):
             for dynamic in (False, True):
                 converted += _check(row, sample, dynamic=dynamic, target=target)
     assert converted

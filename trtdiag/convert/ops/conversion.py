@@ -5,6 +5,7 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import Convert, converter, register
+from trtdiag.convert.writer import Writer
 from trtdiag.convert.writing.division import integer_rest
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import INDICES, DType
@@ -51,6 +52,30 @@ def dropout(call: Call) -> Value:
 
 
 @converter
+def feature_dropout(call: Call) -> Value:
+    """aten::feature_dropout(Tensor input, float p, bool train) -> Tensor
+
+    Without training; in training it draws random numbers.
+    """
+    return call.tensor("input")
+
+
+@converter
+def alpha_dropout(call: Call) -> Value:
+    """aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor
+
+    Without training; in training it draws random numbers.
+    """
+    return call.tensor("input")
+
+
+@converter
+def copy(call: Call) -> Value:
+    """aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
+    return call.write.broadcast_to(_as(call.write, call.tensor("src"), call.out.dtype), call.out.shape)
+
+
+@converter
 def native_dropout(call: Call) -> list[Value]:
     """aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
 
@@ -67,7 +92,11 @@ def _same(call: Call) -> Value:
 
 
 def _converted(call: Call) -> Value:
-    x, dtype, write = call.tensor("self"), call.out.dtype, call.write
+    return _as(call.write, call.tensor("self"), call.out.dtype)
+
+
+def _as(write: Writer, x: Value, dtype: DType) -> Value:
+    """``x`` in another dtype, as PyTorch converts it."""
     if dtype is DType.INT8 and x.dtype is not dtype:
         raise refuse(
             "narrow-integer",

@@ -100,9 +100,10 @@ def logit(call: Call) -> Value:
 
     def compose(x: Value) -> Value:
         if eps is not None:
-            # As PyTorch: an eps above one half leaves the greater bound, which is 1 - eps.
-            x = write.elementwise(Op.MAX, x, write.scalar(eps, x))
-            x = write.elementwise(Op.MIN, x, write.scalar(1 - eps, x))
+            # As in PyTorch the lower bound counts first, also where an eps above one half makes it the greater one.
+            low = write.elementwise(Op.LESS, x, write.scalar(eps, x))
+            high = write.elementwise(Op.MIN, x, write.scalar(1 - eps, x))
+            x = write.select(low, write.scalar(eps, x), high)
         rest = write.elementwise(Op.SUB, write.scalar(1, x), x)
         return write.unary(UnaryOperation.LOG, write.elementwise(Op.DIV, x, rest))
 
