@@ -44,7 +44,6 @@ HAND_WRITTEN: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "aten.dropout.default": [((ROWS, 0.5, False), {})],
     "aten.feature_dropout.default": [((ROWS[None], 0.5, False), {})],
     "aten.alpha_dropout.default": [((ROWS, 0.5, False), {})],
-    "aten.copy.default": [((ROWS, ROWS[0]), {}), ((ROWS.half(), torch.tensor([3])), {}), ((INTEGERS, ROWS[0, :1]), {})],
     "aten.native_dropout.default": [((ROWS, 0.5, False), {})],
     "aten.scalar_tensor.default": [((2.5,), {}), ((3,), {"dtype": torch.int64}), ((-INF,), {"dtype": torch.float16})],
     "aten.to.device": [((ROWS, torch.device("cpu"), torch.float16), {})],

@@ -70,12 +70,6 @@ def alpha_dropout(call: Call) -> Value:
 
 
 @converter
-def copy(call: Call) -> Value:
-    """aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
-    return call.write.broadcast_to(_as(call.write, call.tensor("src"), call.out.dtype), call.out.shape)
-
-
-@converter
 def native_dropout(call: Call) -> list[Value]:
     """aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
 
