@@ -79,8 +79,8 @@ def native_batch_norm_legit_functional(call: Call) -> list[Value | None]:
     -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)
     """
     if not call.flag("training"):
-        mean, variance = call.tensor("running_mean"), call.tensor("running_var")
-        return [inference(call, float(call.number("eps"))), None, None, mean, variance]
+        kept = [_as_output(call, 3, call.tensor("running_mean")), _as_output(call, 4, call.tensor("running_var"))]
+        return [inference(call, float(call.number("eps"))), None, None, *kept]
     y, own = _of_batch(call, float(call.number("eps")))
     return [y, *_saved(call, own), *_updated(call, own)]
 
@@ -144,5 +144,11 @@ def _updated(call: Call, own: Moments) -> list[Value | None]:
         wide = write.cast(running, DType.FLOAT32)
         kept = write.elementwise(Op.PROD, wide, write.scalar(1.0 - momentum, wide))
         moved = write.elementwise(Op.PROD, batch, write.scalar(momentum, batch))
-        found.append(write.cast(write.elementwise(Op.SUM, kept, moved), running.dtype))
+        found.append(_as_output(call, 3 + len(found), write.elementwise(Op.SUM, kept, moved)))
     return found
+
+
+def _as_output(call: Call, index: int, value: Value) -> Value:
+    """A value in the dtype that an output must have."""
+    wanted = call.outputs[index]
+    return value if wanted is None else call.write.cast(value, wanted.dtype)

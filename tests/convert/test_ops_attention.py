@@ -1,0 +1,100 @@
+"""Attention: by its layer on the targets that have it, by products elsewhere, the same results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.convert.family_samples import converted, missing
+from tests.convert.op_check import check_op
+from tests.convert.op_samples import overload
+
+NAME = "aten.scaled_dot_product_attention.default"
+BY_HAND = {NAME, "aten._scaled_dot_product_flash_attention_for_cpu.default"}
+# These run on a GPU alone; they differ in the place of their arguments, which the schema test holds.
+ON_GPU = {
+    "aten._scaled_dot_product_flash_attention.default",
+    "aten._scaled_dot_product_efficient_attention.default",
+    "aten._scaled_dot_product_cudnn_attention.default",
+}
+SHAPES = [(2, 3, 5, 4), (3, 5, 4), (5, 4), (2, 2, 3, 5, 4)]
+TARGETS = ["8.6", "11.4"]
+
+
+def test_every_converter_has_samples() -> None:
+    assert not missing({"attention"}, BY_HAND | ON_GPU)
+
+
+def _layers(*args: Any, target: str = "11.4", **kwargs: Any) -> set[str]:
+    op = overload(NAME)
+    assert op is not None
+    found = check_op(op, args, kwargs, target=target).converted
+    assert found is not None
+    return {placed.layer.kind for placed in found.network.layers}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_ranks_and_masks(shape: tuple[int, ...], dtype: torch.dtype, target: str) -> None:
+    query, key, value = (torch.randn(shape).to(dtype) for _ in range(3))
+    seen = torch.rand(5, 5) > 0.4
+    seen[2] = False  # a query that sees no key gives 0
+    added = torch.randn(5, 5).masked_fill(~seen, -torch.inf).to(dtype)
+    for rest in ((), (seen,), (added,), (None, 0.0, True)):
+        assert converted(NAME, query, key, value, *rest, target=target) == 1
+    assert converted(NAME, query, key, value, seen, dynamic=True, shared=True, target=target) > 1
+    assert converted(NAME, query, key, value, None, 0.0, True, dynamic=True, shared=True, target=target) > 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("heads", [1, 2, 3, 6])
+def test_heads_that_share_keys(heads: int, target: str) -> None:
+    query, key = torch.randn(2, 6, 5, 4), torch.randn(2, heads, 7, 4)
+    assert converted(NAME, query, key, key, None, 0.0, True, kwargs={"enable_gqa": True}, target=target) == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_more_keys_than_queries_and_fewer(target: str) -> None:
+    """A causal query sees the keys up to its own index, counted from the first."""
+    for queries, keys in ((3, 7), (7, 3), (1, 5), (5, 1)):
+        query, key = torch.randn(2, 3, queries, 4), torch.randn(2, 3, keys, 4)
+        assert converted(NAME, query, key, key, None, 0.0, True, target=target) == 1
+        assert converted(NAME, query, key, key, torch.rand(queries, keys) > 0.3, target=target) == 1
+
+
+def test_a_scale_of_ones_own_and_a_width_that_is_not_known() -> None:
+    query = torch.randn(2, 3, 5, 4)
+    assert converted(NAME, query, query, query, kwargs={"scale": 0.3}) == 1
+    assert converted(NAME, query, query, query, kwargs={"scale": 0.3}, dynamic=True, shared=True) == 4
+    assert converted(NAME, query, query, query, dynamic=True, shared=True, target="8.6") == 4
+
+
+def test_the_layer_is_taken_where_it_means_the_same() -> None:
+    query = torch.randn(2, 3, 5, 4)
+    assert "Attention" in _layers(query, query, query)
+    assert "Attention" not in _layers(query, query, query, target="8.6")
+    assert "Attention" in _layers(query, query, query, torch.rand(2, 1, 5, 5) > 0.5)
+    assert "Attention" not in _layers(query, query[:1], query[:1])  # a batch that broadcasts
+    wide = torch.zeros(5, 5)
+    assert "Attention" not in _layers(query.half(), query.half(), query.half(), wide)  # a mask of another dtype
+
+
+def test_dropout_is_refused() -> None:
+    query = torch.randn(2, 3, 5, 4)
+    converted(NAME, query, query, query, None, 0.1, refused="random")
+
+
+def test_lengths_that_nothing_ties_are_refused() -> None:
+    """Attention has no check of its own that there are as many values as keys."""
+    query = torch.randn(2, 3, 5, 4)
+    converted(NAME, query, query, query, dynamic=True, refused="sum-not-proven")
+
+
+def test_the_kernel_for_the_cpu() -> None:
+    query, key = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 7, 4)
+    name = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+    assert converted(name, query, key, key, read=(0,), dynamic=True, shared=True) == 4
+    converted(name, query, key, key, refused="output-unsupported")

@@ -1,0 +1,107 @@
+"""Convolutions: samples, one dim of space, paddings by name, transposed with what they add at the end."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.convert.family_samples import Row, check_row, converted, missing
+
+# PyTorch on the CPU adds the terms of a float16 convolution in another order.
+HALF = {torch.float16: 8e-3}
+_F = "nn.functional."
+
+
+def _row(*infos: str) -> Row:
+    return Row(tuple(_F + info for info in infos), constants=True, near=HALF)
+
+
+ROWS = {
+    "aten.conv1d.default": _row("conv1d"),
+    "aten.conv2d.default": _row("conv2d"),
+    "aten.conv3d.default": _row("conv3d"),
+    "aten.conv1d.padding": _row("conv1d"),
+    "aten.conv2d.padding": _row("conv2d"),
+    "aten.conv3d.padding": _row("conv3d"),
+    "aten.conv_transpose1d.default": _row("conv_transpose1d"),
+    "aten.conv_transpose2d.input": _row("conv_transpose2d"),
+    "aten.conv_transpose3d.input": _row("conv_transpose3d"),
+    "aten.convolution.default": _row("conv1d", "conv_transpose2d", "conv3d"),
+}
+BY_HAND = {"aten._convolution.default", "aten._convolution_mode.default"}
+
+
+def test_every_converter_has_samples() -> None:
+    assert not missing({"convolution"}, {*ROWS, *BY_HAND})
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_samples(name: str) -> None:
+    assert check_row(name, ROWS[name], 1, "11.4", dynamic=True)[0] > 0
+    assert check_row(name, ROWS[name], 1, "8.6", dynamic=False)[0] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_all_samples(name: str) -> None:
+    for target in ("8.6", "10.16", "11.4"):
+        for dynamic in (False, True):
+            check_row(name, ROWS[name], 100, target, dynamic=dynamic)
+
+
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 0, 1), (2, 1, 1), (3, 2, 2)])
+@pytest.mark.parametrize("batched", [True, False])
+def test_one_dim_of_space(stride: int, padding: int, dilation: int, batched: bool) -> None:
+    x = torch.randn(2, 3, 13) if batched else torch.randn(3, 13)
+    rest = (torch.randn(6, 3, 3), torch.randn(6), [stride], [padding], [dilation])
+    assert converted("aten.conv1d.default", x, *rest, dynamic=True, constants=True) == 4
+
+
+def test_same_padding_puts_the_odd_element_after() -> None:
+    x = torch.randn(2, 3, 11, 7)
+    even = (torch.randn(4, 3, 4, 3), None, [1], "same", [2])
+    assert converted("aten.conv2d.padding", x, *even, dynamic=True, constants=True) == 4
+    assert converted("aten.conv1d.padding", x[:, :, 0], torch.randn(4, 3, 4), None, [1], "same", constants=True) == 1
+    named = (torch.randn(4, 1, 2, 5), None, [1, 1], "same", [1, 1])
+    assert converted("aten._convolution_mode.default", x[:, :1], *named, 1, dynamic=True, constants=True) == 4
+
+
+@pytest.mark.parametrize(("padding", "more"), [(0, 0), (0, 1), (1, 1), (2, 1), (1, 2)])
+def test_what_a_transposed_convolution_adds_at_its_end(padding: int, more: int) -> None:
+    """Where more is added than the padding cut off, only the bias is left there."""
+    x, weight, bias = torch.randn(2, 4, 5, 1), torch.randn(4, 2, 3, 2), torch.randn(4)
+    rest = ([3, 3], [padding, 0], [more, 0], 2, [2, 1])
+    name = "aten.conv_transpose2d.input"
+    assert converted(name, x, weight, bias, *rest, dynamic=True, constants=True) == 4
+    assert converted(name, x, weight, None, *rest, constants=True, target="8.6") == 1
+    one = (torch.randn(4, 3, 3), bias[:3], [3], [padding], [more])
+    assert converted("aten.conv_transpose1d.default", x[..., 0], *one, dynamic=True, constants=True) == 4
+
+
+def test_the_general_form_of_either_kind() -> None:
+    x = torch.randn(2, 4, 5, 6, 3)
+    shared = ([2, 1, 1], [1, 0, 1], [1, 2, 1])
+    plain = (x, torch.randn(6, 2, 3, 2, 3), torch.randn(6), *shared, False, [0, 0, 0], 2)
+    turned = (x, torch.randn(4, 3, 3, 2, 3), None, *shared, True, [1, 0, 0], 2)
+    for args in (plain, turned):
+        assert converted("aten.convolution.default", *args, dynamic=True, constants=True) == 4
+        assert converted("aten._convolution.default", *args, False, False, False, False, constants=True) == 1
+
+
+def test_a_kernel_that_is_an_input_needs_known_sizes_of_space() -> None:
+    x, weight = torch.randn(2, 3, 11, 7), torch.randn(4, 3, 3, 2)
+    assert converted("aten.conv2d.default", x, weight) == 1
+    assert converted("aten.conv2d.default", x, torch.randn(4, 3, 1, 1), dynamic=True) == 4
+    converted("aten.conv2d.default", x, weight, dynamic=True, refused="dynamic-kernel")
+    one = (x[..., 0], weight[..., 0], None, [1], "same")
+    converted("aten.conv1d.padding", *one, dynamic=True, refused="dynamic-kernel")
+
+
+def test_integers_are_refused() -> None:
+    x, weight = torch.ones(1, 1, 5, 5, dtype=torch.int64), torch.ones(1, 1, 3, 3, dtype=torch.int64)
+    converted("aten.conv2d.default", x, weight, refused="integer-convolution")
+
+
+def test_bfloat16_is_computed_in_bfloat16() -> None:
+    x, weight = torch.randn(2, 3, 5, 5).bfloat16(), torch.randn(4, 3, 3, 3).bfloat16()
+    assert converted("aten.conv2d.default", x, weight, dynamic=True, constants=True) == 4

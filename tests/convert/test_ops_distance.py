@@ -1,0 +1,40 @@
+"""Distances between rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.convert.family_samples import converted, missing
+
+NAMES = {"aten._cdist_forward.default", "aten._euclidean_dist.default"}
+
+
+def test_every_converter_has_samples() -> None:
+    assert not missing({"distance"}, NAMES)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, 0.5, float("inf")])
+@pytest.mark.parametrize("mode", [None, 1, 2])
+def test_norms(p: float, mode: int | None) -> None:
+    left, right = torch.randn(2, 5, 4), torch.randn(2, 7, 4)
+    assert converted("aten._cdist_forward.default", left, right, p, mode, target="8.6") == 1
+    assert converted("aten._cdist_forward.default", left, right, p, mode, dynamic=True, shared=True) == 4
+
+
+@pytest.mark.parametrize("rows", [1, 25, 26])
+def test_more_rows_than_pytorch_takes_differences_of(rows: int) -> None:
+    left = torch.randn(rows, 4)
+    # The root of a difference of squares: of equal rows it is about the root of float32's precision.
+    limits = {torch.float32: 2e-3}
+    assert converted("aten._cdist_forward.default", left, left.clone(), 2.0, None, near=limits) == 1
+    assert converted("aten._euclidean_dist.default", left, torch.randn(7, 4), near=limits) == 1
+
+
+def test_batches_that_broadcast() -> None:
+    left, right = torch.randn(2, 1, 5, 4), torch.randn(3, 7, 4)
+    assert converted("aten._cdist_forward.default", left, right, 2.0, None) == 1
+
+
+def test_rows_without_elements_are_refused() -> None:
+    converted("aten._cdist_forward.default", torch.ones(3, 0), torch.ones(2, 0), 2.0, None, refused="empty")

@@ -1,0 +1,87 @@
+"""Distances between rows."""
+
+from __future__ import annotations
+
+from math import inf
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refused import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writer import Writer
+from trtdiag.convert.writing.products import product, require_batch
+from trtdiag.network.builder import Value
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.symbolic import Num
+
+_BY_PRODUCTS = 25
+"""Rows above which PyTorch computes Euclidean distances by a product of matrices, unless told otherwise."""
+
+
+@converter
+def cdist_forward(call: Call) -> Value:
+    """aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor
+
+    Euclidean distances are computed by a product of matrices where PyTorch surely does so, else from differences.
+    """
+    write, left, right = call.write, call.tensor("x1"), call.tensor("x2")
+    _require_floats(left)
+    if left.shape[-1] == Num(0):
+        raise refuse("empty", "its rows have no elements")
+    p = float(call.number("p"))
+    mode = call.number_or_none("compute_mode") or 0
+    facts = write.builder.facts
+    many = any(facts.at_least(x.shape[-2], _BY_PRODUCTS + 1) for x in (left, right))
+    if p == 2 and (mode == 1 or (mode == 0 and many)):
+        return _by_products(write, left, right)
+    require_batch(write, left, right)
+    a, b = write.unsqueeze(left, [left.rank - 1]), write.unsqueeze(right, [right.rank - 2])
+    away = write.elementwise(Op.SUB, a, b)
+    return _norm(write, write.unary(UnaryOperation.ABS, away), p)
+
+
+@converter
+def euclidean_dist(call: Call) -> Value:
+    """aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor"""
+    left, right = call.tensor("x1"), call.tensor("x2")
+    _require_floats(left)
+    return _by_products(call.write, left, right)
+
+
+def _require_floats(x: Value) -> None:
+    if not x.dtype.is_float:
+        raise refuse("not-float", "it is of integers, and PyTorch has none of those")
+
+
+def _norm(write: Writer, away: Value, p: float) -> Value:
+    """The p-norm over the last dim of what is not negative."""
+    axes = [away.rank - 1]
+    if p == 0:
+        nothing = write.elementwise(Op.EQUAL, away, write.scalar(0.0, away))
+        counted = write.select(nothing, write.scalar(0.0, away), write.scalar(1.0, away))
+        return write.reduce(ReduceOperation.SUM, counted, axes)
+    if p == 1:
+        return write.reduce(ReduceOperation.SUM, away, axes)
+    if p == inf:
+        return write.reduce(ReduceOperation.MAX, away, axes)
+    if p == 2:
+        squares = write.reduce(ReduceOperation.SUM, write.elementwise(Op.PROD, away, away), axes)
+        return write.unary(UnaryOperation.SQRT, squares)
+    powers = write.elementwise(Op.POW, away, write.scalar(p, away))
+    sums = write.reduce(ReduceOperation.SUM, powers, axes)
+    return write.elementwise(Op.POW, sums, write.scalar(1 / p, sums))
+
+
+def _by_products(write: Writer, left: Value, right: Value) -> Value:
+    """The root of ``|a|^2 - 2 a b + |b|^2``, which is never below 0."""
+
+    def squared(x: Value) -> Value:
+        return write.reduce(ReduceOperation.SUM, write.elementwise(Op.PROD, x, x), [x.rank - 1], keep_dims=True)
+
+    ours, theirs = squared(left), squared(right)
+    theirs = write.permute(theirs, [*range(theirs.rank - 2), theirs.rank - 1, theirs.rank - 2])
+    mixed = product(write, left, right, transposed=True)
+    twice = write.elementwise(Op.PROD, mixed, write.scalar(-2.0, mixed))
+    sums = write.elementwise(Op.SUM, write.elementwise(Op.SUM, ours, twice), theirs)
+    return write.unary(UnaryOperation.SQRT, write.elementwise(Op.MAX, sums, write.scalar(0.0, sums)))
