@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import groupby
 from math import lcm
 
 import torch
 
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refused import Refused, refuse
 from trtdiag.network.builder import NetworkBuilder, Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.cast import Cast
@@ -19,7 +20,7 @@ from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.squeeze import Shape
 from trtdiag.network.layers.unary import Unary, UnaryOperation
-from trtdiag.symbolic import Condition, Expr, Num, Relation, Sym, mul, sub, to_text
+from trtdiag.symbolic import Condition, Expr, Num, Relation, Sym, floor, free_symbols, mul, neg, sub, to_text
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.expr import (
     Add,
@@ -76,6 +77,8 @@ class SizeWriter:
         self._dims: dict[Expr, tuple[Value, int]] = {}
         self._written: dict[Expr | Condition, Value] = {}
         self._shapes: dict[int, Value] = {}
+        self._vectors: dict[tuple[Expr, ...], Value] = {}
+        self._sought: set[Expr] = set()
 
     def note(self, value: Value) -> None:
         """Remember the sizes that a tensor has; of equal ones the first counts, which is nearest to the inputs."""
@@ -96,22 +99,22 @@ class SizeWriter:
         return self._shapes[value.id]
 
     def vector(self, sizes: Sequence[Expr]) -> Value:
-        """The sizes as a vector."""
-        if all(isinstance(size, Num) for size in sizes):
-            return self._numbers([int(size.value) for size in sizes if isinstance(size, Num)])
+        """The sizes as a vector; the same sizes are one vector."""
+        key = tuple(sizes)
+        if key not in self._vectors:
+            self._vectors[key] = self._joined(key)
+        return self._vectors[key]
+
+    def _joined(self, sizes: Sequence[Expr]) -> Value:
         # Neighbouring numbers are one constant.
         parts: list[Value] = []
-        numbers: list[int] = []
-        for size in sizes:
-            if isinstance(size, Num):
-                numbers.append(int(size.value))
-                continue
-            if numbers:
-                parts.append(self._numbers(numbers))
-                numbers = []
-            parts.append(self.element(size))
-        if numbers:
-            parts.append(self._numbers(numbers))
+        for is_number, group in groupby(sizes, lambda size: isinstance(size, Num)):
+            if is_number:
+                parts.append(self._numbers([int(size.value) for size in group if isinstance(size, Num)]))
+            else:
+                parts.extend(map(self.element, group))
+        if not parts:
+            return self._numbers([])
         return parts[0] if len(parts) == 1 else self._builder.add_single(Concatenation(0), *parts)
 
     def scalar(self, size: Expr) -> Value:
@@ -144,6 +147,7 @@ class SizeWriter:
             where = self._builder.constant(torch.tensor([axis], dtype=self.index.torch))
             return self._builder.add_single(Gather(axis=0), self.shape_of(value), where)
         solved = self._solved(expr) if isinstance(expr, (Sym, Add, Mul)) else None
+        solved = self._quotient_of_quotient(expr) if isinstance(expr, FloorDiv) else solved
         return solved if solved is not None else self._computed(expr)
 
     def _solved(self, expr: Expr) -> Value | None:
@@ -159,10 +163,48 @@ class SizeWriter:
             scaled = mul(ratio.numerator, sub(size, offset))
             if scaled == mul(ratio.denominator, sub(expr, constant)):
                 return self._line(self._write(size), offset, ratio, constant)
-        if not isinstance(expr, Sym) or self._ask is None:
+        if not isinstance(expr, Sym):
             return None
+        apart = self._apart(expr)
+        if apart is not None or self._ask is None:
+            return apart
         found = self._ask(expr)
         return None if found is None else self._builder.add_single(Shuffle(reshape=(1,)), found)
+
+    def _apart(self, symbol: Sym) -> Value | None:
+        """A symbol out of a sum whose other terms are at hand: ``a`` where tensors have ``a + b`` and ``b``."""
+        self._sought.add(symbol)
+        try:
+            for size in list(self._dims):
+                terms, _ = linear_terms(size)
+                factors = [factor for factor, term in terms if term == symbol]
+                rest = sub(size, mul(factors[0], symbol)) if factors else size
+                if not factors or not isinstance(factors[0], int) or symbol.name in free_symbols(rest):
+                    continue
+                if any(Sym(name) in self._sought for name in free_symbols(rest)):
+                    continue
+                try:
+                    others = self._write(rest)
+                except Refused:
+                    continue
+                return self._line(self._two(Op.SUB, self._write(size), others), 0, 1 / Fraction(factors[0]), 0)
+        finally:
+            self._sought.discard(symbol)
+        return None
+
+    def _quotient_of_quotient(self, expr: FloorDiv) -> Value | None:
+        """``(h + 47)//16`` as ``(d + 5)//2`` where a tensor has ``d = (h + 7)//8``."""
+        for size in self._dims:
+            terms, offset = linear_terms(size)
+            inner = terms[0][1] if terms else size
+            if len(terms) != 1 or terms[0][0] != 1 or not isinstance(inner, FloorDiv) or not isinstance(offset, int):
+                continue
+            match expr.right, inner.right, sub(expr.left, inner.left):
+                case Num(int() as whole), Num(int() as part), Num(int() as more) if part and not more % part:
+                    if whole % part == 0:
+                        below = self._line(self._write(size), offset, Fraction(1), more // part)
+                        return self._two(Op.FLOOR_DIV, below, self._numbers([whole // part]))
+        return None
 
     def _line(self, size: Value, offset: int, ratio: Fraction, constant: int) -> Value:
         """``(size - offset) * ratio + constant``, which is whole."""
@@ -187,12 +229,15 @@ class SizeWriter:
                 return self._two(Op.FLOOR_DIV, self._write(left), self._write(right))
             case Trunc(TrueDiv(left, right)):
                 return self._two(Op.DIV, self._write(left), self._write(right))
-            case Floor(arg) | Trunc(arg) if (divisor := _common_divisor(arg)) is not None:
-                op = Op.FLOOR_DIV if isinstance(expr, Floor) else Op.DIV
-                return self._two(op, self._write(mul(divisor, arg)), self._numbers([divisor]))
+            case Floor(arg) if (divisor := _common_divisor(arg)) is not None:
+                return self._two(Op.FLOOR_DIV, self._write(mul(divisor, arg)), self._numbers([divisor]))
             case Ceil(TrueDiv(left, right)):
                 below = self._two(Op.FLOOR_DIV, self._negated(self._write(left)), self._write(right))
                 return self._negated(below)
+            case Ceil(arg) if _common_divisor(arg) is not None:
+                return self._negated(self._write(floor(neg(arg))))
+            case Trunc(arg) if (divisor := _common_divisor(arg)) is not None:
+                return self._two(Op.DIV, self._write(mul(divisor, arg)), self._numbers([divisor]))
             case Mod(left, right):
                 a, b = self._write(left), self._write(right)
                 return self._two(Op.SUB, a, self._two(Op.PROD, self._two(Op.FLOOR_DIV, a, b), b))
@@ -200,7 +245,8 @@ class SizeWriter:
                 return self._folded(Op.PROD, [self._write(base)] * times)
             case Compare(relation, left, right):
                 op, turned = _RELATIONS[relation]
-                answer = self._two(op, self._write(left), self._write(right))
+                whole = (_common_divisor(left) or 1) * (_common_divisor(right) or 1)
+                answer = self._two(op, self._write(mul(whole, left)), self._write(mul(whole, right)))
                 return self._builder.add_single(Unary(UnaryOperation.NOT), answer) if turned else answer
             case Not(arg):
                 return self._builder.add_single(Unary(UnaryOperation.NOT), self._write(arg))
@@ -232,6 +278,9 @@ class SizeWriter:
         return True
 
     def _numbers(self, values: Sequence[int]) -> Value:
+        for value in values:
+            if not self.index.holds(value):
+                raise refuse("number-range", f"the size {value} does not fit into {self.index.value}")
         return self._builder.constant(torch.tensor(values, dtype=self.index.torch))
 
     def _folded(self, op: Op, parts: Sequence[Value]) -> Value:
