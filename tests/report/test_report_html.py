@@ -92,6 +92,7 @@ def test_sections_come_in_the_order_of_a_search_for_the_cause(graph_page: Page) 
         "guards",
         "types",
         "memory",
+        "partition",
         "graph",
         "metadata",
         "environment",

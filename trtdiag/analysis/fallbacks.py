@@ -27,9 +27,10 @@ class Why(Enum):
     RANDOM = "random"
 
 
+# A converter and the partitioner may say the same of two calls of one op.
+_SAME = {"data-dependent-shape": "data-dependent", "no-operator": "no-converter"}
 _BY_CODE: Mapping[str, Why] = {
     "no-converter": Why.NO_CONVERTER,
-    "no-operator": Why.NO_CONVERTER,
     "data-dependent": Why.DATA,
     "mutation": Why.MUTATION,
     "view-of-written-memory": Why.MUTATION,
@@ -55,7 +56,7 @@ class FallbackGroup:
 
     Attributes:
         why: The kind of reason.
-        code: Of the limit.
+        code: Of the limits.
         op: The op, or for reasons of types the most frequent one.
         other_ops: How many further ops there are, for reasons of types.
         left: Every one, in graph order.
@@ -133,8 +134,8 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
     members: dict[tuple[str, str], list[Fallback]] = {}
     for fallback in parts.fallback:
         if fallback.computes and fallback.cause in (Cause.LIMIT, Cause.NATURE):
-            op = "" if fallback.limit.code in _OF_TYPES else fallback.op
-            members.setdefault((fallback.limit.code, op), []).append(fallback)
+            code = _SAME.get(fallback.limit.code, fallback.limit.code)
+            members.setdefault((code, "" if code in _OF_TYPES else fallback.op), []).append(fallback)
     asked = sorted(members, key=lambda key: -len(members[key]))[:MOST_ASKED]
     return PartitionFacts(
         plan,

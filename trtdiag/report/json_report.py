@@ -8,6 +8,7 @@ from trtdiag.analysis.finding import Finding, Place
 from trtdiag.analysis.result import Analysis
 from trtdiag.capture.program import Program
 from trtdiag.report.json_facts import dims_json, dtypes_json, guards_json, memory_json, metadata_json, symbols_json
+from trtdiag.report.json_partition import partition_json
 from trtdiag.report.json_parts import Json, frame_json, json_text, range_json, strings
 from trtdiag.report.verdict import cause_trees, verdict
 
@@ -37,6 +38,7 @@ def report_json(analysis: Analysis) -> dict[str, Json]:
         "dtypes": dtypes_json(analysis.dtypes),
         "memory": memory_json(analysis.memory),
         "metadata": metadata_json(analysis.checked),
+        "partition": partition_json(analysis.partition),
         "versions": {
             "running_torch": analysis.program.versions.running_torch,
             "exporting_torch": analysis.program.versions.exporting_torch,

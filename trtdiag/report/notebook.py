@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from trtdiag.analysis.finding import Finding
 from trtdiag.analysis.result import Analysis
+from trtdiag.report.engine_words import engines_line
 from trtdiag.report.text import one_line
 from trtdiag.report.verdict import cause_trees, severity_word, verdict
 
@@ -17,8 +18,7 @@ def plain_text(analysis: Analysis) -> str:
     """Verdict, what it does not cover, and one line for each finding."""
     result = verdict(analysis)
     lines = [f"<trtdiag report on {one_line(analysis.program.label)}>", result.text]
-    if result.caveat:
-        lines.append(result.caveat)
+    lines += [text for text in (engines_line(analysis), result.caveat) if text]
     findings = _ordered(analysis)
     lines += [f"  {f.id} {severity_word(f.severity)}: {one_line(f.message)}{_where(f)}" for f in findings[:_LISTED]]
     if len(findings) > _LISTED:
@@ -33,7 +33,8 @@ def snippet(analysis: Analysis) -> str:
     rows = Markup("").join(_row(finding) for finding in findings[:_LISTED])
     rest = len(findings) - _LISTED
     more = Markup("<p>and {} more</p>").format(f"{rest:,}") if rest > 0 else ""
-    caveat = Markup("<p>{}</p>").format(result.caveat) if result.caveat else ""
+    told = [text for text in (engines_line(analysis), result.caveat) if text]
+    caveat = Markup("").join(Markup("<p>{}</p>").format(text) for text in told)
     # Own grounds under own inks: a notebook may be dark.
     return str(
         Markup(

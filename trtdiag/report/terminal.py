@@ -15,6 +15,7 @@ from rich.text import Text
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
+from trtdiag.report.engine_words import engines_line
 from trtdiag.report.text import one_line, visible
 from trtdiag.report.verdict import CauseTree, cause_trees, severity_word, verdict
 
@@ -45,6 +46,9 @@ def summary(analysis: Analysis, paths: Iterable[str] = (), *, width: int = 80) -
         parts.append(_finding_list(trees) if width < _NARROW_COLUMNS else _finding_table(trees))
     if any(row.state not in _FINE_STATES for row in analysis.dims.rows):
         parts.append(_dims_list(analysis) if width < _NARROW_COLUMNS else _dims_table(analysis))
+    engines = engines_line(analysis)
+    if engines:
+        parts.append(Text(engines))
     if result.caveat:
         parts.append(Text(result.caveat, style="dim"))
     parts.extend(Text(f"report: {visible(path)}") for path in paths)

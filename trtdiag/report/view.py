@@ -233,6 +233,32 @@ class GraphView:
 
 
 @dataclass(frozen=True)
+class SegmentView:
+    """One engine: what it holds, what enters and leaves, and its graph, collapsed by module."""
+
+    title: str
+    summary: str
+    crossing: TableView
+    sizes: TableView | None
+    picture: Picture | None
+
+
+@dataclass(frozen=True)
+class PartitionView:
+    """What goes into engines; ``strip`` shows the order of execution, ``left`` every op that stays, by reason."""
+
+    summary: str
+    strip: Picture
+    strip_note: str
+    segments: tuple[SegmentView, ...]
+    more_segments: str
+    ranked: TableView | None
+    left: TableView | None
+    boundaries: TableView | None
+    types: TableView | None
+
+
+@dataclass(frozen=True)
 class DimsView:
     """The dims table (``static`` rows are folded under ``static_label``) and what to declare instead."""
 
@@ -259,6 +285,7 @@ class ReportView:
     types: TypesView | None
     memory: MemoryView | None
     metadata: MetadataView | None
+    partition: PartitionView | None
     graph: GraphView | None
     environment: TableView
     not_checked: tuple[str, ...]

@@ -15,6 +15,7 @@ from trtdiag.report.view import ReportView, StageView, TableView, VerdictView
 from trtdiag.report.view_dims import dims_view, symbol_views
 from trtdiag.report.view_findings import finding_views
 from trtdiag.report.view_guards import guards_view
+from trtdiag.report.view_partition import partition_view
 from trtdiag.report.view_types import memory_view, metadata_view, types_view
 
 _LONGEST_NOTE_CHARS = 2000
@@ -54,6 +55,7 @@ def report_view(analysis: Analysis, *, machine_json: str, command: str = "", lay
         types=None if analysis.dtypes is None else types_view(analysis.dtypes),
         memory=None if analysis.memory is None else memory_view(analysis.memory),
         metadata=None if analysis.checked is None else metadata_view(analysis.checked),
+        partition=None if analysis.partition is None else partition_view(analysis, analysis.partition, layout),
         graph=graph,
         environment=_environment(analysis),
         not_checked=tuple(one_line(text, _LONGEST_NOTE_CHARS) for text in analysis.not_checked),

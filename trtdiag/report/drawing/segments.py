@@ -1,0 +1,151 @@
+"""The graph of each engine, collapsed by module, and the strip of engines and PyTorch in the order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.analysis.result import Analysis
+from trtdiag.partition.facts import Boundary, Segment
+from trtdiag.report.drawing.graph_model import hierarchy
+from trtdiag.report.drawing.layout import lay_out
+from trtdiag.report.drawing.levels import levels
+from trtdiag.report.drawing.marks import marks
+from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
+from trtdiag.report.drawing.picture import Picture, PictureBox
+from trtdiag.report.drawing.svg import picture
+from trtdiag.report.text import amount, bytes_text, one_line
+
+MOST_SEGMENTS = 24
+"""Engines whose graph is drawn; a program of more has another problem than their graphs."""
+MOST_STEPS = 120
+MOST_OPS = 5_000
+"""Ops of an engine up to which its graph is drawn."""
+
+_BOX_WIDTH, _BOX_HEIGHT = 164, 40
+_GAP_X, _GAP_Y, _MARGIN, _COLUMNS = 24, 26, 10, 6
+_LONGEST = 24
+
+
+def segment_pictures(analysis: Analysis, facts: PartitionFacts, layout: str) -> Mapping[int, Picture]:
+    """The top level of each engine's graph, by index.  Cost: linear in nodes and edges, one call of the layout."""
+    drawn = [s for s in facts.partitioned.segments[:MOST_SEGMENTS] if len(s.ops) <= MOST_OPS]
+    if not drawn:
+        return {}
+    lowered = facts.plan.lowered
+    every = drawn_nodes(analysis, lowered.graph_module, lowered.origins)
+    position = {node.name: at for at, node in enumerate(every)}
+    tops, parts = [], []
+    for segment in drawn:
+        nodes = _inside(segment, every, position)
+        root = hierarchy(nodes)
+        tops.append((levels(root, nodes)[0], root))
+        parts.append(nodes)
+    laid_out = lay_out([level.graph for level, _ in tops], layout).layouts
+    return {
+        segment.index: picture(level, drawing, nodes, marks((), nodes, root))
+        for segment, (level, root), drawing, nodes in zip(drawn, tops, laid_out, parts, strict=True)
+    }
+
+
+def _inside(segment: Segment, every: Sequence[DrawnNode], position: Mapping[str, int]) -> tuple[DrawnNode, ...]:
+    """The nodes of a segment: what enters as inputs, its ops, and what leaves as outputs."""
+    inputs = [position[name] for name in segment.inputs if name in position]
+    inner = sorted(position[name] for name in (*segment.ops, *segment.elements) if name in position)
+    place = {at: new for new, at in enumerate([*inputs, *inner])}
+    nodes = [replace(every[at], role=Role.INPUT, reads=(), label=every[at].name, module_path="") for at in inputs]
+    for at in inner:
+        node = every[at]
+        nodes.append(replace(node, reads=tuple(place[read] for read in node.reads if read in place)))
+    for name in segment.outputs:
+        if name in position:
+            made = every[position[name]]
+            source = position[name] if position[name] in place else None
+            reads = () if source is None else _through(made, place[source], nodes)
+            nodes.append(replace(made, role=Role.OUTPUT, label=name, module_path="", reads=reads))
+    return tuple(nodes)
+
+
+def _through(made: DrawnNode, place: int, nodes: Sequence[DrawnNode]) -> tuple[int, ...]:
+    """What an output reads: the op itself, or for what only picks a part of it, what that reads."""
+    return (place,) if made.role is Role.OP else nodes[place].reads
+
+
+def strip(facts: PartitionFacts) -> Picture:
+    """Engines and stretches of PyTorch in the order of execution, in rows read from left to right."""
+    steps = facts.partitioned.steps[:MOST_STEPS]
+    targets = {op.name: op.target for op in facts.partitioned.plan.graph.ops}
+    boxes, edges = [], []
+    for at, step in enumerate(steps):
+        if step.segment is not None:
+            segment = facts.partitioned.segments[step.segment]
+            label, kind = f"engine {step.segment}", "engine"
+            sub = f"{amount(len(segment.ops), 'op')} · {_crossing(facts, step.segment)}"
+        else:
+            ops = [targets[name] for name in step.torch_nodes if name in targets]
+            label, kind = f"PyTorch: {amount(len(ops), 'op')}", "torch"
+            sub = ", ".join(dict.fromkeys(op.split(".")[1] if op.count(".") == 2 else op for op in ops))
+        boxes.append(_box(at, kind, label, sub))
+        if at:
+            edges.append(_arrow(at))
+    rows = max(1, -(-len(steps) // _COLUMNS))
+    columns = min(max(1, len(steps)), _COLUMNS)
+    return Picture(
+        width=str(2 * _MARGIN + columns * _BOX_WIDTH + (columns - 1) * _GAP_X),
+        height=str(2 * _MARGIN + rows * _BOX_HEIGHT + (rows - 1) * _GAP_Y),
+        boxes=tuple(boxes),
+        edges=tuple(edges),
+    )
+
+
+def _crossing(facts: PartitionFacts, index: int) -> str:
+    found = [b for b in facts.partitioned.boundaries if b.producer == index or index in b.consumers]
+    sizes = [boundary.bytes.opt for boundary in found]
+    return "size unknown" if any(size is None for size in sizes) else bytes_text(sum(size or 0 for size in sizes))
+
+
+def _corner(at: int) -> tuple[int, int]:
+    row, column = divmod(at, _COLUMNS)
+    return _MARGIN + column * (_BOX_WIDTH + _GAP_X), _MARGIN + row * (_BOX_HEIGHT + _GAP_Y)
+
+
+def _box(at: int, kind: str, label: str, sub: str) -> PictureBox:
+    x, y = _corner(at)
+    return PictureBox(
+        x=str(x),
+        y=str(y),
+        width=str(_BOX_WIDTH),
+        height=str(_BOX_HEIGHT),
+        classes=f"box {kind}",
+        label=one_line(label, _LONGEST),
+        sub=one_line(sub, _LONGEST),
+        text_x=str(x + 9),
+        label_y=str(y + 17),
+        sub_y=str(y + 31),
+        badge="",
+        badge_class="",
+        badge_x="0",
+        badge_y="0",
+        badge_text_y="0",
+        chip="",
+        chip_y="0",
+        title=one_line(f"{label}: {sub}", 1000),
+    )
+
+
+def _arrow(at: int) -> str:
+    x, y = _corner(at)
+    before_x, before_y = _corner(at - 1)
+    middle = y + _BOX_HEIGHT / 2
+    if y == before_y:
+        return f"M{before_x + _BOX_WIDTH} {middle}L{x} {middle}"
+    # From the end of a row to the beginning of the next.
+    lane = y - _GAP_Y / 2
+    down = before_x + _BOX_WIDTH / 2
+    return f"M{down} {before_y + _BOX_HEIGHT}L{down} {lane}L{x + _BOX_WIDTH / 2} {lane}L{x + _BOX_WIDTH / 2} {y}"
+
+
+def heaviest(boundaries: Sequence[Boundary]) -> list[Boundary]:
+    """Boundaries by bytes at usual sizes, the largest first; those of unknown size before all others."""
+    return sorted(boundaries, key=lambda b: -(b.bytes.opt if b.bytes.opt is not None else 1 << 62))

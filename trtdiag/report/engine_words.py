@@ -1,0 +1,23 @@
+"""What goes into engines, in one line."""
+
+from __future__ import annotations
+
+from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.analysis.result import Analysis
+from trtdiag.report.text import amount, one_line
+
+
+def engines_line(analysis: Analysis) -> str:
+    """``TensorRT 11.4: 341 of 346 ops in 3 engines, 5 stay in PyTorch``; empty where nothing was planned."""
+    if analysis.partition is None:
+        return ""
+    inside, every = op_counts(analysis.partition)
+    engines = amount(len(analysis.partition.partitioned.segments), "engine")
+    rest = "" if inside == every else f", {every - inside:,} stay in PyTorch"
+    return f"TensorRT {one_line(analysis.target)}: {inside:,} of {amount(every, 'op')} in {engines}{rest}"
+
+
+def op_counts(facts: PartitionFacts) -> tuple[int, int]:
+    """The ops in engines, and all that compute."""
+    inside = sum(len(segment.ops) for segment in facts.partitioned.segments)
+    return inside, inside + sum(fallback.computes for fallback in facts.partitioned.fallback)
