@@ -26,7 +26,7 @@ def samples(row: Row, dtype: torch.dtype, most: int) -> Iterator[Sample]:
     assert op is not None
     for index, first in enumerate(_first_operands(row, dtype, most)):
         # Every number once with some tensor; all of them with every tensor would only repeat.
-        for number in row.numbers[index % 2 :: 2] if most > 1 else row.numbers[:2]:
+        for number in row.numbers[index % 2 :: 2] if most > 1 else row.numbers[: 1 + dtype.is_floating_point]:
             args = (number, first) if row.number_first else (first, number)
             try:
                 op(*args)
