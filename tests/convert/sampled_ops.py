@@ -33,15 +33,16 @@ class Sampled:
     dynamic: bool = True
     compare: Callable[[Any, Any], None] | None = None
 
-    def cases(self) -> list[tuple[Sampled, torch.dtype, bool]]:
-        """Each dtype, static and dynamic."""
-        return [(self, dtype, dynamic) for dtype in self.dtypes for dynamic in (False, True)[: 1 + self.dynamic]]
-
-
-def case_name(case: tuple[Sampled, torch.dtype, bool]) -> str:
-    """Of a case, for pytest."""
-    sampled, dtype, dynamic = case
-    return f"{sampled.op}-{str(dtype).removeprefix('torch.')}-{'dynamic' if dynamic else 'static'}"
+    def cases(self) -> list[Any]:
+        """Each dtype, static and dynamic; what another dtype shows already is for the long run only."""
+        found = []
+        for dtype in self.dtypes:
+            for dynamic in (False, True) if self.dynamic else (False,):
+                repeats = dynamic and dtype in (torch.float16, torch.bool)
+                words = (self.op, str(dtype).removeprefix("torch."), "dynamic" if dynamic else "static")
+                marks = [pytest.mark.slow] if repeats else []
+                found.append(pytest.param((self, dtype, dynamic), id="-".join(words), marks=marks))
+        return found
 
 
 def run_samples(

@@ -10,7 +10,7 @@ import torch
 
 from tests.convert import op_check
 from tests.convert.op_check import Outcome, check_op
-from tests.convert.sampled_ops import Sampled, case_name, run_samples
+from tests.convert.sampled_ops import Sampled, run_samples
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import Refused
 from trtdiag.convert.registry import converters
@@ -52,7 +52,7 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize("case", [case for sampled in SAMPLED for case in sampled.cases()], ids=case_name)
+@pytest.mark.parametrize("case", [case for sampled in SAMPLED for case in sampled.cases()])
 def test_samples(case: tuple[Sampled, torch.dtype, bool], monkeypatch: pytest.MonkeyPatch) -> None:
     run_samples(case, monkeypatch)
 

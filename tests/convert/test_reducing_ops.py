@@ -11,7 +11,7 @@ import torch
 from tests.convert import op_check
 from tests.convert.op_check import check_op
 from tests.convert.op_samples import Sample
-from tests.convert.sampled_ops import FLOATS, NUMBERS, Sampled, case_name, run_samples
+from tests.convert.sampled_ops import FLOATS, NUMBERS, Sampled, run_samples
 from trtdiag.convert.registry import converters
 
 aten = torch.ops.aten
@@ -74,7 +74,7 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize("case", [case for sampled in SAMPLED for case in sampled.cases()], ids=case_name)
+@pytest.mark.parametrize("case", [case for sampled in SAMPLED for case in sampled.cases()])
 def test_samples(case: tuple[Sampled, torch.dtype, bool], monkeypatch: pytest.MonkeyPatch) -> None:
     run_samples(case, monkeypatch)
 

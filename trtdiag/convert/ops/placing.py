@@ -27,7 +27,9 @@ def _index_put(call: Call) -> Value:
     if mask is not None:
         return chosen_by_mask(call, x, mask, values)
     chosen = selection(call, x)
-    values = chosen.at_front(write, write.broadcast_to(values, chosen.result_shape(x)))
+    shape = chosen.result_shape(x)
+    values = fitted(write, values, shape[len(shape) - values.rank :])
+    values = chosen.at_front(write, write.broadcast_to(values, shape))
     there = write.permute(x, chosen.front)
     if call.flag("accumulate"):
         made = _accumulated(write, x, there, chosen, values)
