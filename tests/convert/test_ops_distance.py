@@ -7,7 +7,7 @@ import torch
 
 from tests.convert.family_samples import converted, missing
 
-NAMES = {"aten._cdist_forward.default", "aten._euclidean_dist.default"}
+NAMES = {"aten._cdist_forward.default", "aten._euclidean_dist.default", "aten.cosine_similarity.default"}
 
 
 def test_every_converter_has_samples() -> None:
@@ -38,3 +38,12 @@ def test_batches_that_broadcast() -> None:
 
 def test_rows_without_elements_are_refused() -> None:
     converted("aten._cdist_forward.default", torch.ones(3, 0), torch.ones(2, 0), 2.0, None, refused="empty")
+
+
+def test_cosine_similarity() -> None:
+    name, left = "aten.cosine_similarity.default", torch.randn(2, 5, 4)
+    right = torch.cat([torch.zeros(1, 5, 4), torch.randn(1, 5, 4)])  # a length below eps counts as eps
+    for axis in (0, 1, -1):
+        assert converted(name, left, right, axis, dynamic=True, shared=True) == 4
+    assert converted(name, left.half(), right[1:].half(), target="8.6") == 1
+    assert converted(name, left, torch.randn(4), 2, 0.5) == 1

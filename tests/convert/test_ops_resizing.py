@@ -13,7 +13,8 @@ _SMOOTH = ["upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "
 _BLURRED = ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"]
 # In float16 PyTorch computes grid coordinates with 11 bits.
 ROWS = {f"aten.{name}.default": Row(_INTERPOLATE) for name in (*_NEAREST, *_SMOOTH)} | {
-    "aten.grid_sampler_2d.default": Row(("grid_sampler_2d",), near={torch.float16: 2e-2})
+    "aten.grid_sampler_2d.default": Row(("grid_sampler_2d",), near={torch.float16: 2e-2}),
+    "aten.grid_sampler_3d.default": Row(("grid_sampler_3d",), dtypes=(torch.float32,)),
 }
 BY_HAND = {f"aten.{name}.vec" for name in (*_NEAREST, *_SMOOTH, *_BLURRED)} | {
     f"aten.{name}.default" for name in _BLURRED
@@ -104,5 +105,12 @@ def test_points_inside_and_outside_of_an_image(mode: int, padding: int) -> None:
 def test_points_of_any_number() -> None:
     grid = torch.rand(2, 4, 9, 2) * 2.4 - 1.2
     assert converted("aten.grid_sampler.default", _image(2), grid, 0, 0, False, dynamic=True, shared=True) == 4
-    volume = torch.rand(2, 4, 3, 9, 3)
-    converted("aten.grid_sampler.default", _image(3), volume, 0, 0, False, refused="volume")
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("align", [False, True])
+def test_points_inside_and_outside_of_a_volume(mode: int, padding: int, align: bool) -> None:
+    volume, grid = torch.randn(2, 3, 5, 4, 1), torch.rand(2, 4, 3, 9, 3) * 5 - 2.5
+    assert converted("aten.grid_sampler.default", volume, grid, mode, padding, align, target="8.6") == 1
+    assert converted("aten.grid_sampler_3d.default", volume, grid, mode, padding, align, dynamic=True, shared=True) > 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import inf
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.promotion import both
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.convert.writing.products import product, require_batch
 from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.unary import UnaryOperation
@@ -47,6 +49,27 @@ def euclidean_dist(call: Call) -> Value:
     left, right = call.tensor("x1"), call.tensor("x2")
     _require_floats(left)
     return _by_products(call.write, left, right)
+
+
+@converter
+def cosine_similarity(call: Call) -> Value:
+    """aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor
+
+    Computed in float32; in float16 PyTorch rounds the default eps to 0, and gives NaN for a vector of zeros.
+    """
+    write = call.write
+    left, right, dtype = both(call, "x1", "x2")
+    _require_floats(left)
+    left, right = (write.cast(x, DType.FLOAT32) for x in write.aligned(left, right))
+    axis, eps = call.axis("dim", left.rank), float(call.number("eps"))
+
+    def scaled(x: Value) -> Value:
+        squares = write.reduce(ReduceOperation.SUM, write.elementwise(Op.PROD, x, x), [axis], keep_dims=True)
+        length = write.unary(UnaryOperation.SQRT, squares)
+        return write.elementwise(Op.DIV, x, write.elementwise(Op.MAX, length, write.scalar(eps, length)))
+
+    products = write.elementwise(Op.PROD, scaled(left), scaled(right))
+    return write.cast(write.reduce(ReduceOperation.SUM, products, [axis]), dtype)
 
 
 def _require_floats(x: Value) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import converter
+from trtdiag.convert.writing.volume import sampled_volume
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.grid_sample import GridSample
 from trtdiag.network.layers.resize import InterpolationMode
@@ -19,7 +20,7 @@ def grid_sampler(call: Call) -> Value:
     """aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
     -> Tensor
 
-    Refused for volumes.
+    Volumes are sampled by gathers; cubic sampling is refused for them, as in PyTorch.
     """
     return _sampled(call)
 
@@ -27,6 +28,14 @@ def grid_sampler(call: Call) -> Value:
 @converter
 def grid_sampler_2d(call: Call) -> Value:
     """aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
+    -> Tensor
+    """
+    return _sampled(call)
+
+
+@converter
+def grid_sampler_3d(call: Call) -> Value:
+    """aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
     -> Tensor
     """
     return _sampled(call)
@@ -41,8 +50,12 @@ def cudnn_grid_sampler(call: Call) -> Value:
 
 def _sampled(call: Call) -> Value:
     image, grid = call.tensor("input"), call.tensor("grid")
-    if image.rank != 4:
-        raise refuse("volume", "GridSample takes images; this is a volume", "sample each slice of the volume")
     mode = _MODES[call.integer("interpolation_mode")]
     sample = _SAMPLES[call.integer("padding_mode")]
-    return call.write.add(GridSample(mode, call.flag("align_corners"), sample), image, grid)
+    corners = call.flag("align_corners")
+    if image.rank == 4:
+        return call.write.add(GridSample(mode, corners, sample), image, grid)
+    if mode is InterpolationMode.CUBIC:
+        raise refuse("cubic-volume", "PyTorch samples no volumes with the cubic kernel")
+    nearest = mode is InterpolationMode.NEAREST
+    return sampled_volume(call.write, image, grid, nearest=nearest, align_corners=corners, sample=sample)
