@@ -1,0 +1,145 @@
+"""Programs with something that few have: compiled, saved by torch and loaded, they agree with their models."""
+
+from __future__ import annotations
+
+import copy
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+import trtdiag
+from tests.runtime.agreeing import assert_agrees
+from trtdiag.runtime.compiled import CompiledProgram
+
+BATCH = Dim("batch", min=2, max=9)
+
+
+class Branches(nn.Module):
+    """A nested graph, which stays with PyTorch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        return torch.cond(x.sum() > 0, lambda v: v * 2 + 1, lambda v: v - 1, (y,)).relu()
+
+
+class TakesNumber(nn.Module):
+    def forward(self, x: Tensor, k: int) -> tuple[Tensor, int]:
+        return torch.relu(x) * k + 1, k + 1
+
+
+class UnsavedBuffer(nn.Module):
+    """Changes a buffer that is not saved with the state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(5), persistent=False)
+        self.linear = nn.Linear(5, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.add_(1)
+        return self.linear(x) + self.calls
+
+
+class Cache(nn.Module):
+    """Writes to a place in a buffer that a tensor says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, 9, 5))
+
+    def forward(self, x: Tensor, position: Tensor) -> Tensor:
+        self.kept[:, position] = x
+        return (self.kept * 2).sum(1)
+
+
+class Twice(nn.Module):
+    """One output twice, and the input."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = x.relu() + 1
+        return y, y, x
+
+
+class FromData(nn.Module):
+    """Data decides a size, which an engine takes from a tensor and another as a number."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        chosen = torch.masked_select(x, x > 0)
+        return torch.relu(chosen) * 2 + 1, y.expand(chosen.shape[0], 3) * 2 + chosen.shape[0]
+
+
+class NoInputRead(nn.Module):
+    """An engine that reads nothing but a size, and a constant output."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.arange(x.shape[0]) * 2 + 1, torch.ones(3) + 2
+
+
+class Nothing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+@dataclass
+class Case:
+    model: nn.Module
+    args: tuple[Any, ...]
+    dynamic: Any = None
+    more: tuple[tuple[Any, ...], ...] = ()
+
+
+def _x(batch: int) -> Tensor:
+    torch.manual_seed(batch)
+    return torch.randn(batch, 5)
+
+
+CASES = {
+    "branches": Case(Branches(), (_x(4),), ({0: BATCH},), ((_x(9),), (-_x(2).abs(),))),
+    "takes_number": Case(TakesNumber(), (_x(4), 3), ({0: BATCH}, Dim.AUTO), ((_x(9), 7), (_x(2), 2))),
+    "unsaved_buffer": Case(UnsavedBuffer(), (_x(4),), ({0: BATCH},), ((_x(9),),)),
+    "cache": Case(Cache(), (_x(2).unsqueeze(1), torch.tensor([3])), None, ((_x(2).unsqueeze(1), torch.tensor([8])),)),
+    "twice": Case(Twice(), (_x(4),), ({0: BATCH},), ((_x(9),),)),
+    "from_data": Case(FromData(), (_x(4), torch.ones(1, 3)), ({0: BATCH}, None), ((_x(9), torch.zeros(1, 3)),)),
+    "no_input_read": Case(NoInputRead(), (_x(4),), ({0: BATCH},), ((_x(9),), (_x(2),))),
+    "nothing": Case(Nothing(), (_x(4),), ({0: BATCH},), ((_x(9),),)),
+}
+
+
+@pytest.mark.parametrize("least", [1, 5])
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_the_model(name: str, least: int) -> None:
+    case = CASES[name]
+    recipe = (copy.deepcopy(case.model), copy.deepcopy(case.args), {}, case.dynamic)
+    program = trtdiag.compile(recipe, verify=False, force=True, min_segment_ops=least)
+    file = io.BytesIO()
+    torch.export.save(program.exported_program, file)
+    file.seek(0)
+    for run in (CompiledProgram(torch.export.load(file)), program):
+        model = copy.deepcopy(case.model)
+        for args in (case.args, *case.more):
+            assert_agrees(run, model, *args)
+
+
+def test_sizes_that_data_decides_trace_again() -> None:
+    """A number that is only known at run time enters an engine, and the program is exported and compiled over."""
+    case = CASES["from_data"]
+    program = trtdiag.compile((case.model, case.args, {}, case.dynamic), verify=False, force=True, min_segment_ops=1)
+    assert program.manifests
+    module = program.module()
+    again = torch.export.export(module, case.args, dynamic_shapes=({0: Dim("other", min=2, max=9)}, None))
+    for args in (case.args, *case.more):
+        assert_agrees(CompiledProgram(again), case.model, *args)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        torch._dynamo.reset()
+        fast = torch.compile(module, backend="aot_eager", dynamic=True, fullgraph=True)
+        for args in (case.args, *case.more):
+            assert_agrees(fast, case.model, *args)
