@@ -98,7 +98,6 @@ class _Call:
     def _carrier(self, crossing: Crossing, number: Any, port: EngineInput) -> Node:
         """The tensor whose shape says a number."""
         like = self._like(crossing)
-        signed = port.profile[0].min < 0
 
         def call(function: Callable[..., Any], *operands: Any) -> Any:
             if not any(isinstance(operand, Node) for operand in operands):
@@ -108,7 +107,7 @@ class _Call:
 
         if isinstance(number, bool) or (isinstance(number, Node) and isinstance(number.meta["val"], torch.SymBool)):
             number = int(number) if isinstance(number, bool) else call(torch.sym_ite, number, 1, 0)
-        shape = carrier_shape(number, signed=signed, call=call)
+        shape = carrier_shape(port, number, call)
         sizes = [size.meta["val"] if isinstance(size, Node) else size for size in shape]
         return self._draft.call(
             torch.ops.aten.empty.memory_format,

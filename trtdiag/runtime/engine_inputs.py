@@ -10,7 +10,7 @@ import torch
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.errors import InternalError, ShapeOutOfRangeError, UserError
-from trtdiag.runtime.sizes_as_shapes import read_size
+from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
 from trtdiag.runtime.symbol_values import Reading, readings, symbol_values
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Range, evaluate, free_symbols, holds, to_text
@@ -44,11 +44,24 @@ def _check(text: str, given: Described) -> None:
             reference="engine-input-count",
         )
     for port, (dtype, device, shape) in zip(manifest.inputs, given, strict=True):
-        if not port.is_size:
+        if port.is_size:
+            if len(shape) != carrier_rank(port):
+                raise wrong_carrier(port)
+        else:
             _check_kind(manifest, port, dtype, device)
             if len(shape) != len(port.dims):
                 raise _out_of_range(port.name, f"it has {len(shape)} dims", f"{len(port.dims)} dims")
     _check_numbers(manifest, [shape for _, _, shape in given])
+
+
+def wrong_carrier(port: EngineInput) -> InternalError:
+    """The error of a tensor that is given for a number and does not carry one."""
+    return InternalError(
+        f"input {port.name!r} of an engine is a number, and the tensor that is given for it carries none",
+        because=f"a carrier has {carrier_rank(port)} dims",
+        fix="call engines by compiled programs only; report this if one did it",
+        reference="engine-size-carrier",
+    )
 
 
 def _check_kind(manifest: Manifest, port: EngineInput, dtype: torch.dtype, device: str) -> None:
@@ -73,7 +86,7 @@ def _check_numbers(manifest: Manifest, shapes: Sequence[tuple[int, ...]]) -> Non
         shape = shapes[reading.input]
         if reading.dim is not None:
             return shape[reading.dim]
-        return int(read_size(torch.empty(shape, device="meta")))
+        return int(read_size(manifest.inputs[reading.input], shape))
 
     values = symbol_values(manifest, number)
     for reading in readings(manifest):

@@ -11,9 +11,9 @@ from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.graph.symbolic_checks import expect
 from trtdiag.runtime.engine_cache import CACHE
-from trtdiag.runtime.engine_inputs import check_engine_inputs
+from trtdiag.runtime.engine_inputs import check_engine_inputs, wrong_carrier
 from trtdiag.runtime.size_calls import call_now, computed
-from trtdiag.runtime.sizes_as_shapes import read_size
+from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
 from trtdiag.runtime.symbol_values import Reading, readings, symbol_values
 from trtdiag.symbolic import Num, to_text
 
@@ -51,7 +51,7 @@ def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) ->
     manifest = manifest_from_text(text)
     for port, tensor in zip(manifest.inputs, inputs, strict=True):
         _expect_kind(port, tensor)
-    numbers = {reading: _number(inputs[reading.input], reading) for reading in readings(manifest)}
+    numbers = {reading: _number(manifest, inputs, reading) for reading in readings(manifest)}
     values = symbol_values(manifest, numbers.__getitem__)
     for reading, number in numbers.items():
         _expect_size(manifest.inputs[reading.input], reading, number, values)
@@ -63,7 +63,7 @@ def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) ->
 
 
 def _entered(port: EngineInput, tensor: torch.Tensor) -> torch.Tensor:
-    return torch.tensor(read_size(tensor), dtype=port.dtype) if port.is_size else tensor
+    return torch.tensor(read_size(port, tensor.shape), dtype=port.dtype) if port.is_size else tensor
 
 
 def _device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> str:
@@ -74,13 +74,17 @@ def _device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> str:
     return manifest.device
 
 
-def _number(tensor: torch.Tensor, reading: Reading) -> int | torch.SymInt:
-    found: int | torch.SymInt = read_size(tensor) if reading.dim is None else tensor.shape[reading.dim]
+def _number(manifest: Manifest, inputs: Sequence[torch.Tensor], reading: Reading) -> int | torch.SymInt:
+    shape = inputs[reading.input].shape
+    found: int | torch.SymInt
+    found = read_size(manifest.inputs[reading.input], shape) if reading.dim is None else shape[reading.dim]
     return found
 
 
 def _expect_kind(port: EngineInput, tensor: torch.Tensor) -> None:
     if port.is_size:
+        if tensor.dim() != carrier_rank(port):
+            raise wrong_carrier(port)
         return
     if tensor.dtype is not port.dtype:
         raise UserError(
