@@ -12,6 +12,7 @@ from trtdiag.cli.analyze import analyze
 from trtdiag.cli.compile import compile_command
 from trtdiag.cli.failing import as_internal, show
 from trtdiag.cli.fix_dims import fix_dims
+from trtdiag.cli.ops import ops
 from trtdiag.cli.rules import explain, rules
 from trtdiag.cli.verify import verify_command
 from trtdiag.errors import TrtdiagError
@@ -34,6 +35,7 @@ cli.add_command(verify_command)
 cli.add_command(fix_dims)
 cli.add_command(explain)
 cli.add_command(rules)
+cli.add_command(ops)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

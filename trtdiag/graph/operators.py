@@ -16,6 +16,7 @@ __all__ = [
     "OpArgument",
     "OpOverload",
     "arguments_of",
+    "core_operators",
     "given_to",
     "operator_of",
     "schema_name",
@@ -121,3 +122,17 @@ def given_to(node: Node, argument: OpArgument) -> object:
 def operator_of(node: Node) -> OpOverload | None:
     """Return the operator that a node calls, ``None`` where it calls none."""
     return node.target if isinstance(node.target, OpOverload) else None
+
+
+@lru_cache(maxsize=1)
+def core_operators() -> tuple[OpOverload, ...]:
+    """Return the ops of the core ATen set, by name: those that torch tags so."""
+    found = []
+    for full in torch._C._dispatch_get_all_op_names():  # noqa: SLF001 - torch.ops knows only what was asked for before
+        namespace, _, rest = full.partition("::")
+        name, _, overload = rest.partition(".")
+        packet = getattr(torch.ops.aten, name, None) if namespace == "aten" else None
+        op = None if packet is None else getattr(packet, overload or "default", None)
+        if isinstance(op, OpOverload) and torch.Tag.core in op.tags:
+            found.append(op)
+    return tuple(sorted(found, key=target_name))

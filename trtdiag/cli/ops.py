@@ -1,0 +1,92 @@
+"""``trtdiag ops``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from trtdiag.convert.coverage import Coverage
+
+
+@click.command()
+@click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def ops(target: str | None, as_json: bool, debug: bool) -> None:
+    """List the ops that have a converter, and the core ATen ops that stay with PyTorch, with the reason.
+
+    A converter may still refuse a call: `trtdiag analyze` says which and why.
+    """
+    del debug  # read by main
+    from trtdiag.convert.coverage import coverage  # the converters need torch, which takes seconds
+    from trtdiag.targets.versions import get_target
+
+    found = coverage(get_target(target))
+    if as_json:
+        click.echo(json.dumps(_plain(found), indent=2))
+    else:
+        _print(found, Console(soft_wrap=False))
+
+
+def _plain(found: Coverage) -> dict[str, object]:
+    return {
+        "schema": "trtdiag-ops/1",
+        "target": found.target.version,
+        "dtypes": sorted(found.target.dtypes),
+        "layers_written_otherwise": list(found.written_otherwise),
+        "converters": [
+            {"op": c.op, "schema": c.schema, "family": c.family, "notes": c.notes} for c in found.converters
+        ],
+        "core_decomposed": list(found.decomposed),
+        "core_sizes": list(found.sizes),
+        "core_missing": [{"op": each.op, "reason": each.why, "meaning": each.meaning} for each in found.missing],
+        "counts": _counts(found),
+    }
+
+
+def _counts(found: Coverage) -> dict[str, int]:
+    with_converter = found.core - len(found.decomposed) - len(found.sizes) - len(found.missing)
+    return {
+        "converters": len(found.converters),
+        "core": found.core,
+        "core_with_converter": with_converter,
+        "core_decomposed": len(found.decomposed),
+        "core_sizes": len(found.sizes),
+        "core_missing": len(found.missing),
+    }
+
+
+def _print(found: Coverage, console: Console) -> None:
+    table = Table("op", "family", "what it does not take, or does in its own way", box=None, pad_edge=False)
+    for each in found.converters:
+        table.add_row(Text(each.op), Text(each.family), Text(each.notes))
+    console.print(table)
+    console.print()
+    missing = Table("core op that stays with PyTorch", "reason", "", box=None, pad_edge=False)
+    for core in found.missing:
+        missing.add_row(Text(core.op), Text(core.why, style="yellow"), Text(core.meaning))
+    console.print(missing)
+    console.print()
+    counts = _counts(found)
+    console.print(Text(f"{counts['converters']} ops have a converter."))
+    console.print(
+        Text(
+            f"Of {counts['core']} core ATen ops {counts['core_with_converter']} have a converter, "
+            f"{counts['core_decomposed']} are taken apart, {counts['core_sizes']} are sizes and computed where they "
+            f"are needed, {counts['core_missing']} stay with PyTorch."
+        )
+    )
+    version = found.target.version
+    console.print(Text(f"TensorRT {version} holds {', '.join(sorted(found.target.dtypes))}."))
+    if "int64" not in found.target.dtypes:
+        console.print(
+            Text("int64 becomes int32 where the values are shown to fit; other ops on int64 stay in PyTorch.")
+        )
+    if found.written_otherwise:
+        console.print(Text(f"Layers that {version} lacks, written with others: {', '.join(found.written_otherwise)}."))

@@ -1,0 +1,99 @@
+"""Which ops have a converter, which core ATen ops are taken apart, and which stay with PyTorch and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.convert.registry import Converter, converters
+from trtdiag.graph.operators import OpOverload, core_operators, short_name, target_name, written_arguments
+from trtdiag.lower.decomposable import decomposition_of
+from trtdiag.targets.releases import TARGETS
+from trtdiag.targets.target import Target
+
+
+@dataclass(frozen=True)
+class CoreOp:
+    """A core ATen op without a converter of its own: ``why`` is a class of reasons, ``meaning`` says it."""
+
+    op: str
+    why: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What one target can be given.
+
+    Attributes:
+        target: The version; converters are the same for all, what they write is not.
+        converters: Every op with a converter, by name.
+        decomposed: Core ops that lowering takes apart.
+        sizes: Core ops that ask for sizes: computed where they are needed, never converted.
+        missing: Core ops that stay with PyTorch.
+        core: How many core ops this torch has.
+        written_otherwise: Layer kinds that newer targets have and this one has not; others are written in their place.
+    """
+
+    target: Target
+    converters: tuple[Converter, ...]
+    decomposed: tuple[str, ...]
+    sizes: tuple[str, ...]
+    missing: tuple[CoreOp, ...]
+    core: int
+    written_otherwise: tuple[str, ...]
+
+
+_MEANINGS = {
+    "backward": "part of training, not of a forward pass",
+    "random": "draws random numbers; an engine would draw them once, when it is built",
+    "data-dependent": "the size of its result, or a number in it, depends on the data",
+    "mutation": "writes into its argument, and engines only return new tensors",
+    "complex": "complex numbers, which TensorRT does not have",
+    "memory-layout": "asks for or fixes the layout in memory, which engine tensors do not have",
+    "no-converter": "no layers of TensorRT do it, or nobody wrote them yet",
+}
+_LAYOUT = frozenset({"as_strided", "sym_stride", "sym_storage_offset"})
+_SIZES = frozenset({"sym_size", "sym_numel"})
+
+
+def coverage(target: Target) -> Coverage:
+    """Return the coverage for a target, from the registry and the core set of the torch that runs."""
+    known = converters()
+    decomposed, sizes, missing = [], [], []
+    for op in core_operators():
+        name = target_name(op)
+        if name in known:
+            continue
+        if short_name(op) in _SIZES:
+            sizes.append(name)
+        elif decomposition_of(op) is not None:
+            decomposed.append(name)
+        else:
+            why = _why(op)
+            missing.append(CoreOp(name, why, _MEANINGS[why]))
+    return Coverage(
+        target=target,
+        converters=tuple(known.values()),
+        decomposed=tuple(decomposed),
+        sizes=tuple(sizes),
+        missing=tuple(missing),
+        core=len(core_operators()),
+        written_otherwise=tuple(sorted(TARGETS[-1].layers - target.layers)),
+    )
+
+
+def _why(op: OpOverload) -> str:
+    name = short_name(op)
+    if name.endswith("_backward"):
+        return "backward"
+    if torch.Tag.nondeterministic_seeded in op.tags:
+        return "random"
+    if torch.Tag.data_dependent_output in op.tags or torch.Tag.dynamic_output_shape in op.tags:
+        return "data-dependent"
+    if written_arguments(op):
+        return "mutation"
+    if name.startswith("_fft"):
+        return "complex"
+    return "memory-layout" if name in _LAYOUT else "no-converter"
