@@ -128,12 +128,20 @@ def _check(module: nn.Module, example: torch.Tensor, dims: Any, others: list[tor
     plan = plan_engines(captured, checked, dim_system(captured), get_target(target), options)
     _, (segment,) = convert_segments(plan, captured)
     assert captured.exported is not None
+    compared = 0
     for x in others:
-        with torch.no_grad():
-            wanted = captured.exported.module()(x)
+        try:
+            with torch.no_grad():
+                wanted = captured.exported.module()(x)
+        except RuntimeError as error:
+            # torch 2.11 exports poolings for sizes that leave no rest, and says so at run time.
+            assert "Runtime assertion failed" in str(error)  # noqa: PT017 - it is no test of the error
+            continue
+        compared += 1
         (got,) = run(segment.network, [x])
         # float32, sums of up to some hundred terms in another order.
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+    assert compared
 
 
 @pytest.mark.parametrize("name", sorted(IMAGES))

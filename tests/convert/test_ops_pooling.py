@@ -62,7 +62,8 @@ def test_all_samples(name: str) -> None:
 @pytest.mark.parametrize(("window", "stride", "padding", "dilation", "ceil"), WINDOWS)
 def test_max_pool(window: int, stride: int, padding: int, dilation: int, ceil: bool) -> None:
     x = torch.randn(2, 3, 11, 7)
-    least = 1 if ceil else 2  # rounding up, torch's own trace holds for some sizes only
+    # Rounding up, torch's own trace holds for some sizes only; before 2.12 also where a rest is left out.
+    least = 1 if ceil or torch.__version__ < "2.12" else 2
 
     def rest(dims: int) -> tuple[object, ...]:
         return ([window] * dims, [stride] * dims, [padding] * dims, [dilation] * dims, ceil)
@@ -80,7 +81,7 @@ def test_max_pool(window: int, stride: int, padding: int, dilation: int, ceil: b
 @pytest.mark.parametrize("includes", [True, False])
 def test_avg_pool(window: int, stride: int, padding: int, dilation: int, ceil: bool, includes: bool) -> None:
     x = torch.randn(2, 3, 11, 7)
-    least = 1 if ceil else 2
+    least = 1 if ceil or torch.__version__ < "2.12" else 2
     two = ([window] * 2, [stride] * 2, [padding] * 2, ceil, includes)
     assert converted("aten.avg_pool2d.default", x, *two, None, dynamic=True) >= least
     assert converted("aten.avg_pool2d.default", x[0].half(), *two, 5, dynamic=True, target="8.6") >= least
