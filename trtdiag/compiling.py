@@ -111,6 +111,8 @@ def compile_in_stages(
         truncate_double=options.truncate_double,
         # What it forbids is refused below, with every op that stands against it.
         partition=replace(options.partition, require_full=False),
+        precision=options.precision,
+        keep_fp32=options.keep_fp32,
     )
     report = analyze(source, asked, progress=clock.progress)
     _refuse_errors(report, options)
@@ -118,7 +120,11 @@ def compile_in_stages(
     program, checked = analysis.program, analysis.checked
     if checked is None or program.exported is None:
         raise _without_graph(report)
-    plan = plan_engines(program, checked, analysis.dims, target, options, clock)
+    planned = None if analysis.partition is None else replace(analysis.partition.plan, options=options)
+    # Without a plan one of its stages failed in the analysis, which tells of it; here the fault is the answer.
+    if planned is None or options.partition.require_full:
+        planned = plan_engines(program, checked, analysis.dims, target, options, clock)
+    plan = planned
     with clock("convert"):
         plan, converted = convert_segments(plan, program)
     with clock("build"):

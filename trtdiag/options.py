@@ -25,6 +25,14 @@ class PartitionOptions:
     require_full: bool = False
 
 
+class Precision(Enum):
+    """What floats are computed in."""
+
+    KEEP = "keep"
+    FP16 = "fp16"
+    BF16 = "bf16"
+
+
 @dataclass(frozen=True)
 class AnalyzeOptions:
     """What to analyse for, and what to report.
@@ -36,6 +44,8 @@ class AnalyzeOptions:
         ignore: Rules to leave out, same words.
         truncate_double: Plan engines that compute float64 in float32; otherwise ops on float64 stay in PyTorch.
         partition: What would go into engines.
+        precision: What float32 would be computed in inside engines.
+        keep_fp32: What would stay in float32 then; see ``CompileOptions``.
     """
 
     target: str | None = None
@@ -43,14 +53,8 @@ class AnalyzeOptions:
     ignore: tuple[str, ...] = ()
     truncate_double: bool = False
     partition: PartitionOptions = field(default_factory=PartitionOptions)
-
-
-class Precision(Enum):
-    """What floats are computed in."""
-
-    KEEP = "keep"
-    FP16 = "fp16"
-    BF16 = "bf16"
+    precision: Precision = Precision.KEEP
+    keep_fp32: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

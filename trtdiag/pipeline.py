@@ -135,7 +135,13 @@ def _planned(
     asked = chosen.partition
     # What does not fit is a finding here; under require_full segments of any size stay.
     shown = replace(asked, require_full=False, min_segment_ops=0) if asked.require_full else asked
-    options = CompileOptions(target=chosen.target, truncate_double=chosen.truncate_double, partition=shown)
+    options = CompileOptions(
+        target=chosen.target,
+        precision=chosen.precision,
+        keep_fp32=chosen.keep_fp32,
+        truncate_double=chosen.truncate_double,
+        partition=shown,
+    )
     begun = len(clock.stages)
     try:
         plan = plan_engines(program, checked, dims, target, options, clock.stage)
