@@ -9,6 +9,7 @@ import torch
 
 from trtdiag.capture.load import capture
 from trtdiag.capture.program import Program
+from trtdiag.convert.registry import has_converter
 from trtdiag.convert.segment import convert_segment
 from trtdiag.convert.source import source_of
 from trtdiag.convert.support import support
@@ -55,7 +56,7 @@ def compiled_program(
     limit_sizes: Callable[[torch.fx.Node], bool] | None = None,
 ) -> CompiledProgram:
     """The compiled form of a captured program."""
-    lowered = lower(program, check_metadata(program))
+    lowered = lower(program, check_metadata(program), has_converter)
     plan = plan or {}
     planned = {
         node.name: tuple(plan.get(value.dtype, value.dtype) for value in _tensors(node.meta.get("val")))

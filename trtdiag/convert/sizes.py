@@ -229,15 +229,14 @@ class SizeWriter:
                 return self._two(Op.FLOOR_DIV, self._write(left), self._write(right))
             case Trunc(TrueDiv(left, right)):
                 return self._two(Op.DIV, self._write(left), self._write(right))
-            case Floor(arg) if (divisor := _common_divisor(arg)) is not None:
-                return self._two(Op.FLOOR_DIV, self._write(mul(divisor, arg)), self._numbers([divisor]))
+            case Floor(arg) | Trunc(arg) if (divisor := _common_divisor(arg)) is not None:
+                op = Op.FLOOR_DIV if isinstance(expr, Floor) else Op.DIV
+                return self._two(op, self._write(mul(divisor, arg)), self._numbers([divisor]))
             case Ceil(TrueDiv(left, right)):
                 below = self._two(Op.FLOOR_DIV, self._negated(self._write(left)), self._write(right))
                 return self._negated(below)
             case Ceil(arg) if _common_divisor(arg) is not None:
                 return self._negated(self._write(floor(neg(arg))))
-            case Trunc(arg) if (divisor := _common_divisor(arg)) is not None:
-                return self._two(Op.DIV, self._write(mul(divisor, arg)), self._numbers([divisor]))
             case Mod(left, right):
                 a, b = self._write(left), self._write(right)
                 return self._two(Op.SUB, a, self._two(Op.PROD, self._two(Op.FLOOR_DIV, a, b), b))
