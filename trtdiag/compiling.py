@@ -160,7 +160,7 @@ def with_changes(options: CompileOptions, changes: dict[str, Any]) -> CompileOpt
     changed = {name: value for name, value in changes.items() if name in own}
     if isinstance(changed.get("precision"), str):
         changed["precision"] = _precision(changed["precision"])
-    for name in ("keep_fp32", "opt"):
+    for name in ("keep_fp32", "opt", "tactic_sources"):
         if name in changed:
             value = changed[name]
             items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value

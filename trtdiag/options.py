@@ -74,6 +74,12 @@ class CompileOptions:
         portable: Keep the networks beside the engines, so that an engine can be rebuilt elsewhere.
         force: Compile in spite of ERROR findings.
         verify: Compare the compiled program with the original before it is saved.
+        workspace_mib: Scratch memory that TensorRT's layers may use; ``None``: all of the GPU's.
+        optimization_level: How long TensorRT searches, 0 to 5; ``None``: its own default, 3.
+        tactic_sources: Where TensorRT takes kernels from (members of ``tensorrt.TacticSource``); none: the environment
+            variable ``TRTDIAG_TACTIC_SOURCES``, else its own default.
+        timing_cache: A file that keeps what TensorRT measured, so that the next build is quicker.
+        tf32: Let TensorRT compute float32 products with 10 bits of mantissa.
     """
 
     target: str | None = None
@@ -86,3 +92,8 @@ class CompileOptions:
     portable: bool = False
     force: bool = False
     verify: bool = True
+    workspace_mib: int | None = None
+    optimization_level: int | None = None
+    tactic_sources: tuple[str, ...] = ()
+    timing_cache: str | None = None
+    tf32: bool = False

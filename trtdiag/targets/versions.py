@@ -49,9 +49,14 @@ def installed_version() -> str | None:
     return None
 
 
-def _installed() -> Target | None:
-    match = _VERSION.match(installed_version() or "")
+def target_of(version: str) -> Target | None:
+    """Return the known target nearest to a TensorRT version of the same major number, ``None`` where there is none."""
+    match = _VERSION.match(version)
     return _nearest(int(match[1]), int(match[2])) if match else None
+
+
+def _installed() -> Target | None:
+    return target_of(installed_version() or "")
 
 
 def _nearest(major: int, minor: int) -> Target | None:
