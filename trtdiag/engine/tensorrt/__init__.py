@@ -1,0 +1,1 @@
+"""TensorRT as a backend: networks become its engines, and run."""

@@ -1,0 +1,104 @@
+"""What differs between TensorRT 8.6, 10 and 11 when a network is written; all of it is here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+
+from trtdiag.network import DType
+from trtdiag.targets import COUNTERPARTS, Target
+
+_STRONGLY_TYPED_SINCE = (10,)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """TensorRT's Python module with what its version asks for.
+
+    From 10 on networks are strongly typed: each tensor has the type that follows from its inputs.  8.6 chooses types by
+    speed, unless every layer is pinned to one (``pin``).
+
+    Attributes:
+        trt: The module ``tensorrt``.
+        target: What its version takes.
+    """
+
+    trt: Any
+    target: Target
+
+    @property
+    def strongly_typed(self) -> bool:
+        """Whether tensors keep the types that their layers give them."""
+        return self.target.release >= _STRONGLY_TYPED_SINCE
+
+    @property
+    def sizes(self) -> DType:
+        """What a Shape layer gives."""
+        return DType.INT64 if self.strongly_typed else DType.INT32
+
+    def dtype(self, dtype: DType) -> Any:
+        """The member of ``tensorrt.DataType``."""
+        return getattr(self.trt.DataType, COUNTERPARTS[dtype.value])
+
+    def has_dtype(self, dtype: DType) -> bool:
+        """Whether tensors can have the dtype."""
+        return dtype.value in self.target.dtypes
+
+    def member(self, value: Enum) -> Any:
+        """TensorRT's member of the same name, of the enum of the same name."""
+        return getattr(getattr(self.trt, type(value).__name__), value.name)
+
+    def create_network(self, builder: Any) -> Any:
+        """An empty network definition."""
+        flags = self.trt.NetworkDefinitionCreationFlag
+        flag = flags.STRONGLY_TYPED if self.strongly_typed else flags.EXPLICIT_BATCH
+        return builder.create_network(1 << int(flag))
+
+    def weights(self, tensor: torch.Tensor) -> tuple[Any, object]:
+        """The weights, and what must live as long as they do: TensorRT copies them when it builds, not before."""
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        if self.strongly_typed:  # numpy has no bfloat16
+            dtype = DType.of(flat.dtype)
+            assert dtype is not None
+            return self.trt.Weights(self.dtype(dtype), flat.data_ptr(), flat.numel()), flat
+        array = flat.numpy()
+        return self.trt.Weights(array), array
+
+    def add_fill(self, definition: Any, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A layer that counts; 8.6 takes the type from alpha and beta, which come as inputs."""
+        operation = self.trt.FillOperation.LINSPACE
+        if self.strongly_typed:
+            return definition.add_fill(shape, operation, self.dtype(dtype))
+        made = definition.add_fill(shape, operation)
+        if made is not None:
+            made.set_output_type(0, self.dtype(dtype))
+        return made
+
+    def add_topk(self, definition: Any, x: Any, operation: Any, k: int, axis: int, indices: DType) -> Any:
+        """A TopK layer; 8.6 has no indices but int32."""
+        if self.strongly_typed:
+            return definition.add_topk(x, operation, k, 1 << axis, self.dtype(indices))
+        return definition.add_topk(x, operation, k, 1 << axis)
+
+    def add_normalization(self, definition: Any, x: Any, scale: Any, bias: Any, axes: int) -> Any:
+        """A Normalization layer; from 10 on with one scale a channel also for groups."""
+        add = definition.add_normalization_v2 if self.strongly_typed else definition.add_normalization
+        return add(x, scale, bias, axes)
+
+    def pin(self, layer: Any, compute: DType | None, outputs: tuple[DType, ...]) -> None:
+        """Hold a layer and its outputs to their types where the version would choose others."""
+        if self.strongly_typed:
+            return
+        if compute is not None:
+            layer.precision = self.dtype(compute)
+        for index, dtype in enumerate(outputs):
+            if dtype.is_float:
+                layer.set_output_type(index, self.dtype(dtype))
+
+    def type_output(self, tensor: Any, dtype: DType) -> None:
+        """Give a network output its type; in strongly typed networks it has it."""
+        if not self.strongly_typed:
+            tensor.dtype = self.dtype(dtype)

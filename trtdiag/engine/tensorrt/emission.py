@@ -1,0 +1,248 @@
+"""A typed network as TensorRT's network definition, layer by layer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from trtdiag.engine.tensorrt.dialect import Dialect
+from trtdiag.engine.tensorrt.log import Lines
+from trtdiag.engine.tensorrt.names import input_name, output_name
+from trtdiag.engine.tensorrt.refusal import lacking, refused_layer
+from trtdiag.errors import EngineBuildError
+from trtdiag.network import DType, Layer, Network, Origin, Placed, Tensor
+from trtdiag.network.layers.cast import Identity
+from trtdiag.network.layers.constant import Constant
+from trtdiag.symbolic import Num
+
+Outputs = tuple[Any, ...]
+"""The ``ITensor`` of each output of a layer."""
+Emitter = Callable[["Step", Any], Outputs]
+"""Writes one layer of the kind that it is registered for."""
+
+
+@dataclass
+class Emission:
+    """A network definition being written.
+
+    Attributes:
+        dialect: The TensorRT that it is written for.
+        network: What is written.
+        definition: TensorRT's ``INetworkDefinition``.
+        lines: What TensorRT says meanwhile.
+        layers: Every TensorRT layer by its name, with the layer that it was written for.
+        made: The outputs of every layer, in order.
+        alive: What must live until the engine is built.
+    """
+
+    dialect: Dialect
+    network: Network
+    definition: Any
+    lines: Lines
+    layers: dict[str, Placed] = field(default_factory=dict)
+    made: list[tuple[Placed, Outputs]] = field(default_factory=list)
+    alive: list[object] = field(default_factory=list)
+    inputs: list[Any] = field(default_factory=list)
+    _tensors: dict[int, Any] = field(default_factory=dict)
+    _constants: dict[int, Placed] = field(default_factory=dict)
+    _used: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.pinned = any(tensor.dtype is DType.FLOAT16 for tensor in self.network.tensors)
+
+    def write(self, emitters: Mapping[type[Layer], Emitter]) -> None:
+        """Write inputs, layers and outputs.
+
+        Raises:
+            EngineBuildError: ``layer-refused``, ``layer-missing``, ``dtype-missing``.
+        """
+        for index, (port, tensor) in enumerate(zip(self.network.inputs, self.network.input_types, strict=True)):
+            self._require_dtype(f"the input {port.name!r}", tensor.dtype)
+            sizes = tuple(_static(tensor))
+            made = self.definition.add_input(input_name(index, port.name), self.dialect.dtype(tensor.dtype), sizes)
+            if made is None:
+                raise refused_layer(self.network, _edge("input", port.name, port.tensor), self.lines)
+            self.inputs.append(made)
+            self._tensors[port.tensor] = made
+        for placed in self.network.layers:
+            for number in placed.outputs:
+                self._require_dtype(self.network.describe(placed), self.network.tensors[number].dtype)
+            if isinstance(placed.layer, Constant):  # written when a layer reads it as a tensor
+                self._constants[placed.outputs[0]] = placed
+                continue
+            self._emit(placed, emitters)
+        self._mark_outputs()
+
+    def tensor(self, number: int) -> Any:
+        """The ``ITensor`` of a tensor of the network."""
+        if number not in self._tensors:
+            placed = self._constants[number]
+            layer = placed.layer
+            assert isinstance(layer, Constant)
+            self._tensors[number] = self.constant(placed, self.network.weights[layer.weights])
+        return self._tensors[number]
+
+    def weight(self, number: int) -> torch.Tensor | None:
+        """The elements of a tensor that is a constant."""
+        placed = self._constants.get(number)
+        if placed is None:
+            return None
+        assert isinstance(placed.layer, Constant)
+        return self.network.weights[placed.layer.weights]
+
+    def constant(self, placed: Placed, value: torch.Tensor) -> Any:
+        """A constant that belongs to a layer."""
+        weights, owner = self.dialect.weights(value)
+        self.alive.append(owner)
+        made = self.definition.add_constant(tuple(value.shape), weights)
+        return self.adopt(placed, made, "Constant", pin=None)[0]
+
+    def adopt(
+        self, placed: Placed, made: Any, kind: str, pin: tuple[DType | None, tuple[DType, ...]] | None
+    ) -> Outputs:
+        """Name a layer that TensorRT made, hold it to its types, and give its outputs.
+
+        Args:
+            placed: What it was made for.
+            made: It, or ``None`` where TensorRT refused.
+            kind: For its name.
+            pin: What it computes in and what its outputs are; ``None`` where that follows.
+
+        Raises:
+            EngineBuildError: ``layer-refused``.
+        """
+        if made is None:
+            raise refused_layer(self.network, placed, self.lines)
+        made.name = self._name(placed.origin.node, kind)
+        made.metadata = str(placed.origin)
+        self.layers[made.name] = placed
+        if pin is not None and self.pinned:
+            self.dialect.pin(made, *pin)
+        return tuple(made.get_output(index) for index in range(made.num_outputs))
+
+    def _emit(self, placed: Placed, emitters: Mapping[type[Layer], Emitter]) -> None:
+        emitter = emitters.get(type(placed.layer))
+        if emitter is None:
+            raise lacking(self.network, placed, self.dialect.target.version, f"layer {placed.layer.kind}")
+        outputs = emitter(Step(self, placed), placed.layer)
+        self.made.append((placed, outputs))
+        self._tensors.update(zip(placed.outputs, outputs, strict=True))
+
+    def _mark_outputs(self) -> None:
+        taken = {port.tensor for port in self.network.inputs}
+        for index, (port, tensor) in enumerate(zip(self.network.outputs, self.network.output_types, strict=True)):
+            made = self.tensor(port.tensor)
+            if port.tensor in taken:
+                edge = _edge("output", port.name, port.tensor)
+                pin = (tensor.dtype if tensor.dtype.is_float else None, (tensor.dtype,))
+                made = self.adopt(edge, self.definition.add_identity(made), "Identity", pin)[0]
+            taken.add(port.tensor)
+            made.name = output_name(index, port.name)
+            self.definition.mark_output(made)
+            self.dialect.type_output(made, tensor.dtype)
+
+    def _name(self, node: str, kind: str) -> str:
+        plain = f"{node}/{kind}"
+        self._used[plain] += 1
+        return plain if self._used[plain] == 1 else f"{plain}#{self._used[plain]}"
+
+    def _require_dtype(self, what: str, dtype: DType) -> None:
+        if not self.dialect.has_dtype(dtype):
+            version = self.dialect.target.version
+            raise EngineBuildError(
+                f"TensorRT {version} has no {dtype.value}, which {what} has",
+                because=f"the network was not written for TensorRT {version}",
+                fix=f"compile with target={version!r}",
+                reference="dtype-missing",
+            )
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an emitter has at hand: one layer of the network at its place."""
+
+    emission: Emission
+    placed: Placed
+
+    @property
+    def dialect(self) -> Dialect:
+        """The TensorRT that is written for."""
+        return self.emission.dialect
+
+    @property
+    def definition(self) -> Any:
+        """The network definition to add layers to."""
+        return self.emission.definition
+
+    @property
+    def count(self) -> int:
+        """How many inputs there are."""
+        return len(self.placed.inputs)
+
+    def tensor(self, index: int) -> Any:
+        """The ``ITensor`` of an input."""
+        return self.emission.tensor(self.placed.inputs[index])
+
+    def type(self, index: int) -> Tensor:
+        """Dtype and shape of an input."""
+        return self.emission.network.tensors[self.placed.inputs[index]]
+
+    def made_type(self, index: int = 0) -> Tensor:
+        """Dtype and shape of an output."""
+        return self.emission.network.tensors[self.placed.outputs[index]]
+
+    def weight(self, index: int) -> torch.Tensor | None:
+        """The elements of an input that is a constant."""
+        return self.emission.weight(self.placed.inputs[index])
+
+    def weights(self, index: int) -> Any:
+        """TensorRT's weights of an input that is a constant, and empty ones of one that is not."""
+        value = self.weight(index)
+        if value is None:
+            return self.dialect.trt.Weights()
+        weights, owner = self.dialect.weights(value)
+        self.emission.alive.append(owner)
+        return weights
+
+    def constant(self, value: torch.Tensor) -> Any:
+        """A further constant as an ``ITensor``."""
+        return self.emission.constant(self.placed, value)
+
+    def place(self, made: Any, *dtypes: DType) -> Outputs:
+        """The outputs of a layer that was added for this step; ``dtypes``: theirs, if not the step's."""
+        outputs = dtypes or tuple(self.emission.network.tensors[number].dtype for number in self.placed.outputs)
+        read = [self.emission.network.tensors[number].dtype for number in self.placed.inputs]
+        compute = next((dtype for dtype in (*outputs, *read) if dtype.is_float), None)
+        return self.emission.adopt(self.placed, made, self.placed.layer.kind, (compute, outputs))
+
+    def place_untyped(self, made: Any) -> Outputs:
+        """The outputs of a layer whose types cannot be pinned, since its attributes say them."""
+        return self.emission.adopt(self.placed, made, self.placed.layer.kind, None)
+
+    def require(self, has: bool, what: str) -> None:
+        """Refuse a layer that the version lacks.
+
+        Raises:
+            EngineBuildError: ``layer-missing``.
+        """
+        if not has:
+            raise lacking(self.emission.network, self.placed, self.dialect.target.version, what)
+
+
+def axes_mask(axes: tuple[int, ...]) -> int:
+    """Axes as the bits of a number."""
+    return sum(1 << axis for axis in axes)
+
+
+def _static(tensor: Tensor) -> Iterator[int]:
+    """The sizes, -1 where they are not numbers."""
+    for size in tensor.shape:
+        yield size.value if isinstance(size, Num) and isinstance(size.value, int) else -1
+
+
+def _edge(what: str, name: str, number: int) -> Placed:
+    return Placed(Identity(), (number,), (), Origin(what, name))

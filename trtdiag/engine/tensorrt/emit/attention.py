@@ -1,0 +1,96 @@
+"""Writes Attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from trtdiag.engine.tensorrt.emission import Outputs, Step
+from trtdiag.engine.tensorrt.emit.registry import emitter
+from trtdiag.network import DType
+from trtdiag.network.layers.attention import Attention, CausalMaskKind
+from trtdiag.network.layers.elementwise import ElementWiseOperation
+from trtdiag.network.layers.unary import UnaryOperation
+
+_KINDS_SINCE = (11,)
+_QUERIES, _KEYS = 2, 2
+"""The dim of query and key that counts them."""
+
+
+@emitter(Attention)
+def attention(step: Step, layer: Attention) -> Outputs:
+    """One layer, which TensorRT may take apart where it has no kernel for it.
+
+    Its own causal mask goes with no other mask (Source: ``nvinfer1::IAttention::setCausal``, 10.15), and before 11 it
+    is that of the upper left.  So where there is a mask too, both become one; it has the full size of the scores.
+    """
+    step.require(layer.kind in step.dialect.target.layers, f"layer {layer.kind}")
+    kinds = step.dialect.target.release >= _KINDS_SINCE
+    masked = step.count == 4
+    native = not masked and (kinds or layer.causal is not CausalMaskKind.LOWER_RIGHT)
+    own = layer.causal if native else CausalMaskKind.NONE
+    arguments = [step.tensor(0), step.tensor(1), step.tensor(2), step.dialect.member(layer.op)]
+    if kinds:
+        made = step.definition.add_attention_v2(*arguments, step.dialect.member(own))
+    else:
+        made = step.definition.add_attention(*arguments, own is not CausalMaskKind.NONE)
+    outputs = step.place(made)
+    made.decomposable = True
+    if not native:
+        made.mask = _mask(step, layer.causal) if layer.causal is not CausalMaskKind.NONE else _full_mask(step)
+    return outputs
+
+
+def _full_mask(step: Step) -> Any:
+    """The given mask, repeated to the size of the scores where it is not."""
+    mask = step.type(3)
+    if (mask.shape[2], mask.shape[3]) == (step.type(0).shape[_QUERIES], step.type(1).shape[_KEYS]):
+        return step.tensor(3)
+    return _mask(step, CausalMaskKind.NONE)
+
+
+def _mask(step: Step, causal: CausalMaskKind) -> Any:
+    """What each query sees, the given mask included, in the size of the scores."""
+    seen = _seen(step, causal)
+    if step.count < 4:
+        return seen
+    mask = step.type(3)
+    if mask.dtype is DType.BOOL:
+        return _both(step, step.tensor(3), seen, ElementWiseOperation.AND, DType.BOOL)
+    nothing = step.constant(torch.full((1, 1, 1, 1), -torch.inf, dtype=mask.dtype.torch))
+    return step.place(step.definition.add_select(seen, step.tensor(3), nothing), mask.dtype)[0]
+
+
+def _seen(step: Step, causal: CausalMaskKind) -> Any:
+    """True where ``query - key``, counted from the end for LOWER_RIGHT, is 0 or more: a fill and a comparison."""
+    queries, keys = _size(step, 0, _QUERIES), _size(step, 1, _KEYS)
+    ones = step.constant(torch.ones(2, dtype=torch.int64))
+    shape = step.definition.add_concatenation([ones, queries, keys])
+    sizes = step.place_untyped(shape)[0]
+    shape.axis = 0
+    alpha = step.constant(torch.tensor(0))
+    if causal is CausalMaskKind.LOWER_RIGHT:
+        more = _both(step, keys, queries, ElementWiseOperation.SUB, DType.INT64)
+        scalar = step.definition.add_shuffle(more)
+        alpha = step.place_untyped(scalar)[0]
+        scalar.reshape_dims = ()
+    steps = [0, 0, 0, 0] if causal is CausalMaskKind.NONE else [0, 0, 1, -1]
+    made = step.dialect.add_fill(step.definition, (0,) * 4, DType.INT64)
+    distance = step.place_untyped(made)[0]
+    made.set_input(0, sizes)
+    made.set_input(1, alpha)
+    made.set_input(2, step.constant(torch.tensor(steps)))
+    nothing = step.constant(torch.zeros((1, 1, 1, 1), dtype=torch.int64))
+    later = _both(step, distance, nothing, ElementWiseOperation.LESS, DType.BOOL)
+    return step.place(step.definition.add_unary(later, step.dialect.member(UnaryOperation.NOT)), DType.BOOL)[0]
+
+
+def _size(step: Step, index: int, axis: int) -> Any:
+    """One size of an input, as a vector of one."""
+    whole = step.place_untyped(step.definition.add_shape(step.tensor(index)))[0]
+    return step.place_untyped(step.definition.add_slice(whole, (axis,), (1,), (1,)))[0]
+
+
+def _both(step: Step, one: Any, other: Any, operation: ElementWiseOperation, dtype: DType) -> Any:
+    return step.place(step.definition.add_elementwise(one, other, step.dialect.member(operation)), dtype)[0]

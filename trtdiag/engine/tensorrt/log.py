@@ -1,0 +1,87 @@
+"""What TensorRT says while it works."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+_LOGGER = logging.getLogger("trtdiag.tensorrt")
+_MOST_LINES = 200
+"""Own choice: a build says thousands of lines; the last ones before a refusal tell why."""
+_LEVELS = {
+    "INTERNAL_ERROR": logging.ERROR,
+    "ERROR": logging.ERROR,
+    "WARNING": logging.WARNING,
+    "INFO": logging.DEBUG,
+}
+Lines = deque[str]
+"""Lines, each with its severity in front."""
+
+
+class Listeners:
+    """Who listens to the one logger of a process: TensorRT ignores every further one that it is given."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._listening: list[Lines] = []
+
+    def hear(self, severity: str, text: str) -> None:
+        """Take one line."""
+        level = _LEVELS.get(severity)
+        if level is None:  # verbose: tens of thousands of lines
+            return
+        _LOGGER.log(level, "%s", text)
+        with self._lock:
+            for lines in self._listening:
+                lines.append(f"[{severity}] {text}")
+
+    @contextmanager
+    def listening(self) -> Iterator[Lines]:
+        """The lines said inside; what other threads do at the same time is among them."""
+        lines: Lines = deque(maxlen=_MOST_LINES)
+        with self._lock:
+            self._listening.append(lines)
+        try:
+            yield lines
+        finally:
+            with self._lock:
+                self._listening = [other for other in self._listening if other is not lines]
+
+
+def errors_of(lines: Lines) -> list[str]:
+    """The lines that report an error."""
+    return [line for line in lines if line.startswith(("[ERROR]", "[INTERNAL_ERROR]"))]
+
+
+def last_lines(lines: Lines, most: int = 5) -> str:
+    """The last errors, else the last lines, as one text."""
+    said = (errors_of(lines) or list(lines))[-most:]
+    return "; ".join(said) or "TensorRT said nothing"
+
+
+def logger_of(trt: Any) -> Any:
+    """The logger of this process, made once; its ``listeners`` hear all that it is told."""
+    with _LOCK:
+        if id(trt) not in _LOGGERS:
+            _LOGGERS[id(trt)] = (trt, _new_logger(trt))
+        return _LOGGERS[id(trt)][1]
+
+
+_LOCK = Lock()
+_LOGGERS: dict[int, tuple[Any, Any]] = {}
+
+
+def _new_logger(trt: Any) -> Any:
+    class Log(trt.ILogger):  # type: ignore[misc]  # the class is known when TensorRT is imported
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+            self.listeners = Listeners()
+
+        def log(self, severity: Any, msg: str) -> None:
+            self.listeners.hear(severity.name, msg)
+
+    return Log()

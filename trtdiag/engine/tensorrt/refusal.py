@@ -1,0 +1,80 @@
+"""Refusals of TensorRT as errors that name the layer, its op and its source line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from trtdiag.engine.tensorrt.log import Lines, errors_of, last_lines
+from trtdiag.errors import EngineBuildError
+from trtdiag.network import Network, Placed
+
+_ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"workspace|insufficient memory|out of memory|OutOfMemory", re.IGNORECASE),
+        "give the build more memory (workspace_mib), or compile smaller sizes",
+    ),
+    (
+        re.compile(r"find any implementation", re.IGNORECASE),
+        "give the build more memory (workspace_mib), allow more tactic sources (tactic_sources), or leave the op to"
+        " PyTorch (keep_in_torch)",
+    ),
+    (
+        re.compile(r"optimization profile|profile", re.IGNORECASE),
+        "declare ranges in which every size is possible, and compile again",
+    ),
+    (
+        re.compile(r"SM |compute capability|CUDA initialization|driver", re.IGNORECASE),
+        "use a TensorRT release that supports this GPU and driver",
+    ),
+)
+_LEAVE = "leave the op to PyTorch (keep_in_torch), and report it with the model"
+
+
+def refused_layer(network: Network, placed: Placed, lines: Lines, why: str = "") -> EngineBuildError:
+    """The error for a layer that TensorRT does not take."""
+    said = last_lines(lines)
+    return EngineBuildError(
+        f"TensorRT refuses {network.describe(placed)}",
+        because=f"{why}; {said}" if why else said,
+        fix=_advice(said),
+        reference="layer-refused",
+    )
+
+
+def lacking(network: Network, placed: Placed, version: str, what: str) -> EngineBuildError:
+    """The error for a layer that the version does not have."""
+    return EngineBuildError(
+        f"TensorRT {version} has no {what}, which {network.describe(placed)} needs",
+        because=f"the network was not written for TensorRT {version}",
+        fix=f"compile with target={version!r}, so that the op is written with the layers that it has",
+        reference="layer-missing",
+    )
+
+
+def refused_build(network: Network, layers: Mapping[str, Placed], lines: Lines) -> EngineBuildError:
+    """The error for a network that TensorRT does not build, with the layers that its log names."""
+    named = named_layers(layers, errors_of(lines))
+    where = "; ".join(network.describe(placed) for placed in named[:3])
+    said = last_lines(lines)
+    return EngineBuildError(
+        f"TensorRT does not build the engine: {where}" if where else "TensorRT does not build the engine",
+        because=said,
+        fix=_advice(said),
+        reference="engine-refused",
+    )
+
+
+def named_layers(layers: Mapping[str, Placed], lines: Sequence[str]) -> list[Placed]:
+    """The layers that the lines name, last line first, each op once."""
+    found: dict[str, Placed] = {}
+    for line in reversed(lines):
+        hits = [name for name in layers if name in line]
+        # A name that begins another is in the line with it.
+        for name in (hit for hit in hits if not any(hit != other and hit in other for other in hits)):
+            found.setdefault(layers[name].origin.node, layers[name])
+    return list(found.values())
+
+
+def _advice(said: str) -> str:
+    return next((advice for pattern, advice in _ADVICE if pattern.search(said)), _LEAVE)
