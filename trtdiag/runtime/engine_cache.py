@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -57,7 +58,7 @@ class EngineCache:
                 self._slots.popitem(last=False)
         with slot.lock:
             if slot.runner is None:
-                slot.runner = _loaded(manifest, engine)
+                slot.runner = _loaded(manifest, engine, device)
             return slot.runner
 
     def __len__(self) -> int:
@@ -70,7 +71,7 @@ def engine_bytes(engine: torch.Tensor) -> memoryview:
     return engine.detach().cpu().contiguous().numpy().data
 
 
-def _loaded(manifest: Manifest, engine: torch.Tensor) -> Runner:
+def _loaded(manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:
     content = engine_bytes(engine)
     digest = hashlib.sha256(content).hexdigest()
     if digest != manifest.engine_sha256:
@@ -80,7 +81,9 @@ def _loaded(manifest: Manifest, engine: torch.Tensor) -> Runner:
             fix="load the program again from its file, or compile it again",
             reference="engine-digest",
         )
-    return get_backend(manifest.backend).load(content, manifest)
+    backend = get_backend(manifest.backend)
+    with torch.cuda.device(device) if device.startswith("cuda") else nullcontext():
+        return backend.load(content, manifest)
 
 
 CACHE = EngineCache()

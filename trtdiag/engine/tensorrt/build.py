@@ -1,0 +1,59 @@
+"""A network to the bytes of an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from trtdiag.engine.backend import Profile
+from trtdiag.engine.tensorrt.agreement import check_agreement
+from trtdiag.engine.tensorrt.config import keep_timings, new_config
+from trtdiag.engine.tensorrt.dialect import Dialect
+from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.emission import Emission
+from trtdiag.engine.tensorrt.emit import EMITTERS
+from trtdiag.engine.tensorrt.log import Lines, last_lines, logger_of
+from trtdiag.engine.tensorrt.profile import add_profile
+from trtdiag.engine.tensorrt.refusal import refused_build
+from trtdiag.errors import PlatformError
+from trtdiag.network import Network
+from trtdiag.options import CompileOptions
+
+
+def build(door: Door, network: Network, profile: Profile, options: CompileOptions) -> bytes:
+    """The serialised engine of a network, for the current GPU.
+
+    Raises:
+        EngineBuildError: TensorRT refuses the network; names layer, op and source line where they are known.
+        PlatformError: ``builder-missing`` where TensorRT cannot use this GPU.
+        UserError: An option is none of this version's.
+    """
+    dialect = Dialect(door.trt, door.target)
+    logger = logger_of(door.trt)
+    with logger.listeners.listening() as lines:
+        builder = _builder(door, logger, lines)
+        definition = dialect.create_network(builder)
+        emission = Emission(dialect, network, definition, lines)
+        emission.write(EMITTERS)
+        check_agreement(dialect, network, emission.made, lines)
+        config = new_config(dialect, builder, options, pinned=emission.pinned)
+        add_profile(builder, config, network, profile, emission.inputs)
+        engine = builder.build_serialized_network(definition, config)
+        # TensorRT has read the weights now, so `emission` may go.
+        if engine is None:
+            raise refused_build(network, emission.layers, lines)
+        if options.timing_cache is not None:
+            keep_timings(config, Path(options.timing_cache))
+        return bytes(engine)
+
+
+def _builder(door: Door, logger: Any, lines: Lines) -> Any:
+    try:
+        return door.trt.Builder(logger)
+    except (TypeError, RuntimeError) as error:  # its constructor gave nothing
+        raise PlatformError(
+            f"TensorRT {door.version} cannot use this GPU",
+            because=f"{last_lines(lines)} ({error})",
+            fix="update the driver, or install a TensorRT release for this GPU and driver",
+            reference="builder-missing",
+        ) from error
