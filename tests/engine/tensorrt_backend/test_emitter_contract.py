@@ -1,0 +1,94 @@
+"""Every emitter against the API surface of every version, on every layer kind."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from standin import ContractError, TensorRT
+from written import CASES, case_for, write
+
+from trtdiag.engine.tensorrt.emit import EMITTERS
+from trtdiag.errors import EngineBuildError
+from trtdiag.network.layers import KINDS
+from trtdiag.symbolic import Num
+from trtdiag.targets import TARGETS, get_target
+
+VERSIONS = [target.version for target in TARGETS]
+
+
+def _lacks(name: str, version: str) -> bool:
+    """Whether the version has no such layer, by its data; Squeeze and Unsqueeze are written as Shuffle."""
+    layer, target = CASES[name].layer, get_target(version)
+    if layer.kind in ("Squeeze", "Unsqueeze"):
+        return False
+    operations = {"Activation": target.activations, "Unary": target.unaries}.get(layer.kind)
+    return layer.kind not in target.layers or (operations is not None and layer.op.name not in operations)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_layer_is_written_with_names_that_the_version_has(name: str, version: str) -> None:
+    network = case_for(name, version).network()
+    if _lacks(name, version):
+        with pytest.raises(EngineBuildError) as caught:
+            write(network, version)
+        assert caught.value.reference == "layer-missing"
+        assert "aten.test.default" in caught.value.message
+        return
+    trt, emission = write(network, version)
+    (definition,) = trt.of("INetworkDefinition")
+    layers = [one for one in trt.made if "name" in one.seen and type(one).__name__ != "ITensor"]
+    names = [layer.seen["name"] for layer in layers]
+    assert len(set(names)) == len(names) == len(emission.layers)
+    assert {name.split("/")[0] for name in names} <= {"node"} | {port.name for port in network.outputs}
+    assert all(layer.seen["metadata"] for layer in layers)
+    marked = [args[0] for called, args, _ in definition.calls if called == "mark_output"]
+    added = [args for called, args, _ in definition.calls if called == "add_input"]
+    assert len(marked) == len(set(map(id, marked))) == len(network.outputs)
+    sizes = [tuple(size.value if isinstance(size, Num) else -1 for size in t.shape) for t in network.input_types]
+    assert [tuple(args[2]) for args in added] == sizes
+    assert [args[1] for args in added] == [emission.dialect.dtype(tensor.dtype) for tensor in network.input_types]
+
+
+def test_every_kind_has_an_emitter() -> None:
+    assert {kind.__name__ for kind in EMITTERS} | {"Constant"} == set(KINDS)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_weights_keep_dtype_and_number(version: str) -> None:
+    trt, emission = write(case_for("convolution", version).network(), version)
+    (layer,) = trt.of("IConvolutionLayer")
+    maps, window, kernel, bias = layer.given[0][1:]
+    assert (maps, tuple(window)) == (6, (3, 3))
+    if version == "8.6":
+        assert (kernel.given[0][0].size, bias.given[0][0].size) == (6 * 4 * 9, 6)
+    else:
+        assert (kernel.given[0][2], bias.given[0][2]) == (6 * 4 * 9, 6)
+    assert layer.seen["stride_nd"] == (2, 1)
+    assert layer.seen["dilation_nd"] == (1, 2)
+    assert not trt.of("IConstantLayer")  # kernel and bias are weights of the layer, not tensors
+    assert len(emission.alive) == 2
+
+
+def test_the_stand_in_refuses_what_a_version_lacks() -> None:
+    old, new = TensorRT("8.6"), TensorRT("11.4")
+    definition = old.Builder(old.Logger()).create_network(1)
+    with pytest.raises(AttributeError, match="add_cumulative"):
+        definition.add_cumulative  # noqa: B018
+    with pytest.raises(AttributeError, match="INT64"):
+        old.DataType.INT64  # noqa: B018
+    with pytest.raises(ContractError):
+        definition.add_input("x", new.DataType.FLOAT, (1,))
+    with pytest.raises(ContractError):
+        definition.add_input("x", old.DataType.FLOAT)
+    with pytest.raises(ContractError):
+        definition.add_input("x", old.DataType.FLOAT, (1,), dynamic=True)
+    with pytest.raises(ContractError):
+        definition.add_input("x", old.DataType.FLOAT, (torch.tensor(1),))
+    x = definition.add_input("x", old.DataType.FLOAT, (1,))
+    with pytest.raises(AttributeError, match="no axis"):
+        definition.add_identity(x).axis = 1
+    fresh = new.Builder(new.Logger()).create_network(1)
+    layer = fresh.add_identity(fresh.add_input("x", new.DataType.FLOAT, (1,)))
+    with pytest.raises(AttributeError, match="precision"):
+        layer.precision = new.DataType.FLOAT

@@ -1,0 +1,179 @@
+"""How an engine is called: on a stand-in for the engine, with tensors on the CPU in the place of a GPU's."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+from standin import Recorded, TensorRT
+
+from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
+from trtdiag.engine.tensorrt.runner import EngineRunner
+from trtdiag.errors import InternalError, PlatformError, UserError
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import Num, Range, symbol
+from trtdiag.targets import TARGETS
+
+VERSIONS = [target.version for target in TARGETS]
+CPU = torch.device("cpu")
+
+
+def _manifest() -> Manifest:
+    size = DimProfile(0, 3, 8)
+    return Manifest(
+        trtdiag="0",
+        backend="tensorrt",
+        target="8.6",
+        device="cpu",
+        network_hash="0" * 64,
+        engine_sha256="0" * 64,
+        inputs=(
+            EngineInput("x", torch.float16, (symbol("s"), Num(5)), (size, DimProfile(5, 5, 5))),
+            EngineInput("n", torch.int32, (), (size,), symbol("n")),
+        ),
+        outputs=(EngineOutput("y", torch.float16, (symbol("n"), symbol("s"))),),
+        ranges={"s": Range(0, 8), "n": Range(0, 8)},
+    )
+
+
+class Engine:
+    """An engine whose output is (n, rows of x), with n read on the host."""
+
+    def __init__(self, version: str) -> None:
+        self.trt = TensorRT(version)
+        logger = self.trt.Logger()
+        self.engine = self.trt.Runtime(logger).deserialize_cuda_engine(b"bytes")
+        self.missing: list[str] = []
+        self.runs = True
+        answers = self.trt.answers
+        answers["get_tensor_location"] = lambda _, name: (
+            self.trt.TensorLocation.HOST if name == "input 1: n" else self.trt.TensorLocation.DEVICE
+        )
+        answers["get_tensor_shape"] = self._shape
+        answers["infer_shapes"] = lambda _: self.missing
+        answers["execute_async_v3"] = lambda *_: self.runs
+        self.held: dict[int, torch.Tensor] = {}
+
+    def _shape(self, context: Recorded, name: str) -> tuple[int, ...]:
+        shapes = [args[1] for called, args, _ in context.calls if called == "set_input_shape"]
+        addresses = {args[0]: args[1] for called, args, _ in context.calls if called == "set_tensor_address"}
+        return (int(self.held[addresses["input 1: n"]]), shapes[-1][0])
+
+    def runner(self, stream: Any = lambda _: 7) -> EngineRunner:
+        return EngineRunner(self.trt, self.engine, _manifest(), CPU, stream=stream)
+
+    def inputs(self, rows: int, n: int) -> list[torch.Tensor]:
+        given = [torch.zeros(rows, 5, dtype=torch.float16), torch.tensor(n, dtype=torch.int32)]
+        self.held[given[1].data_ptr()] = given[1]
+        return given
+
+    @property
+    def contexts(self) -> list[Recorded]:
+        return self.trt.of("IExecutionContext")
+
+
+def _calls(context: Recorded, name: str) -> list[tuple[Any, ...]]:
+    return [args for called, args, _ in context.calls if called == name]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_call(version: str) -> None:
+    engine = Engine(version)
+    run = engine.runner()
+    given = engine.inputs(3, 4)
+    (y,) = run(given)
+    assert (y.shape, y.dtype) == ((4, 3), torch.float16)
+    (context,) = engine.contexts
+    assert _calls(context, "set_input_shape") == [("input 0: x", (3, 5))]
+    addresses = dict(_calls(context, "set_tensor_address"))
+    assert addresses["input 1: n"] == given[1].data_ptr()
+    assert addresses["output 0: y"] == y.data_ptr()
+    assert _calls(context, "execute_async_v3") == [(7,)]
+
+
+def test_shapes_are_told_when_they_change() -> None:
+    engine = Engine("8.6")
+    run = engine.runner()
+    for rows, n, told in ((3, 4, 1), (3, 4, 1), (5, 4, 2), (5, 6, 3), (5, 6, 3)):
+        (y,) = run(engine.inputs(rows, n))
+        assert y.shape == (n, rows)
+        assert len(_calls(engine.contexts[0], "set_input_shape")) == told
+
+
+def test_each_output_is_new_memory() -> None:
+    engine = Engine("8.6")
+    run = engine.runner()
+    one, two = run(engine.inputs(3, 4))[0], run(engine.inputs(3, 4))[0]
+    assert one.data_ptr() != two.data_ptr()
+
+
+def test_empty_tensors_have_an_address() -> None:
+    engine = Engine("8.6")
+    (y,) = engine.runner()(engine.inputs(0, 4))
+    assert y.shape == (4, 0)
+    assert all(address for _, address in _calls(engine.contexts[0], "set_tensor_address"))
+
+
+def test_what_the_engine_cannot_read_is_copied() -> None:
+    engine = Engine("8.6")
+    run = engine.runner()
+    given = engine.inputs(3, 4)
+    whole = torch.arange(256, dtype=torch.float16)
+    start = (-whole.data_ptr() % 256) // 2  # the first element at an address that TensorRT takes
+    aligned, beside = whole[start : start + 15], whole[start + 1 : start + 16]
+    for x, read in ((aligned.view(3, 5), True), (beside.view(3, 5), False), (aligned.view(5, 3).t(), False)):
+        run([x, given[1]])
+        address = _calls(engine.contexts[0], "set_tensor_address")[-3][1]
+        assert (address == x.data_ptr()) == read
+
+
+def test_threads_and_streams_have_contexts_of_their_own() -> None:
+    engine = Engine("8.6")
+    streams = iter([1, 2, 1, 1])
+    run = engine.runner(lambda _: next(streams))
+    for _ in range(3):
+        run(engine.inputs(3, 4))
+    assert len(engine.contexts) == 2
+    thread = threading.Thread(target=lambda: run(engine.inputs(3, 4)))
+    thread.start()
+    thread.join()
+    assert len(engine.contexts) == 3
+
+
+def test_contexts_are_few() -> None:
+    engine = Engine("8.6")
+    streams = iter([1, 2, 3, 4, 5, 5, 1])
+    run = engine.runner(lambda _: next(streams))
+    for _ in range(7):
+        run(engine.inputs(3, 4))
+    assert len(engine.contexts) == 6  # the first was given up for the fifth
+
+
+def test_what_is_elsewhere_is_not_moved() -> None:
+    engine = Engine("8.6")
+    with pytest.raises(UserError, match="meta") as caught:
+        engine.runner()([torch.empty(3, 5, dtype=torch.float16, device="meta"), torch.tensor(4)])
+    assert caught.value.reference == "tensorrt-device"
+
+
+def test_refusals_of_the_run() -> None:
+    engine = Engine("8.6")
+    run = engine.runner()
+    engine.trt.answers["set_input_shape"] = lambda *_: False
+    with pytest.raises(InternalError, match=r"\(3, 5\)"):
+        run(engine.inputs(3, 4))
+    del engine.trt.answers["set_input_shape"]
+    engine.missing = ["input 1: n"]
+    with pytest.raises(InternalError, match="input 1: n"):
+        run(engine.inputs(3, 4))
+    engine.missing = []
+    engine.runs = False
+    with pytest.raises(InternalError, match="does not run"):
+        run(engine.inputs(3, 4))
+    engine.runs = True
+    assert run(engine.inputs(3, 4))[0].shape == (4, 3)  # a refusal leaves nothing behind
+    engine.trt.answers["create_execution_context"] = lambda *_: None
+    with pytest.raises(PlatformError, match="prepare"):
+        engine.runner()(engine.inputs(3, 4))
