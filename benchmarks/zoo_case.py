@@ -86,9 +86,13 @@ def _shares(plan: EnginePlan, hints: dict[str, int]) -> tuple[int, int, int, int
 
 
 def _beside_torch(plan: EnginePlan) -> Row:
-    """Segments and CPU seconds of our partitioner and of torch.fx's, on the same ops."""
+    """Segments and CPU seconds of our partitioner and of torch.fx's, on the same ops.
+
+    Both get what they work on prepared: torch.fx's the answers of its support, ours the reader that compilation has
+    read the metadata with.
+    """
     module = plan.source.graph_module
-    held = [node.name for node in plan.source.held]
+    held, reader = [node.name for node in plan.source.held], plan.source.reader
     options = PartitionOptions(min_segment_ops=0)
 
     def spent(call: Any) -> tuple[float, Any]:
@@ -99,7 +103,7 @@ def _beside_torch(plan: EnginePlan) -> Row:
             best = min(best, time.process_time() - start)
         return best, found
 
-    ours, parts = spent(lambda: partition(module, plan.support.limits, options, held=held))
+    ours, parts = spent(lambda: partition(module, plan.support.limits, options, held=held, reader=reader))
     theirs, count = spent(lambda: torch_segments(parts, module, sizes=True))
     return {
         "every_segment": len(parts.segments),

@@ -7,7 +7,7 @@ from torch import nn
 from torch.export import Dim, export
 
 from trtdiag.capture.torch_private import shape_env_of
-from trtdiag.graph.values import NumberValue, OtherValue, TensorValue, ValueReader, is_row_major, leaves
+from trtdiag.graph.values import NodeReader, NumberValue, OtherValue, TensorValue, ValueReader, is_row_major, leaves
 from trtdiag.symbolic import to_text
 from trtdiag.symbolic.expr import Num, Sym
 
@@ -86,6 +86,22 @@ def test_reading_adds_no_guard_and_changes_no_node():
         reader.read(node)
     assert len(env.guards) == guards
     assert {n.name: set(n.meta) for n in exported.graph.nodes} == keys
+
+
+def test_a_node_reader_reads_the_same_once_and_tells_every_symbol():
+    exported, values = _read()
+    reader = NodeReader()
+    for node in exported.graph.nodes:
+        found = reader.node(node)
+        assert found.values == values[node.name] == reader.read(node)
+        assert found.is_list == isinstance(node.meta.get("val"), (list, tuple))
+        assert reader.node(node) is found
+    symbols = {node.name: reader.node(node).symbols for node in exported.graph.nodes}
+    (a,), (b,) = symbols["x"], symbols["y"]
+    assert a != b
+    assert symbols["cat"] == {a, b}
+    assert any(symbol.startswith("u") for symbol in symbols["nonzero"])
+    assert symbols["output"] == frozenset()
 
 
 def test_plain_and_missing_values():

@@ -15,6 +15,7 @@ from tests.partition.running import plain_run, run
 from trtdiag.graph.inputs import placeholders
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import target_name
+from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Partitioned, Segment, SymbolSizes
 from trtdiag.partition.partition import partition
@@ -90,6 +91,10 @@ def split(
     held = {name for name, one in placeholders(exported).items() if one.held and not one.changed}
     limits = limits_on(exported.graph_module, without)
     found = partition(exported.graph_module, limits, options, symbols=symbols, held=held)
+    reader = NodeReader()
+    for _ in range(2):  # one that knows nothing yet, and one that knows all
+        again = partition(exported.graph_module, limits, options, symbols=symbols, held=held, reader=reader)
+        assert (again, again.plan) == (found, found.plan)
     assert_complete(found, exported.graph_module)
     assert_acyclic(found, exported.graph_module)
     assert_maximal(found, exported.graph_module)

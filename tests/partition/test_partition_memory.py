@@ -129,6 +129,7 @@ class _Bare(torch.export.ExportedProgram):
 
     def __init__(self, module):
         self._graph_module = module
+        self._state_dict, self._constants = {}, {}
 
     @property
     def graph_signature(self):

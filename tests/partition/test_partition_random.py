@@ -13,6 +13,7 @@ from torch.fx import Graph, GraphModule
 from tests.partition.checks import assert_acyclic, assert_complete, assert_maximal, homes_of, torch_segments
 from tests.partition.running import plain_run, run
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.partition import decide, partition
 from trtdiag.partition.segments import assemble
@@ -137,6 +138,19 @@ def test_random_graph_placing_never_adds_traffic(made: Made) -> None:
 
     assert crossing_bytes(found.boundaries) <= crossing_bytes(early)
     assert homes_of(found) == homes_of(partition(made.module, made.limits, EVERY_SEGMENT))
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs())
+def test_random_graph_is_the_same_with_a_reader_that_knows_it(made: Made) -> None:
+    reader = NodeReader()
+    for node in made.module.graph.nodes:
+        reader.read(node)
+    for options in (EVERY_SEGMENT, PartitionOptions(min_segment_ops=2)):
+        alone = partition(made.module, made.limits, options)
+        shared = partition(made.module, made.limits, options, reader=reader)
+        assert shared == alone
+        assert shared.plan == alone.plan
 
 
 def crossing_bytes(boundaries):

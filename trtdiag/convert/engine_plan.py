@@ -135,6 +135,7 @@ def _partitioned(source: Source, limits: Mapping[str, Limit], program: Program, 
         options.partition,
         symbols=symbol_sizes(program.ranges, program.hints),
         held=[node.name for node in source.held],
+        reader=source.reader,
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from trtdiag.capture.program import OpOrigin
-from trtdiag.graph.values import ValueReader
+from trtdiag.graph.values import NodeReader
 from trtdiag.graph.walk import attribute_of
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.symbolic import Condition, Range
@@ -28,7 +28,7 @@ class Source:
         given: Conditions over them that hold for every input.
         origins: Of ops, by node name.
         held: The tensors that the program brings and does not change, by node.
-        reader: Reads metadata, each size once.
+        reader: Reads metadata, that of each node once.
     """
 
     graph_module: GraphModule
@@ -38,7 +38,7 @@ class Source:
     given: tuple[Condition, ...]
     origins: Mapping[str, OpOrigin]
     held: Mapping[Node, torch.Tensor]
-    reader: ValueReader = field(default_factory=ValueReader)
+    reader: NodeReader = field(default_factory=NodeReader)
 
 
 def source_of(

@@ -15,7 +15,7 @@ from torch.fx import Node
 from trtdiag.symbolic.expr import Condition, Expr, Num
 from trtdiag.symbolic.from_sympy import from_sympy
 from trtdiag.symbolic.functions import ExpressionError
-from trtdiag.symbolic.tree import is_condition
+from trtdiag.symbolic.tree import free_symbols, is_condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,16 @@ class OtherValue:
 
 
 Value: TypeAlias = Union[TensorValue, NumberValue, OtherValue]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeValues:
+    """What a node yields: its values in order, every symbol in them, and whether they come as a list or tuple."""
+
+    values: tuple[Value, ...]
+    symbols: frozenset[str]
+    is_list: bool
+
 
 _CONTAINERS = (list, tuple)
 
@@ -112,6 +122,38 @@ class ValueReader:
         return self._exprs[raw]
 
 
+class NodeReader(ValueReader):
+    """Reads the values of each node once: for a graph whose nodes and metadata change no more.
+
+    torch makes the shape of a tensor without content anew each time that it is asked, which costs more than all else.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._nodes: dict[Node, NodeValues] = {}
+
+    def read(self, node: Node) -> tuple[Value, ...]:
+        """Return every value that a node yields, nested containers flattened; empty where it has none."""
+        return self.node(node).values
+
+    def node(self, node: Node) -> NodeValues:
+        """Return what a node yields."""
+        known = self._nodes.get(node)
+        if known is None:
+            values = super().read(node)
+            symbols = frozenset().union(*map(_symbols, values))
+            known = self._nodes[node] = NodeValues(values, symbols, isinstance(node.meta.get("val"), _CONTAINERS))
+        return known
+
+
+def _symbols(value: Value) -> frozenset[str]:
+    if isinstance(value, TensorValue):
+        return frozenset().union(*map(free_symbols, value.dims))
+    if isinstance(value, NumberValue) and value.expr is not None:
+        return free_symbols(value.expr)
+    return frozenset()
+
+
 def _translate(expr: Any) -> Expr | Condition | None:
     try:
         return from_sympy(expr)
@@ -124,7 +166,9 @@ def leaves(value: object) -> Iterator[object]:
     """Yield the values inside nested lists, tuples and dicts, in order; ``None`` alone yields nothing."""
     if value is None:
         return
-    if isinstance(value, torch.Size):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, torch.Size):
         yield from value
     elif isinstance(value, _CONTAINERS):
         for item in value:

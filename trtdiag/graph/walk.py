@@ -114,23 +114,24 @@ def classify(node: Node) -> NodeKind:
         owner = node.graph.owning_module
         is_graph = owner is not None and subgraph_of(owner, node) is not None
         return NodeKind.SUBGRAPH if is_graph else NodeKind.ATTRIBUTE
+    kind = kind_of_target(node.target)
+    if kind is not None:
+        return kind
     if isinstance(node.target, OpOverload):
-        return _classify_operator(node, node.target)
-    if isinstance(node.target, HigherOrderOperator):
-        return NodeKind.HIGHER_ORDER
-    if node.target is operator.getitem:
-        return NodeKind.ELEMENT
-    if target_name(node.target) in _MODES:
-        return NodeKind.NO_OP
+        return NodeKind.NO_OP if _argument(node, 2, "train") is False else NodeKind.OP
     # Python functions on sizes: operator.*, math.*, torch.sym_*.  One that yields a tensor is an op of its own.
     return NodeKind.OP if isinstance(node.meta.get("val"), Tensor) else NodeKind.SHAPE
 
 
-def _classify_operator(node: Node, op: OpOverload) -> NodeKind:
-    kind = _kind_of(op)
-    if kind is NodeKind.OP and schema_name(op) in _DROPOUTS and _argument(node, 2, "train") is False:
-        return NodeKind.NO_OP
-    return kind
+def kind_of_target(target: object) -> NodeKind | None:
+    """Return what every call of a target is to a program, ``None`` where the arguments or the result decide."""
+    if isinstance(target, OpOverload):
+        return None if schema_name(target) in _DROPOUTS else _kind_of(target)
+    if isinstance(target, HigherOrderOperator):
+        return NodeKind.HIGHER_ORDER
+    if target is operator.getitem:
+        return NodeKind.ELEMENT
+    return NodeKind.NO_OP if target_name(target) in _MODES else None
 
 
 @lru_cache(maxsize=4096)

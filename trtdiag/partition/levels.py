@@ -22,6 +22,8 @@ def earliest_levels(before: Edges, supported: Sequence[bool]) -> list[int]:
 
     Cost: linear in edges.
     """
+    if all(supported):
+        return [1] * len(before)
     levels: list[int] = []
     for index, earlier in enumerate(before):
         if supported[index]:

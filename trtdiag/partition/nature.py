@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.limit import Limit
-from trtdiag.graph.operators import operator_of, target_name, written_arguments
-from trtdiag.graph.walk import NodeKind
+from trtdiag.graph.operators import OpOverload, operator_of, shared_argument, target_name, written_arguments
+from trtdiag.graph.walk import NodeKind, kind_of_target
 
 NESTED = Limit("nested-graph", "it runs a nested graph, which an engine cannot hold", "")
 ASSERTION = Limit("assertion", "it checks a condition and yields nothing", "")
@@ -37,20 +39,46 @@ VIEW_OF_WRITTEN = Limit(
 )
 
 
-def of_kind(node: Node, kind: NodeKind) -> Limit | None:
-    """Return why an op of this kind is in no engine, ``None`` where its kind does not decide."""
-    if node.op != "call_function":
-        return NO_OPERATOR
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What all calls of one target have in common.
+
+    Attributes:
+        target: The target as one writes it.
+        kind: What its calls are to the program, ``None`` where each node decides.
+        nature: Why no engine can ever hold one of them, as far as the target alone says.
+        writes: Whether it writes into an argument.
+        shares: Whether its output may be in an argument's memory.
+    """
+
+    target: str
+    kind: NodeKind | None
+    nature: Limit | None
+    writes: bool
+    shares: bool
+
+
+@lru_cache(maxsize=4096)
+def called(target: Callable[..., object]) -> Called:
+    """Return what every call of a target says; read once, for graphs call few targets often."""
+    kind = kind_of_target(target)
+    op = target if isinstance(target, OpOverload) else None
+    writes = op is not None and bool(written_arguments(op))
+    shares = op is not None and shared_argument(op) is not None
+    nature = WRITES if writes else None
     if kind is NodeKind.ELEMENT:
-        return OPAQUE  # of something that no op of this graph made
-    if kind is NodeKind.HIGHER_ORDER:
-        return NESTED
-    if kind is NodeKind.ASSERT:
-        return ASSERTION
-    op = operator_of(node)
-    if op is None:
-        return MODE if kind is NodeKind.NO_OP else None
-    return WRITES if written_arguments(op) else None
+        nature = OPAQUE  # of something that no op of this graph made
+    elif kind is NodeKind.HIGHER_ORDER:
+        nature = NESTED
+    elif kind is NodeKind.ASSERT:
+        nature = ASSERTION
+    elif kind is NodeKind.NO_OP and op is None:
+        nature = MODE
+    return Called(target_name(target), kind, nature, writes, shares)
+
+
+NO_CALL = Called("", None, NO_OPERATOR, writes=False, shares=False)
+"""Of a node that calls no function: a module, a method."""
 
 
 def written(node: Node) -> Iterator[Node]:
@@ -66,11 +94,16 @@ def written(node: Node) -> Iterator[Node]:
 
 
 class Memory:
-    """Which memory of a graph is written, and the order that this forces on ops."""
+    """Which memory of a graph is written, and the order that this forces on ops.
 
-    def __init__(self, graph: Graph) -> None:
-        writers = [(node, tuple(written(node))) for node in graph.nodes if node.op == "call_function"]
-        self._writes: dict[Node, tuple[Node, ...]] = {node: memory for node, memory in writers if memory}
+    Args:
+        graph: The graph.
+        writers: Its nodes that call what writes.
+    """
+
+    def __init__(self, graph: Graph, writers: Iterable[Node]) -> None:
+        memories = [(node, tuple(written(node))) for node in writers]
+        self._writes: dict[Node, tuple[Node, ...]] = {node: memory for node, memory in memories if memory}
         self._roots: Mapping[Node, Node] = alias_roots(graph) if self._writes else {}
         self.written_roots = {self._roots[node] for memory in self._writes.values() for node in memory}
         self._last_writer: dict[Node, int] = {}
@@ -86,6 +119,8 @@ class Memory:
 
         A write comes after every earlier read of its memory, and a read after the last write.
         """
+        if not self.written_roots:
+            return []
         touched = dict.fromkeys(self._roots[a] for a in arguments if self._roots.get(a) in self.written_roots)
         changed = {self._roots[memory] for memory in self._writes.get(node, ())}
         earlier = [self._last_writer[root] for root in touched if root in self._last_writer]
@@ -96,8 +131,3 @@ class Memory:
             else:
                 self._readers.setdefault(root, []).append(index)
         return earlier
-
-
-def described(node: Node) -> str:
-    """Return what a node calls, as one writes it."""
-    return target_name(node.target)

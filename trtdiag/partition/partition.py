@@ -9,6 +9,7 @@ from torch.fx import Graph, GraphModule
 
 from trtdiag.errors import UnsupportedOpError
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Cause, Fallback, Partitioned, SymbolSizes
 from trtdiag.partition.kept import kept_ops
@@ -32,6 +33,7 @@ def partition(
     *,
     symbols: Mapping[str, SymbolSizes] | None = None,
     held: Collection[str] = (),
+    reader: NodeReader | None = None,
 ) -> Partitioned:
     """Return the fewest segments that hold every supported op, then the place of ops that crosses the fewest bytes.
 
@@ -48,6 +50,7 @@ def partition(
         symbols: Sizes of symbols to count bytes at (``symbol_sizes``).
         held: Placeholders whose value the program brings and does not change (weights, constants): they are part of
             an engine and cross nothing.
+        reader: Reads the metadata of the graph's nodes; one that has read them before saves most of the time.
 
     Raises:
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
@@ -56,7 +59,7 @@ def partition(
     Cost: linear in nodes and edges, times the rounds that small segments take.
     """
     graph = graph.graph if isinstance(graph, GraphModule) else graph
-    read = read_graph(graph, held)
+    read = read_graph(graph, held, reader)
     kept, unused_keeps = kept_ops(graph, read.ops, options.keep_in_torch)
     plan = _plan(read, limits, kept, options)
     wanted = plan.supported()
@@ -64,8 +67,7 @@ def partition(
         _check_full(plan)
     supported, levels = decide(plan, wanted)
     count = ByteCounts(symbols or {})
-    weights = [count.weight(tensor.value) for tensor in read.tensors]
-    levels = placed(read, supported, levels, weights, _least(plan, wanted))
+    levels = placed(read, supported, levels, count.weight, _least(plan, wanted))
     parts = assemble(plan, supported, levels, count)
     return Partitioned(
         segments=parts.segments,
@@ -90,6 +92,8 @@ def symbol_sizes(box: Mapping[str, Range], hints: Mapping[str, int]) -> dict[str
 
 
 def _plan(read: OpGraph, limits: Mapping[str, Limit], kept: Mapping[int, Limit], options: PartitionOptions) -> Plan:
+    if not limits:
+        return Plan(read, {}, {}, kept, options)
     places = {name: index for index, op in enumerate(read.ops) for name in (*op.elements, op.name)}
     strange = [name for name in limits if name not in places and name not in read.sizes]
     if strange:
@@ -129,9 +133,11 @@ def decide(plan: Plan, wanted: Sequence[bool]) -> tuple[list[bool], list[int]]:
 
 
 def _least(plan: Plan, wanted: Sequence[bool]) -> int:
+    if plan.options.require_full or plan.options.min_segment_ops == 0:
+        return 0
     # A program that is one engine whole crosses nothing that it could keep on one side.
     whole = all(inside or not op.computes for op, inside in zip(plan.graph.ops, wanted, strict=True))
-    return 0 if whole or plan.options.require_full else plan.options.min_segment_ops
+    return 0 if whole else plan.options.min_segment_ops
 
 
 def _reason(plan: Plan, index: int) -> tuple[Cause, Limit] | None:
@@ -151,8 +157,9 @@ def _fallback(plan: Plan, wanted: Sequence[bool], supported: Sequence[bool]) -> 
         "support the ops around it, or lower min_segment_ops",
     )
     found = []
-    for index, op in enumerate(plan.graph.ops):
-        if not supported[index]:
+    for index, inside in enumerate(supported):
+        if not inside:
+            op = plan.graph.ops[index]
             cause, limit = (Cause.SMALL, small) if wanted[index] else _reason(plan, index) or (Cause.SMALL, small)
             found.append(Fallback(op.name, op.target, cause, limit, op.computes))
     return tuple(found)

@@ -7,29 +7,33 @@ pay only together are found where every step is no worse than the one before, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from trtdiag.graph.values import TensorValue
 from trtdiag.partition.levels import latest_level
 from trtdiag.partition.plan import OpGraph
 
 _FEW_LEVELS = 8
 
+Weigh = Callable[[TensorValue | None], int]
+"""Gives the bytes to compare tensors by; asked only about those that a move would change."""
 
-def placed(
-    graph: OpGraph, supported: Sequence[bool], levels: Sequence[int], weights: Sequence[int], least_ops: int
-) -> list[int]:
+
+def placed(graph: OpGraph, supported: Sequence[bool], levels: Sequence[int], weigh: Weigh, least_ops: int) -> list[int]:
     """Return levels with no more bytes over boundaries than ``levels`` have, and the same number of segments.
 
     Args:
         graph: The ops.
         supported: Whether an op is in a segment.
         levels: An allowed level for each op; those of unsupported ops are computed again.
-        weights: Bytes by tensor.
+        weigh: Gives the bytes of a tensor.
         least_ops: No move leaves a segment with fewer ops that compute.
 
     Cost: linear in edges.
     """
-    placing = _Placing(graph, supported, levels, weights, least_ops)
+    if max(levels, default=0) <= 1:
+        return list(levels)  # of one segment each op has one place
+    placing = _Placing(graph, supported, levels, weigh, least_ops)
     placing.later()
     placing.earlier()
     return placing.levels
@@ -37,12 +41,13 @@ def placed(
 
 class _Placing:
     def __init__(
-        self, graph: OpGraph, supported: Sequence[bool], levels: Sequence[int], weights: Sequence[int], least_ops: int
+        self, graph: OpGraph, supported: Sequence[bool], levels: Sequence[int], weigh: Weigh, least_ops: int
     ) -> None:
         self.levels = list(levels)
         self._graph = graph
         self._supported = supported
-        self._weights = weights
+        self._weigh = weigh
+        self._weights: dict[int, int] = {}
         self._least_ops = least_ops
         self._last = max((level for level, inside in zip(levels, supported, strict=True) if inside), default=0)
         self._work = [0] * (self._last + 1)
@@ -126,12 +131,18 @@ class _Placing:
             elsewhere = len(self._read_at[place]) - (level in self._read_at[place])
             inside = elsewhere - (0 in self._read_at[place])
             # Once out, and once into each segment that reads it.
-            total += self._weights[place] * ((elsewhere > 0) + inside)
+            total += self._weight(place) * ((elsewhere > 0) + inside)
         for place in self._graph.ops[index].reads:
             counts = self._read_at[place]
             producer = self._graph.tensors[place].producer
             made_at = self.levels[producer] if producer >= 0 and self._supported[producer] else 0
             if level != made_at and level not in counts:
                 leaves = made_at > 0 and not any(other != made_at for other in counts)
-                total += self._weights[place] * (1 + leaves)
+                total += self._weight(place) * (1 + leaves)
         return total
+
+    def _weight(self, place: int) -> int:
+        found = self._weights.get(place)
+        if found is None:
+            found = self._weights[place] = self._weigh(self._graph.tensors[place].value)
+        return found

@@ -113,7 +113,9 @@ class Plan:
 
     def supported(self, lifted: frozenset[int] = frozenset()) -> list[bool]:
         """Return, for each op, whether an engine may hold it, the limits of ``lifted`` left out."""
-        return [
-            op.nature is None and index not in self.kept and (index not in self.limited or index in lifted)
-            for index, op in enumerate(self.graph.ops)
-        ]
+        inside = [op.nature is None for op in self.graph.ops]
+        for index in self.limited:
+            inside[index] &= index in lifted
+        for index in self.kept:
+            inside[index] = False
+        return inside

@@ -10,65 +10,73 @@ from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.limit import Limit
-from trtdiag.graph.values import NumberValue, OtherValue, TensorValue, Value, ValueReader
+from trtdiag.graph.operators import target_name
+from trtdiag.graph.values import NodeReader, NumberValue, OtherValue, TensorValue, Value
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.partition.extents import Extents
 from trtdiag.partition.nature import (
     EFFECT,
     FROM_DATA,
+    NO_CALL,
     OPAQUE,
     UNUSED,
     VIEW_OF_WRITTEN,
     WHOLE_LIST,
+    Called,
     Memory,
-    described,
-    of_kind,
+    called,
 )
 from trtdiag.partition.plan import Op, OpGraph, SizeNode, Tensor
 from trtdiag.shapes.symbols import is_backed
-from trtdiag.symbolic.tree import free_symbols
 
 
-def read_graph(graph: Graph, held: Collection[str]) -> OpGraph:
+def read_graph(graph: Graph, held: Collection[str], reader: NodeReader | None = None) -> OpGraph:
     """Return the ops of a graph, the tensors between them, and what computes each size.
 
     Args:
         graph: A graph in topological order.
         held: Placeholders whose value the program brings: weights, buffers that it does not change, constants.
+        reader: Reads the metadata of nodes, if it has read them before.
 
     Cost: linear in nodes and edges.
     """
-    return _Reading(graph, held).read()
+    return _Reading(graph, held, NodeReader() if reader is None else reader).read()
 
 
 class _Reading:
-    def __init__(self, graph: Graph, held: Collection[str]) -> None:
-        self._graph = graph
-        self._held = held
-        self._values = ValueReader()
-        self._memory = Memory(graph)
+    def __init__(self, graph: Graph, held: Collection[str], reader: NodeReader) -> None:
+        self._all = [(node, called(node.target) if node.op == "call_function" else NO_CALL) for node in graph.nodes]
+        self._held = frozenset(held)
+        self._values = reader
+        self._memory = Memory(graph, (node for node, call in self._all if call.writes))
         self._owner: dict[Node, int] = {}  # op nodes and their getitem nodes
         self._nodes: list[Node] = []  # by op
         self._before: list[tuple[int, ...]] = []
         self._arguments: list[tuple[tuple[int, ...], tuple[str, ...], tuple[str, ...]]] = []
         self._natures: list[Limit | None] = []
+        self._calls: list[Called] = []
         self._kinds: list[NodeKind] = []
         self._elements: list[list[str]] = []
         self._tensors: dict[Node, int] = {}
         self._tensor_values: list[TensorValue | None] = []
-        self._readers: list[dict[int, None]] = []
+        self._readers: list[list[int]] = []
         self._constants: set[Node] = set()
         self._lists: set[Node] = set()
         self._opaque: set[Node] = set()
         self._sizes: dict[str, SizeNode] = {}
         self._extents = Extents()
         self._bearers: dict[str, int] = {}  # symbols born from data, by op
+        self._backed: set[str] = set()  # the other symbols
         self._born: dict[str, int] = {}  # the tensors and numbers in which they are born, by op
+        self._outputs: list[Node] = []
 
     def read(self) -> OpGraph:
-        for node in self._graph.nodes:
-            kind = classify(node)
-            if kind is NodeKind.OUTPUT:
+        for node, call in self._all:
+            kind = call.kind or classify(node)
+            if kind is NodeKind.OP:
+                self._op(node, kind, call)
+            elif kind is NodeKind.OUTPUT:
+                self._outputs += node.all_input_nodes
                 self._mark_whole_lists(node)
             elif kind is NodeKind.PLACEHOLDER:
                 self._placeholder(node)
@@ -85,7 +93,7 @@ class _Reading:
             elif kind is NodeKind.ELEMENT and node.args[0] in self._owner:
                 self._element(node)
             else:
-                self._op(node, kind)
+                self._op(node, kind, call)
         return self._finish()
 
     def _placeholder(self, node: Node) -> None:
@@ -99,47 +107,54 @@ class _Reading:
 
     def _yielded(self, node: Node, value: Value | None) -> None:
         """Enter a node that yields one value, by what it is; a value without metadata counts as a tensor."""
-        if isinstance(value, NumberValue):
+        if isinstance(value, TensorValue):
+            self._tensor(node, value)
+        elif isinstance(value, NumberValue):
             before = frozenset({self._owner[node]} if node in self._owner else ())
             self._sizes[node.name] = SizeNode(node.name, value.expr, True, (), (), before)
         elif isinstance(value, OtherValue) and "Tensor" not in value.type:
             self._opaque.add(node)
         else:
-            self._tensor(node, value if isinstance(value, TensorValue) else None)
+            self._tensor(node, None)
 
     def _tensor(self, node: Node, value: TensorValue | None) -> None:
         self._tensors[node] = len(self._tensor_values)
         self._tensor_values.append(value)
-        self._readers.append({})
+        self._readers.append([])
 
-    def _op(self, node: Node, kind: NodeKind) -> None:
+    def _op(self, node: Node, kind: NodeKind, call: Called) -> None:
         index = len(self._nodes)
-        nature = of_kind(node, kind)
-        if nature is None and self._memory.is_view_of_written(node):
-            nature = VIEW_OF_WRITTEN
+        nature = call.nature
+        arguments = node.all_input_nodes
+        before: set[int] = set()
+        if self._memory.written_roots:
+            before.update(self._memory.before(index, node, arguments))
+            if nature is None and self._memory.is_view_of_written(node):
+                nature = VIEW_OF_WRITTEN
         reads, sizes, constants = [], [], []
-        before = dict.fromkeys(self._memory.before(index, node, node.all_input_nodes))
-        for argument in node.all_input_nodes:
-            if argument in self._tensors:
-                reads.append(self._tensors[argument])
-                self._readers[self._tensors[argument]][index] = None
+        for argument in arguments:
+            place = self._tensors.get(argument)
+            if place is not None:
+                reads.append(place)
+                self._readers[place].append(index)
                 if argument in self._owner:
-                    before[self._owner[argument]] = None
-            elif argument.name in self._sizes:
-                sizes.append(argument.name)
-                before.update(dict.fromkeys(sorted(self._sizes[argument.name].before)))
+                    before.add(self._owner[argument])
             elif argument in self._constants:
                 constants.append(argument.name)
+            elif argument.name in self._sizes:
+                sizes.append(argument.name)
+                before |= self._sizes[argument.name].before
             elif argument in self._owner:
-                before[self._owner[argument]] = None
+                before.add(self._owner[argument])
                 nature = nature or (OPAQUE if argument in self._opaque else WHOLE_LIST)
             elif argument in self._opaque:
                 nature = nature or OPAQUE
         self._mark_whole_lists(node)
         self._owner[node] = index
         self._nodes.append(node)
+        self._calls.append(call)
         self._kinds.append(kind)
-        self._before.append(tuple(sorted(before)))
+        self._before.append(tuple(sorted(before)) if len(before) > 1 else tuple(before))
         self._arguments.append((tuple(reads), tuple(sizes), tuple(constants)))
         self._natures.append(nature)
         self._elements.append([])
@@ -147,18 +162,22 @@ class _Reading:
 
     def _output_of(self, node: Node, index: int) -> None:
         """Enter what an op or a getitem node yields; sizes born here make the op one that data decides."""
-        values = self._values.read(node)
-        if isinstance(node.meta.get("val"), (list, tuple)):
+        found = self._values.node(node)
+        values = found.values
+        if found.is_list:
             self._lists.add(node)
         else:
             self._yielded(node, values[0] if values else None)
-        bears = any(isinstance(value, NumberValue) for value in values)
-        for symbol in sorted({s for value in values for s in _symbols(value)}):
-            if not is_backed(symbol):
-                bears |= self._bearers.setdefault(symbol, index) == index
+        bears = NumberValue in map(type, values)
+        if not found.symbols <= self._backed:
+            for symbol in sorted(found.symbols):
+                if is_backed(symbol):
+                    self._backed.add(symbol)
+                else:
+                    bears |= self._bearers.setdefault(symbol, index) == index
         if bears:
             self._natures[index] = self._natures[index] or FROM_DATA
-            if node not in self._lists:
+            if not found.is_list:
                 self._extents.add(node.name, values[0])
                 self._born[node.name] = index
 
@@ -170,6 +189,8 @@ class _Reading:
         self._output_of(node, index)
 
     def _mark_whole_lists(self, node: Node) -> None:
+        if not self._lists:
+            return
         for argument in node.all_input_nodes:
             if argument in self._lists and node.target is not operator.getitem:
                 owner = self._owner[argument]
@@ -192,7 +213,7 @@ class _Reading:
         self._sizes[node.name] = SizeNode(node.name, expr, False, operands, sources, frozenset(before))
 
     def _finish(self) -> OpGraph:
-        outputs = [node for end in self._graph.find_nodes(op="output") for node in end.all_input_nodes]
+        outputs = self._outputs
         after: list[list[int]] = [[] for _ in self._nodes]
         for index, earlier in enumerate(self._before):
             for other in earlier:
@@ -201,15 +222,23 @@ class _Reading:
         ends = {self._owner[node] for node in outputs if node in self._owner}
         ends |= {index for name in output_sizes for index in self._sizes[name].before}
         ops = [self._made(index) for index in range(len(self._nodes))]
+        unused: set[int] = set()
         for index in range(len(ops) - 1, -1, -1):
             op = ops[index]
-            if op.nature is None and index not in ends and all(ops[other].nature is UNUSED for other in after[index]):
+            if op.nature is None and index not in ends and unused.issuperset(after[index]):
                 impure = self._nodes[index].is_impure()
                 ops[index] = replace(op, nature=EFFECT if impure else UNUSED, computes=False, runs=impure)
+                if not impure:
+                    unused.add(index)
         returned = set(outputs)
-        readers = [tuple(reader for reader in found if ops[reader].runs) for found in self._readers]
         tensors = [
-            Tensor(node.name, self._owner.get(node, -1), self._tensor_values[place], readers[place], node in returned)
+            Tensor(
+                node.name,
+                self._owner.get(node, -1),
+                self._tensor_values[place],
+                tuple(reader for reader in self._readers[place] if reader not in unused),
+                node in returned,
+            )
             for node, place in self._tensors.items()
         ]
         return OpGraph(
@@ -223,24 +252,16 @@ class _Reading:
         )
 
     def _made(self, index: int) -> Op:
-        node, kind = self._nodes[index], self._kinds[index]
+        node, kind, call = self._nodes[index], self._kinds[index], self._calls[index]
         reads, sizes, constants = self._arguments[index]
         return Op(
             name=node.name,
-            target=described(node),
+            target=call.target or target_name(node.target),
             elements=tuple(self._elements[index]),
             reads=reads,
             sizes=sizes,
             constants=constants,
-            work=kind is NodeKind.OP and alias_base(node) is None,
+            work=kind is NodeKind.OP and not (call.shares and alias_base(node) is not None),
             nature=self._natures[index],
             computes=kind is not NodeKind.ASSERT,
         )
-
-
-def _symbols(value: Value) -> frozenset[str]:
-    if isinstance(value, TensorValue):
-        return frozenset().union(*(free_symbols(dim) for dim in value.dims))
-    if isinstance(value, NumberValue) and value.expr is not None:
-        return free_symbols(value.expr)
-    return frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trtdiag.partition.facts import Boundary, EnteringSize, Recomputed, Segment, Step
@@ -45,11 +45,7 @@ def assemble(plan: Plan, supported: Sequence[bool], levels: Sequence[int], count
     wanted = [name for op, home in zip(graph.ops, homes, strict=True) if home < 0 and op.runs for name in op.sizes]
     wanted += [size.node for _, entering in sizes for size in entering]
     torch_sizes, shapes = outside_sizes(graph, [*wanted, *graph.output_sizes])
-    boundaries = tuple(
-        found
-        for tensor in graph.tensors
-        if (found := _boundary(tensor, homes, count, shape_read=tensor.name in shapes)) is not None
-    )
+    boundaries = tuple(_boundaries(graph, homes, count, shapes))
     outputs: list[list[str]] = [[] for _ in members]
     for boundary in boundaries:
         if boundary.producer is not None and (boundary.consumers or boundary.read_by_torch or boundary.program_output):
@@ -81,9 +77,18 @@ def _sizes(plan: Plan, ops: Sequence[int], inputs: tuple[str, ...]) -> _Sizes:
     return segment_sizes(graph, plan.limited_sizes, wanted, inputs, inside)
 
 
-def _boundary(tensor: Tensor, homes: Sequence[int], count: ByteCounts, *, shape_read: bool) -> Boundary | None:
-    home = _home(tensor, homes)
-    readers = {homes[reader] for reader in tensor.readers}
+def _boundaries(graph: OpGraph, homes: Sequence[int], count: ByteCounts, shapes: frozenset[str]) -> Iterator[Boundary]:
+    for tensor in graph.tensors:
+        home = _home(tensor, homes)
+        readers = {homes[reader] for reader in tensor.readers}
+        # Most tensors are read where they are made, and nowhere else.
+        if not readers <= {home} or tensor.is_output or tensor.name in shapes:
+            found = _boundary(tensor, home, readers, count, shape_read=tensor.name in shapes)
+            if found is not None:
+                yield found
+
+
+def _boundary(tensor: Tensor, home: int, readers: set[int], count: ByteCounts, *, shape_read: bool) -> Boundary | None:
     consumers = tuple(sorted(readers - {home, -1}))
     read_by_torch = -1 in readers or shape_read
     if not consumers and (home < 0 or not (read_by_torch or tensor.is_output)):
@@ -105,29 +110,27 @@ def _segment(
     made = [graph.ops[index] for index in ops]
     return Segment(
         index=home,
-        ops=tuple(op.name for op in made),
-        elements=tuple(name for op in made for name in op.elements),
+        ops=tuple([op.name for op in made]),
+        elements=tuple([name for op in made for name in op.elements]),
         inputs=inputs,
         outputs=outputs,
-        constants=tuple(dict.fromkeys(name for op in made for name in op.constants)),
+        constants=tuple(dict.fromkeys([name for op in made for name in op.constants])),
         sizes=sizes[0],
         entering_sizes=sizes[1],
-        work_ops=sum(op.work for op in made),
+        work_ops=sum([op.work for op in made]),
     )
 
 
 def _steps(graph: OpGraph, supported: Sequence[bool], levels: Sequence[int]) -> tuple[Step, ...]:
-    last = max(levels, default=0)
-    outside: list[list[str]] = [[] for _ in range(last + 1)]
-    inside = [False] * (last + 1)
-    for op, level, is_inside in zip(graph.ops, levels, supported, strict=True):
-        if is_inside:
-            inside[level] = True
-        elif op.runs:
-            outside[level] += (op.name, *op.elements)
+    outside: list[list[str]] = [[] for _ in range(max(levels, default=0) + 1)]
+    filled = {level for level, inside in zip(levels, supported, strict=True) if inside}
+    for index, inside in enumerate(supported):
+        op = graph.ops[index]
+        if not inside and op.runs:
+            outside[levels[index]] += (op.name, *op.elements)
     steps = []
-    for level in range(last + 1):
-        if inside[level]:
+    for level in range(len(outside)):
+        if level in filled:
             steps.append(Step(level - 1))
         if outside[level]:
             steps.append(Step(None, tuple(outside[level])))
