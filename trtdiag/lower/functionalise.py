@@ -14,6 +14,7 @@ from trtdiag.lower.asked_conditions import asking
 from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import insert_call, writes
 from trtdiag.lower.view_inverses import has_inverse, scattered
+from trtdiag.lower.views_in_place import use_views
 
 
 def functionalised_graph(graph: Graph) -> tuple[dict[Node, Node], dict[Node, str]]:
@@ -23,6 +24,8 @@ def functionalised_graph(graph: Graph) -> tuple[dict[Node, Node], dict[Node, str
         The last value of each placeholder that was changed, and the in-place ops that had to stay, with the reason.
         Where one stays, so do all that change the same memory.
     """
+    if any(writes(node) for node in graph.nodes):
+        use_views(graph)
     changing = [node for node in graph.nodes if writes(node)]
     if not changing:
         return {}, {}
@@ -39,7 +42,13 @@ def functionalised_graph(graph: Graph) -> tuple[dict[Node, Node], dict[Node, str
     work = _Functionaliser(graph, roots)
     for node in list(graph.nodes):
         work.visit(node, replace=node in changing and node not in stay)
-    return {root: work.value(root) for root in work.generation if root.op == "placeholder"}, stay
+    changed = {root: work.value(root) for root in work.generation if root.op == "placeholder"}
+    values = set(changed.values())
+    # What was replaced would count as a change for whoever looks at the graph next, and no dead-code pass takes it.
+    for node in reversed(changing):
+        if node not in stay and node not in values and not node.users:
+            graph.erase_node(node)
+    return changed, stay
 
 
 def functional_variant(op: OpOverload) -> OpOverload | None:
@@ -56,6 +65,8 @@ def functional_variant(op: OpOverload) -> OpOverload | None:
 
 def _obstacle(node: Node, roots: dict[Node, Node]) -> str:
     op = operator_of(node)
+    if op is not None and torch.Tag.inplace_view in op.tags:
+        return "it changes the form of an input or constant in place"
     if op is None or functional_variant(op) is None:
         return "it changes a tensor in place and has no functional variant"
     if torch.Tag.nondeterministic_seeded in op.tags and draws(node, op):

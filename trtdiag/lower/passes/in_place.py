@@ -18,7 +18,7 @@ _MUTATION = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT:
 def in_place(draft: Draft) -> int:
     """Replace in-place ops; what cannot be replaced stays, with a limit."""
     write_running_statistics(draft)
-    before = [node for node in draft.graph.nodes if writes(node)]
+    before = sum(bool(writes(node)) for node in draft.graph.nodes)
     changed, stay = functionalised_graph(draft.graph)
     for node, why in stay.items():
         draft.limit(node, why)
@@ -43,10 +43,7 @@ def in_place(draft: Draft) -> int:
         output.args = ((*values, *output.args[0]),)  # type: ignore[misc]  # an output's argument is a tuple
         draft.output_specs[:0] = specs
     _note_silent_mutation(draft)
-    for node in reversed(before):
-        if node not in stay and not node.users:
-            draft.graph.erase_node(node)
-    return len(before) - len(stay)
+    return before - len(stay)
 
 
 def _note_silent_mutation(draft: Draft) -> None:
