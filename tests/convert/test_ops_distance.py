@@ -7,7 +7,12 @@ import torch
 
 from tests.convert.family_samples import converted, missing
 
-NAMES = {"aten._cdist_forward.default", "aten._euclidean_dist.default", "aten.cosine_similarity.default"}
+NAMES = {
+    "aten._cdist_forward.default",
+    "aten._euclidean_dist.default",
+    "aten._pdist_forward.default",
+    "aten.cosine_similarity.default",
+}
 
 
 def test_every_converter_has_samples() -> None:
@@ -47,3 +52,13 @@ def test_cosine_similarity() -> None:
         assert converted(name, left, right, axis, dynamic=True, shared=True) == 4
     assert converted(name, left.half(), right[1:].half(), target="8.6") == 1
     assert converted(name, left, torch.randn(4), 2, 0.5) == 1
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.5, float("inf")])
+@pytest.mark.parametrize("rows", [2, 3, 17])
+def test_pairs_of_rows(p: float, rows: int) -> None:
+    assert converted("aten._pdist_forward.default", torch.randn(rows, 5), p, target="8.6") == 1
+
+
+def test_pairs_of_a_dynamic_number_of_rows_are_refused() -> None:
+    converted("aten._pdist_forward.default", torch.randn(5, 4), 2.0, dynamic=True, refused="dynamic-pairs")

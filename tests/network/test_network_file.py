@@ -128,3 +128,11 @@ def test_text_that_is_no_object_is_refused() -> None:
         head = b"trtdiag network 1\n" + len(text).to_bytes(8, "little") + hashlib.sha256(text.encode()).digest()
         with pytest.raises(ArtifactError):
             from_bytes(head + text.encode())
+
+
+def test_a_weight_of_one_element_with_a_stride() -> None:
+    weight = torch.arange(6)[1::4][:1].as_strided((1,), (2,))
+    builder = NetworkBuilder()
+    builder.output("y", builder.constant(weight))
+    (found,) = from_bytes(to_bytes(builder.build())).weights.values()
+    assert found.tolist() == weight.tolist()

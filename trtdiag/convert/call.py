@@ -42,7 +42,7 @@ class Call:
         write: Writes layers.
         held: The content of arguments that the program itself brings (weights), by schema name; of one in a list
             by ``indices[1]``.
-        program_dtypes: The dtype of each tensor argument before types were planned, by schema name.
+        own_memory: The tensor arguments whose elements lie in memory in the order of their dims, from its start.
     """
 
     op: OpOverload
@@ -51,7 +51,7 @@ class Call:
     outputs: tuple[Expected | None, ...]
     write: Writer
     held: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    program_dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)
+    own_memory: frozenset[str] = frozenset()
 
     @property
     def out(self) -> Expected:
@@ -187,6 +187,10 @@ class Call:
     def is_number(self, name: str) -> bool:
         """Whether an argument is a plain number."""
         return isinstance(self.arguments.get(name), (bool, int, float))
+
+    def row_major(self, name: str) -> bool:
+        """Whether a tensor argument lies in memory in the order of its dims, without gaps, from its start."""
+        return name in self.own_memory
 
     def content(self, name: str) -> torch.Tensor | None:
         """The elements of a tensor argument that the program itself brings."""

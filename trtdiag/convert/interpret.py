@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from trtdiag.capture.program import OpOrigin
 from trtdiag.convert.call import Call, Expected, flat_nodes, mapped, named_arguments
+from trtdiag.convert.layout import lies_in_order, reads_layout
 from trtdiag.convert.refused import Refused, refuse
 from trtdiag.convert.registry import converter_of
 from trtdiag.convert.writer import Writer
@@ -113,7 +114,7 @@ class Interpreter:
     def _call(self, node: Node) -> Call:
         named = named_arguments(node)
         held: dict[str, torch.Tensor] = {}
-        dtypes: dict[str, torch.dtype] = {}
+        own_memory: set[str] = set()
         for name, value in named.items():
             for source in flat_nodes(value):
                 if source not in self.known:
@@ -126,13 +127,12 @@ class Interpreter:
             if isinstance(value, Node):
                 if value in self._held:
                     held[name] = self._held[value]
-                val = value.meta.get("val")
-                if isinstance(val, torch.Tensor):
-                    dtypes[name] = val.dtype
+                if reads_layout(node) and lies_in_order(value):
+                    own_memory.add(name)
         arguments = {name: mapped(value, self.known) for name, value in named.items()}
         target = node.target
         assert isinstance(target, OpOverload)
-        return Call(target, node.name, arguments, self.expected(node), self.write, held, dtypes)
+        return Call(target, node.name, arguments, self.expected(node), self.write, held, frozenset(own_memory))
 
     def _check(self, node: Node, expected: Sequence[Expected | None], results: Sequence[Value | None]) -> None:
         for index, want in enumerate(expected):

@@ -11,6 +11,7 @@ from torch.fx import Node
 from trtdiag.convert.call import mapped, named_arguments
 from trtdiag.convert.facts import Support
 from trtdiag.convert.interpret import Interpreter
+from trtdiag.convert.layout import lies_in_order, reads_layout
 from trtdiag.convert.random import random_limit
 from trtdiag.convert.refused import Refused
 from trtdiag.convert.registry import converter_of
@@ -125,7 +126,8 @@ class _Trials:
         named = named_arguments(node)
         read = frozenset(user.args[1] for user in node.users if len(user.args) == 2 and isinstance(user.args[1], int))
         arguments = tuple((name, _frozen(mapped(value, of))) for name, value in named.items())
-        return (target_name(node.target), arguments, self._seen(node), read)
+        layout = tuple(map(lies_in_order, node.all_input_nodes)) if reads_layout(node) else ()
+        return (target_name(node.target), arguments, self._seen(node), read, layout)
 
     def _seen(self, node: Node) -> Hashable:
         held = self._source.held.get(node)

@@ -14,6 +14,8 @@ from trtdiag.network.dtype import DType
 def weight_bytes(weight: torch.Tensor) -> memoryview:
     """The elements as they lie in memory, little endian, without a copy where ``weight`` is contiguous on the CPU."""
     flat = weight.detach().cpu().contiguous().reshape(-1)
+    if flat.stride(0) != 1:  # one element counts as contiguous whatever its stride; a view as bytes refuses it
+        flat = flat.as_strided(flat.shape, (1,))
     return flat.view(torch.uint8).numpy().data
 
 

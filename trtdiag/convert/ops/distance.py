@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+import torch
+
 from trtdiag.convert.call import Call
 from trtdiag.convert.promotion import both
 from trtdiag.convert.refused import refuse
@@ -41,6 +43,22 @@ def cdist_forward(call: Call) -> Value:
     a, b = write.unsqueeze(left, [left.rank - 1]), write.unsqueeze(right, [right.rank - 2])
     away = write.elementwise(Op.SUB, a, b)
     return _norm(write, write.unary(UnaryOperation.ABS, away), p)
+
+
+@converter
+def pdist_forward(call: Call) -> Value:
+    """aten::_pdist_forward(Tensor self, float p=2.) -> Tensor
+
+    Of a number of rows that is known: which pairs there are is a constant.
+    """
+    write, x = call.write, call.tensor("self")
+    _require_floats(x)
+    if not isinstance(x.shape[0], Num):
+        raise refuse("dynamic-pairs", "its number of rows is dynamic, and so is the list of its pairs")
+    pairs = torch.combinations(torch.arange(int(x.shape[0].value)), 2).to(write.index.torch)
+    left, right = (write.gather(x, write.constant(pairs[:, side].contiguous()), 0) for side in (0, 1))
+    away = write.unary(UnaryOperation.ABS, write.elementwise(Op.SUB, left, right))
+    return _norm(write, away, float(call.number("p")))
 
 
 @converter

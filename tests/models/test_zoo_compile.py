@@ -1,0 +1,57 @@
+"""Real architectures compiled: verified at the corners of their ranges, and no converter that writes nonsense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.models import zoo
+from tests.models.expected_findings import REFUSED
+from tests.models.library import needs_library
+from trtdiag.compiling import compile_in_stages
+from trtdiag.options import CompileOptions
+from trtdiag.verify.run import VerifyLimits
+
+# In every test run: a U-Net, a convolution over time, a field, and, where its library is, a decoder.
+QUICK = ("pix2pix_unet", "tcn", "nerf_mlp", "llm_gpt2_12l")
+
+# Models that are not one engine whole, with what stays in PyTorch: sizes or numbers that data decides, random ops,
+# recurrent layers over a dynamic length, and sorts beyond TensorRT's TopK.
+LEFT: dict[str, frozenset[str]] = {
+    "crnn_ocr": frozenset({"no-converter"}),
+    "demucs_like": frozenset({"no-converter"}),
+    "llm_qwen3_moe_8l": frozenset({"top-k"}),
+    "pyg_gat": frozenset({"data-dependent"}),
+    "pyg_gcn": frozenset({"data-dependent", "pairs"}),
+    "sampler_top_p": frozenset({"random"}),
+    "yolov8n_nms": frozenset({"data-dependent", "data-dependent-shape", "top-k"}),
+}
+# A point of a quick run: the original alone takes less than this.  What is skipped is told, not passed.
+LIMITS = VerifyLimits(seconds=3.0, elements=1 << 29)
+
+
+def parameters() -> list[Any]:
+    """Every model that exports; all but QUICK are slow."""
+    return [
+        pytest.param(name, marks=[pytest.mark.zoo] if name in QUICK else [pytest.mark.zoo, pytest.mark.slow])
+        for name in zoo.ZOO
+        if name not in REFUSED
+    ]
+
+
+@pytest.mark.parametrize("name", parameters())
+def test_a_model_compiles_and_agrees(name: str) -> None:
+    with needs_library(name):
+        asked = zoo.build(name)
+    # Some have ERROR findings for a real TensorRT (a tensor of 2^31 elements at the maximum): expected_findings.ERRORS.
+    found = compile_in_stages(asked, CompileOptions(backend="reference", target="11.4", force=True), limits=LIMITS)
+
+    codes = {entry.limit.code for entry in found.plan.partitioned.fallback if entry.computes}
+    assert codes - {"segment-too-small"} == LEFT.get(name, frozenset())
+    assert found.verification is not None
+    wrong = [result for result in found.verification.results if not result.passed and not result.skipped]
+    assert not wrong
+    assert found.verification.results[0].passed, found.verification.results[0].skipped  # the example
+    if name not in LEFT:
+        assert len(found.engines) == 1
