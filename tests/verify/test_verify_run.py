@@ -198,3 +198,22 @@ def test_inputs_that_the_program_changes_are_its_own() -> None:
         return x * 2
 
     assert verify(program, compiled, []).passed
+
+
+def test_every_point_begins_with_the_same_state() -> None:
+    class Counts(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(x.shape[0])  # type: ignore[operator]
+            return x * self.seen
+
+    program = capture((Counts(), (torch.randn(3),), {}, {"x": {0: Dim("n", min=1, max=9)}}))
+    # As after the first call, at every point: what the original counted at one does not reach the next.
+    found = verify(program, lambda x: x * float(x.shape[0]), [])
+    assert found.passed
+    assert len(found.results) > 3
+    assert program.exported is not None
+    assert float(program.exported.state_dict["seen"]) == 0  # the caller's program is as it was

@@ -71,6 +71,11 @@ class CompiledProgram:
         made: torch.nn.Module = self.exported_program.module()
         return made
 
+    def state(self) -> list[torch.Tensor]:
+        """The buffers that a call may change, as they are now; changing one changes what the next call sees."""
+        engines = {node.buffer for node in engine_nodes(self.exported_program)}
+        return [buffer for name, buffer in self._runnable().named_buffers() if name not in engines]
+
     def _by_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments that the program was exported with by place may be given by name, as to the module."""
         missing = self._names[len(args) :]

@@ -92,6 +92,10 @@ class _Run:
         self._program = program
         self._original = exported.module()
         self._compiled = compiled
+        own = getattr(compiled, "state", None)
+        # A module shares its buffers with the program that it is made of, which is the caller's.
+        self._state = [*self._original.buffers(), *(own() if own is not None else ())]
+        self._before = [buffer.clone() for buffer in self._state]
         self._given = given
         self._limits = limits
         self._elements = elements
@@ -108,7 +112,10 @@ class _Run:
         symbols = {name for tensor in self._program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
         ranges = {name: self._program.ranges.get(name, Range(1, None)) for name in symbols}
         found = points(ranges, self._program.hints, self._given)
-        results = tuple(self._point(point) for point in found)
+        try:
+            results = tuple(self._point(point) for point in found)
+        finally:
+            self._restore()
         notes = []
         if self._program.exported is not None and self._program.exported.example_inputs is None:
             notes.append("the program has no example inputs: integers were drawn from 0 and 1")
@@ -119,6 +126,7 @@ class _Run:
         too_much = self._too_much(elements)
         if too_much:
             return PointResult(point, skipped=too_much)
+        self._restore()
         flat = self._maker.at(point.sizes)
         began = time.perf_counter()
         try:
@@ -138,6 +146,12 @@ class _Run:
         if not result.passed and self._culprit is None and self._locate is not None:
             self._culprit = self._locate(point, flat, self.tolerance)
         return result
+
+    def _restore(self) -> None:
+        """Both sides begin each point with the state of the first call, and are left with it."""
+        with torch.no_grad():
+            for buffer, before in zip(self._state, self._before, strict=True):
+                buffer.copy_(before)
 
     def _too_much(self, elements: int | None) -> str:
         if elements is None:
