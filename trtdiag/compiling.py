@@ -11,6 +11,9 @@ from typing import Any
 
 import torch
 
+from trtdiag.analysis.after_compiling import after_compiling
+from trtdiag.analysis.compilation import CompilationFacts, engine_facts
+from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import StageTiming
 from trtdiag.capture.load import Source
@@ -29,6 +32,7 @@ from trtdiag.runtime.assemble import assemble
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.shapes.opt_sizes import opt_sizes
 from trtdiag.symbolic import mul
+from trtdiag.targets.target import Target
 from trtdiag.targets.versions import get_target
 from trtdiag.verify.bisect import Engine as RunEngine
 from trtdiag.verify.bisect import first_difference
@@ -45,7 +49,7 @@ class Compilation:
 
     Attributes:
         compiled: The program.
-        report: What the diagnosis found.
+        report: What the diagnosis found, and what became of compiling.
         plan: What went into engines.
         converted: Each engine's network.
         engines: Each engine with its manifest.
@@ -106,15 +110,7 @@ def compile_in_stages(
     clock = _Clock(progress or (lambda _stage: None))
     backend = get_backend(options.backend)
     target = get_target(options.target)
-    asked = AnalyzeOptions(
-        target=target.version,
-        truncate_double=options.truncate_double,
-        # What it forbids is refused below, with every op that stands against it.
-        partition=replace(options.partition, require_full=False),
-        precision=options.precision,
-        keep_fp32=options.keep_fp32,
-    )
-    report = analyze(source, asked, progress=clock.progress)
+    report = analyze(source, diagnosis_options(options, target), progress=clock.progress)
     _refuse_errors(report, options)
     analysis = report.analysis
     program, checked = analysis.program, analysis.checked
@@ -131,14 +127,31 @@ def compile_in_stages(
         engines = _built(plan, converted, backend, report)
     with clock("assemble"):
         exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
-        compiled = CompiledProgram(
-            exported, _networks(converted, options), options=options, report=report, source=_file(source)
-        )
+        compiled = CompiledProgram(exported, _networks(converted, options), options=options, source=_file(source))
     verification = None
     if options.verify:
         with clock("verify"):
             verification = compare(report, plan, converted, compiled, options, limits)
-    return Compilation(compiled, report, plan, converted, engines, verification, (*analysis.stages, *clock.stages))
+    if analysis.partition is not None and analysis.partition.partitioned is not plan.partitioned:
+        # A converter refused an op at its place, or the segments are those of require_full.
+        split = partition_facts(program, plan, require_full=options.partition.require_full)
+        analysis = replace(analysis, partition=split)
+    built = [engine_facts(each.manifest, len(each.blob), one) for each, one in zip(engines, converted, strict=True)]
+    analysis = after_compiling(analysis, CompilationFacts(tuple(built), verification), clock.stages)
+    compiled.report = report = replace(report, analysis=analysis)
+    return Compilation(compiled, report, plan, converted, engines, verification, analysis.stages)
+
+
+def diagnosis_options(options: CompileOptions, target: Target) -> AnalyzeOptions:
+    """What to analyze a program for that is compiled with these options."""
+    return AnalyzeOptions(
+        target=target.version,
+        truncate_double=options.truncate_double,
+        # What it forbids is refused when engines are planned, with every op that stands against it.
+        partition=replace(options.partition, require_full=False),
+        precision=options.precision,
+        keep_fp32=options.keep_fp32,
+    )
 
 
 def with_changes(options: CompileOptions, changes: dict[str, Any]) -> CompileOptions:
@@ -158,8 +171,8 @@ def with_changes(options: CompileOptions, changes: dict[str, Any]) -> CompileOpt
             reference="unknown-option",
         )
     changed = {name: value for name, value in changes.items() if name in own}
-    if isinstance(changed.get("precision"), str):
-        changed["precision"] = _precision(changed["precision"])
+    if "precision" in changed:
+        changed["precision"] = Precision.named(changed["precision"])
     for name in ("keep_fp32", "opt", "tactic_sources"):
         if name in changed:
             value = changed[name]
@@ -239,18 +252,6 @@ def _file(source: Source) -> str | None:
     if isinstance(source, (str, os.PathLike)) and os.path.exists(source):
         return os.path.abspath(source)
     return None
-
-
-def _precision(text: str) -> Precision:
-    try:
-        return Precision(text)
-    except ValueError as error:
-        raise UserError(
-            f"there is no precision {text!r}",
-            because=f"the precisions are {', '.join(p.value for p in Precision)}",
-            fix="write one of them",
-            reference="wrong-option",
-        ) from error
 
 
 def _refuse_errors(report: Report, options: CompileOptions) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from trtdiag.errors import UserError
+
 
 @dataclass(frozen=True)
 class PartitionOptions:
@@ -31,6 +33,23 @@ class Precision(Enum):
     KEEP = "keep"
     FP16 = "fp16"
     BF16 = "bf16"
+
+    @classmethod
+    def named(cls, name: str | Precision) -> Precision:
+        """The precision of this name.
+
+        Raises:
+            UserError: ``wrong-option`` where there is none.
+        """
+        try:
+            return cls(name)
+        except ValueError as error:
+            raise UserError(
+                f"there is no precision {name!r}",
+                because=f"the precisions are {', '.join(each.value for each in cls)}",
+                fix="write one of them",
+                reference="wrong-option",
+            ) from error
 
 
 @dataclass(frozen=True)

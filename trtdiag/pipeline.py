@@ -12,6 +12,7 @@ from typing import Any
 from trtdiag import __version__
 from trtdiag.analysis.explain import catalogue
 from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
+from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN
 from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.analysis.run import RuleRun, run
 from trtdiag.capture.load import Source, capture
@@ -25,7 +26,7 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
-from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
+from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
 from trtdiag.report.report import Report
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
 from trtdiag.shapes.memory import memory_estimate
@@ -36,7 +37,7 @@ from trtdiag.targets.versions import get_target
 
 Progress = Callable[[str], None]
 
-PLANNING = ("lower", "types", "support", "partition", "fallbacks")
+PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")
 """The stages that plan engines."""
 
 
@@ -172,7 +173,8 @@ class _Facts:
 def _changed(options: AnalyzeOptions, changes: dict[str, Any]) -> AnalyzeOptions:
     within = {name: changes.pop(name) for name in vars(options.partition) if name in changes}
     merged: dict[str, Any] = {**vars(options), **changes}
-    for name in ("select", "ignore"):
+    merged["precision"] = Precision.named(merged["precision"])
+    for name in ("select", "ignore", "keep_fp32"):
         merged[name] = _words(merged.get(name))
     if "keep_in_torch" in within:
         within["keep_in_torch"] = _words(within["keep_in_torch"])
@@ -226,11 +228,14 @@ def _report(facts: _Facts, options: AnalyzeOptions, clock: _Clock) -> Report:
 
 
 def _not_checked(facts: _Facts, ran: RuleRun) -> Iterator[str]:
-    yield "engines: what goes into them is planned, none was built"
-    yield "numerics: nothing was run on data"
+    yield NO_ENGINE_BUILT
+    yield NOTHING_RUN
     if facts.partition is not None:
         for entry in facts.partition.partitioned.unused_keeps:
             yield f"keep_in_torch {entry}: it names no op and no module of this program"
+        precision = facts.partition.plan.lowered.precision
+        for entry in precision.unmatched if precision is not None else ():
+            yield f"keep_fp32 {entry}: it names no op and no module of this program"
     for item in ran.not_run:
         yield f"{item.rule}: {item.reason}"
     if facts.checked is not None and facts.checked.unchecked:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from trtdiag.analysis.after_compiling import after_compiling
+from trtdiag.analysis.compilation import CompilationFacts, engine_facts
+from trtdiag.analysis.result import StageTiming
 from trtdiag.artifact.load import load
 from trtdiag.capture.load import Source
-from trtdiag.compiling import compare
+from trtdiag.compiling import compare, diagnosis_options
 from trtdiag.convert.engine_plan import EnginePlan, convert_segments, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import InternalError, TrtdiagError, UserError
 from trtdiag.network import canonical_hash
-from trtdiag.options import AnalyzeOptions, CompileOptions
+from trtdiag.options import CompileOptions
 from trtdiag.pipeline import Progress, analyze
 from trtdiag.report.report import Report
 from trtdiag.runtime.compiled import CompiledProgram
@@ -33,7 +36,7 @@ class Verified:
 
     Attributes:
         verification: The comparison.
-        report: What the diagnosis of the original found.
+        report: What the diagnosis of the original found, and the comparison.
         compiled: The compiled program.
     """
 
@@ -73,13 +76,18 @@ def verify_saved(
     options = compiled.options or CompileOptions()
     versions = {manifest.target for manifest in compiled.manifests}
     target = get_target(next(iter(versions), options.target))
-    report = analyze(original, AnalyzeOptions(target=target.version), progress=step)
+    report = analyze(original, diagnosis_options(options, target), progress=step)
     step("verify")
     planned = _planned(compiled, report, options)
     found = compare(report, *planned, compiled, options, limits, engine=_Engines(compiled)) if planned else None
     if found is None:
         found = compare(report, None, (), compiled, options, limits)
-    return Verified(found, report, compiled)
+    nodes = engine_nodes(compiled.exported_program)
+    converted = planned[1] if planned else (None,) * len(nodes)
+    engines = [engine_facts(n.manifest, n.engine.numel(), one) for n, one in zip(nodes, converted, strict=True)]
+    stages = (StageTiming("verify", "ok", found.seconds),)
+    analysis = after_compiling(report.analysis, CompilationFacts(tuple(engines), found), stages)
+    return Verified(found, replace(report, analysis=analysis), compiled)
 
 
 def _original(compiled: CompiledProgram, against: Source | None) -> Source:

@@ -95,13 +95,22 @@ def test_truncate_double_takes_float64_in() -> None:
 
 
 @pytest.mark.parametrize("fault", [InternalError("a fault", because="b", fix="f", reference="r"), KeyError("x")])
-def test_a_fault_of_ours_loses_only_its_own_stages(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("function", "stage"),
+    [("lower", "lower"), ("with_precision", "precision"), ("plan_types", "types"), ("support", "support")],
+)
+def test_a_fault_of_ours_loses_only_its_own_stages(
+    fault: Exception, function: str, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_arguments: object, **_named: object) -> None:
         raise fault
 
-    monkeypatch.setattr("trtdiag.convert.engine_plan.support", broken)
+    monkeypatch.setattr(f"trtdiag.convert.engine_plan.{function}", broken)
     report = trtdiag.analyze(exported())
-    assert [states(report)[name] for name in pipeline.PLANNING] == ["ok", "ok", "failed", "not run", "not run"]
+    before = pipeline.PLANNING.index(stage)
+    after = len(pipeline.PLANNING) - before - 1
+    expected = ["ok"] * before + ["failed"] + ["not run"] * after
+    assert [states(report)[name] for name in pipeline.PLANNING] == expected
     assert report.analysis.partition is None
     assert report.analysis.dtypes is not None
     assert any(text.startswith("OPS501: needs PartitionFacts") for text in report.analysis.not_checked)

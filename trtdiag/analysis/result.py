@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Finding
 from trtdiag.capture.program import Program
@@ -25,7 +26,10 @@ class StageTiming:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The facts and findings of one program.  Graph facts are ``None`` where there is no graph."""
+    """The facts and findings of one program.  Graph facts are ``None`` where there is no graph.
+
+    ``compilation`` is what became of compiling, where the program was compiled.
+    """
 
     program: Program
     dims: DimSystem
@@ -41,3 +45,4 @@ class Analysis:
     target: str
     op_nodes: int
     partition: PartitionFacts | None = None
+    compilation: CompilationFacts | None = None

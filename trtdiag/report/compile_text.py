@@ -15,12 +15,19 @@ from rich.text import Text
 
 from trtdiag.analysis.result import StageTiming
 from trtdiag.convert.facts import ConvertedSegment
-from trtdiag.engine.manifest import EngineInput, Manifest
+from trtdiag.engine.manifest import Manifest
 from trtdiag.partition.facts import Partitioned
+from trtdiag.report.compile_words import (
+    CompileWords,
+    allowed_line,
+    culprit_line,
+    outcome,
+    outcome_line,
+    point_label,
+    point_sizes,
+)
 from trtdiag.report.text import one_line
-from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import Expr, Num, Sym, substitute, to_text
-from trtdiag.verify.facts import Culprit, PointResult, Verification
+from trtdiag.verify.facts import PointResult, Verification
 
 _MOST_ENGINES = 20
 _MOST_REASONS = 12
@@ -45,7 +52,7 @@ def engines_text(
         Text(f"{head} (backend {backend}, TensorRT {target})", style="bold green" if count else "bold yellow")
     ]
     if count:
-        parts.append(_engine_table(converted, manifests, _Words(names)))
+        parts.append(_engine_table(converted, manifests, CompileWords(names)))
     if left:
         reasons = Counter((entry.op, entry.limit.why) for entry in left)
         lines = [
@@ -58,37 +65,8 @@ def engines_text(
     return Group(*parts)
 
 
-class _Words:
-    """Sizes and tensors in the user's names."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names: dict[str, Expr | int] = {symbol: Sym(name) for symbol, name in names.items()}
-
-    def size(self, expr: Expr) -> str:
-        return to_text(substitute(expr, self._names))
-
-    def tensor(self, dtype: object, dims: Sequence[Expr]) -> str:
-        sizes = ", ".join(self.size(dim) for dim in dims)
-        return f"{str(dtype).removeprefix('torch.')}[{sizes}]"
-
-    def port(self, port: EngineInput) -> str:
-        if port.value is not None:
-            (profile,) = port.profile
-            return f"size {self.size(port.value)} = {_span(profile)}"
-        spans = [
-            "" if isinstance(dim, Num) else f"{self.size(dim)} {_span(profile)}"
-            for dim, profile in zip(port.dims, port.profile, strict=True)
-        ]
-        told = ", ".join(dict.fromkeys(span for span in spans if span))
-        return f"{port.name} {self.tensor(port.dtype, port.dims)}" + (f"; {told}" if told else "")
-
-
-def _span(profile: DimProfile) -> str:
-    return f"{profile.min}..{'' if profile.max is None else profile.max} (tuned for {profile.opt})"
-
-
 def _engine_table(
-    converted: Sequence[ConvertedSegment], manifests: Sequence[Manifest], words: _Words
+    converted: Sequence[ConvertedSegment], manifests: Sequence[Manifest], words: CompileWords
 ) -> RenderableType:
     table = Table(box=None, pad_edge=False, show_edge=False)
     for name in ("engine", "ops", "layers"):
@@ -117,41 +95,19 @@ def _listed(items: Sequence[str]) -> str:
 
 def verification_text(found: Verification, names: Mapping[str, str]) -> RenderableType:
     """Whether the compiled program agrees, and by how much it is off at each point; ``names`` are for symbols."""
-    ran = [result for result in found.results if not result.skipped]
-    points = f"{len(ran)} set{'s' * (len(ran) != 1)} of sizes"
-    worst = found.worst
-    if found.passed:
-        off = f", at most {worst.max_rel:.1e} of an output's magnitude off" if worst is not None else ""
-        head = Text(f"verified: agrees with the original at {points}{off}", style="bold green")
-    elif not ran:
-        head = Text("not verified: no point could be run", style="bold yellow")
-    else:
-        wrong = sum(not result.passed for result in ran)
-        head = Text(f"DIFFERS from the original at {wrong} of {points}", style="bold red")
-    parts: list[RenderableType] = [head, _points_table(found, names)]
+    style = {"agrees": "bold green", "differs": "bold red", "unknown": "bold yellow"}[outcome(found)]
+    parts: list[RenderableType] = [Text(outcome_line(found), style=style), _points_table(found, names)]
     if found.culprit is not None:
         parts.append(Text(culprit_line(found.culprit, names), style="red", overflow="fold"))
     parts.append(
         Text(
-            f"allowed: {found.tolerance.relative:g} of the magnitude + {found.tolerance.absolute:g}"
-            f" ({found.tolerance.why})",
+            f"allowed: {allowed_line(found)}",
             style="dim",
             overflow="fold",
         )
     )
     parts += [Text(f"note: {note}", style="dim", overflow="fold") for note in found.notes]
     return Group(*parts)
-
-
-def culprit_line(culprit: Culprit, names: Mapping[str, str]) -> str:
-    """Where a difference begins, in one line."""
-    at = f" at {_sizes(culprit.point.sizes, names)}" if culprit.point.sizes else ""
-    if culprit.origin is None:
-        return one_line(f"it begins in engine {culprit.segment}{at}: {culprit.layer}")
-    return one_line(
-        f"it begins with {culprit.origin} in engine {culprit.segment}, whose {culprit.layer} layer is"
-        f" {culprit.max_abs:.2g} off{at}"
-    )
 
 
 def _points_table(found: Verification, names: Mapping[str, str]) -> RenderableType:
@@ -170,8 +126,8 @@ def _points_table(found: Verification, names: Mapping[str, str]) -> RenderableTy
 
 
 def _point_rows(table: Table, result: PointResult, names: Mapping[str, str]) -> None:
-    label = _label(result, names) + (" (next allowed)" if result.point.moved else "")
-    sizes = _sizes(result.point.sizes, names)
+    label = point_label(result.point, names)
+    sizes = point_sizes(result.point.sizes, names)
     if result.skipped or result.failed:
         style = "yellow" if result.skipped else "red"
         word = "skipped" if result.skipped else "failed"
@@ -188,15 +144,6 @@ def _point_rows(table: Table, result: PointResult, names: Mapping[str, str]) -> 
             f"{output.max_rel:.2e}",
             verdict,
         )
-
-
-def _label(result: PointResult, names: Mapping[str, str]) -> str:
-    """The point's label with the user's names in it."""
-    return " ".join(names.get(word, word) for word in result.point.label.split(" "))
-
-
-def _sizes(sizes: Mapping[str, int], names: Mapping[str, str]) -> str:
-    return ", ".join(f"{names.get(symbol, symbol)}={size}" for symbol, size in sizes.items())
 
 
 def stages_text(stages: Sequence[StageTiming]) -> Text:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.lower.precision.facts import PrecisionFacts
 from trtdiag.partition.facts import Boundary, Bytes, Fallback, Segment
 from trtdiag.report.json_parts import Json, frame_json, strings
 from trtdiag.symbolic.text import to_text
@@ -49,6 +50,29 @@ def partition_json(facts: PartitionFacts | None) -> Json:
             }
             for entry in facts.plan.types.entries
         ],
+        "precision": _precision_json(facts.plan.lowered.precision),
+    }
+
+
+def _precision_json(facts: PrecisionFacts | None) -> Json:
+    """``null`` where floats stay what they are."""
+    if facts is None:
+        return None
+    return {
+        "asked": facts.precision.value,
+        "lowered_ops": facts.lowered_ops,
+        "casts": facts.casts,
+        "stays_float32": [
+            {
+                "node": each.node,
+                "op": each.target,
+                "reason": each.reason,
+                "module_path": each.origin.module_path,
+                "source": frame_json(each.origin.stack.best),
+            }
+            for each in facts.stays
+        ],
+        "unmatched": strings(facts.unmatched),
     }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from trtdiag.analysis.finding import Finding, Place
 from trtdiag.analysis.result import Analysis
 from trtdiag.capture.program import Program
+from trtdiag.report.json_compiled import compiled_json
 from trtdiag.report.json_facts import dims_json, dtypes_json, guards_json, memory_json, metadata_json, symbols_json
 from trtdiag.report.json_partition import partition_json
 from trtdiag.report.json_parts import Json, frame_json, json_text, range_json, strings
@@ -39,6 +40,7 @@ def report_json(analysis: Analysis) -> dict[str, Json]:
         "memory": memory_json(analysis.memory),
         "metadata": metadata_json(analysis.checked),
         "partition": partition_json(analysis.partition),
+        "compiled": compiled_json(analysis.compilation),
         "versions": {
             "running_torch": analysis.program.versions.running_torch,
             "exporting_torch": analysis.program.versions.exporting_torch,

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from trtdiag.analysis.finding import Applicability, Finding, Severity
 from trtdiag.analysis.result import Analysis
+from trtdiag.report.compile_words import culprit_line, outcome, outcome_line
 from trtdiag.report.json_parts import Json, json_text
 from trtdiag.report.sarif_places import location, related_locations
 from trtdiag.report.text import visible
@@ -119,6 +120,12 @@ def _invocation(analysis: Analysis) -> Json:
         for stage in analysis.stages
         if stage.state == "not run"
     ]
+    compared = analysis.compilation and analysis.compilation.verification
+    if compared and outcome(compared) == "differs":
+        told = outcome_line(compared)
+        if compared.culprit is not None:
+            told += f"; {culprit_line(compared.culprit, analysis.program.names)}"
+        notes.append({"level": "error", "message": {"text": visible(f"the compiled program {told}")}})
     notes += [{"level": "note", "message": {"text": f"not checked: {text}"}} for text in analysis.not_checked]
     return {"executionSuccessful": not failed, "toolExecutionNotifications": notes}
 

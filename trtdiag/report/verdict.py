@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
+from trtdiag.report.compile_words import outcome, outcome_line
 from trtdiag.report.text import amount, one_line
 
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -91,7 +93,29 @@ def counts_text(findings: Iterable[Finding]) -> str:
 
 
 def verdict(analysis: Analysis) -> Verdict:
-    """How the analysis ended, in words."""
+    """How the analysis ended, and compiling where it came to that, in words."""
+    found = _of_analysis(analysis)
+    facts = analysis.compilation
+    if facts is None:
+        return found
+    differs = facts.verification is not None and outcome(facts.verification) == "differs"
+    text = f"{_of_compiling(facts)}; {found.text[:1].lower()}{found.text[1:]}"
+    return replace(found, status="error" if differs else found.status, text=text)
+
+
+def _of_compiling(facts: CompilationFacts) -> str:
+    engines = f"Compiled into {amount(len(facts.engines), 'engine') if facts.engines else 'no engine'}"
+    found = facts.verification
+    if found is None:
+        return f"{engines}, not compared with the original"
+    ran = sum(not result.skipped for result in found.results)
+    if outcome(found) == "agrees":
+        return f"{engines} and verified at {amount(ran, 'set')} of sizes"
+    line = outcome_line(found)
+    return f"{engines}, but it {line}" if outcome(found) == "differs" else f"{engines}, {line}"
+
+
+def _of_analysis(analysis: Analysis) -> Verdict:
     counts = counts_text(analysis.findings)
     severe = [f for f in analysis.findings if f.severity is not Severity.INFO]
     failed = [stage.name for stage in analysis.stages if stage.state == "failed"]

@@ -194,8 +194,17 @@ class GuardsView:
 
 
 @dataclass(frozen=True)
+class PrecisionView:
+    """What half precision does to the program; ``stays`` lists what stays in float32."""
+
+    title: str
+    summary: str
+    stays: TableView | None
+
+
+@dataclass(frozen=True)
 class TypesView:
-    """The dtypes of the program for one target."""
+    """The dtypes of the program for one target; ``precision`` where another than its own was asked for."""
 
     target: str
     counts: TableView
@@ -203,6 +212,7 @@ class TypesView:
     int64: TableView | None
     float64: TableView | None
     unsupported: TableView | None
+    precision: PrecisionView | None
 
 
 @dataclass(frozen=True)
@@ -259,6 +269,57 @@ class PartitionView:
 
 
 @dataclass(frozen=True)
+class PointRowView:
+    """One output at one set of sizes; ``state`` is ``agrees``, ``differs``, ``failed`` or ``skipped``."""
+
+    point: str
+    sizes: str
+    output: str
+    max_abs: str
+    max_rel: str
+    allowed: str
+    state: str
+    why: str
+
+
+@dataclass(frozen=True)
+class VerificationView:
+    """The comparison with the original; ``state`` is ``agrees``, ``differs`` or ``unknown``."""
+
+    state: str
+    text: str
+    rows: tuple[PointRowView, ...]
+    folded: tuple[PointRowView, ...]
+    more: str
+    allowed: str
+    culprit: str
+    source: SourceView | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EngineView:
+    """One engine as it was built: ``ports`` has its inputs with their sizes, and its outputs."""
+
+    title: str
+    summary: str
+    made: str
+    layers: str
+    ports: TableView
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class CompiledView:
+    """What became of compiling."""
+
+    summary: str
+    verification: VerificationView | None
+    engines: tuple[EngineView, ...]
+    more_engines: str
+
+
+@dataclass(frozen=True)
 class DimsView:
     """The dims table (``static`` rows are folded under ``static_label``) and what to declare instead."""
 
@@ -279,6 +340,7 @@ class ReportView:
     verdict: VerdictView
     stages: tuple[StageView, ...]
     findings: tuple[FindingView, ...]
+    compiled: CompiledView | None
     dims: DimsView
     symbols: tuple[SymbolView, ...] | None
     guards: GuardsView

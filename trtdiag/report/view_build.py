@@ -11,11 +11,13 @@ from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, bytes_text, one_line, seconds_text, visible
 from trtdiag.report.verdict import verdict
-from trtdiag.report.view import ReportView, StageView, TableView, VerdictView
+from trtdiag.report.view import PrecisionView, ReportView, StageView, TableView, VerdictView
+from trtdiag.report.view_compiled import compiled_view
 from trtdiag.report.view_dims import dims_view, symbol_views
 from trtdiag.report.view_findings import finding_views
 from trtdiag.report.view_guards import guards_view
 from trtdiag.report.view_partition import partition_view
+from trtdiag.report.view_precision import precision_view
 from trtdiag.report.view_types import memory_view, metadata_view, types_view
 
 _LONGEST_NOTE_CHARS = 2000
@@ -26,9 +28,10 @@ _KINDS = {SourceKind.FILE: "a file", SourceKind.LIVE: "a live ExportedProgram", 
 def reproduce_command(analysis: Analysis) -> str:
     """What to type to make this report again."""
     program = analysis.program
+    verb = "analyze" if analysis.compilation is None else "compile"
     if program.kind is SourceKind.LIVE:
-        return f"trtdiag.analyze(exported_program, target={analysis.target!r})"
-    return f"trtdiag analyze {shlex.quote(program.label)} --target {shlex.quote(analysis.target)}"
+        return f"trtdiag.{verb}(exported_program, target={analysis.target!r})"
+    return f"trtdiag {verb} {shlex.quote(program.label)} --target {shlex.quote(analysis.target)}"
 
 
 def report_view(analysis: Analysis, *, machine_json: str, command: str = "", layout: str = "auto") -> ReportView:
@@ -49,10 +52,11 @@ def report_view(analysis: Analysis, *, machine_json: str, command: str = "", lay
         verdict=_verdict_view(analysis),
         stages=tuple(_stage(stage) for stage in analysis.stages),
         findings=finding_views(analysis.findings),
+        compiled=None if analysis.compilation is None else compiled_view(analysis, analysis.compilation),
         dims=dims_view(analysis.dims),
         symbols=None if analysis.symbols is None else symbol_views(analysis.symbols),
         guards=guards_view(analysis.dims),
-        types=None if analysis.dtypes is None else types_view(analysis.dtypes),
+        types=None if analysis.dtypes is None else types_view(analysis.dtypes, _precision(analysis)),
         memory=None if analysis.memory is None else memory_view(analysis.memory),
         metadata=None if analysis.checked is None else metadata_view(analysis.checked),
         partition=None if analysis.partition is None else partition_view(analysis, analysis.partition, layout),
@@ -81,6 +85,11 @@ def _verdict_view(analysis: Analysis) -> VerdictView:
         source = source_view(failure.stack.best)
     status = "partial" if result.status == "clean" and (result.caveat or analysis.not_checked) else result.status
     return VerdictView(status, result.text, result.counts, result.caveat, words, text, source)
+
+
+def _precision(analysis: Analysis) -> PrecisionView | None:
+    facts = None if analysis.partition is None else analysis.partition.plan.lowered.precision
+    return None if facts is None else precision_view(facts)
 
 
 def _stage(stage: StageTiming) -> StageView:

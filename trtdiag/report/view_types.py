@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, WideTensor
 from trtdiag.lower.facts import Checked
 from trtdiag.report.text import amount, bytes_text, one_line
-from trtdiag.report.view import MemoryView, MetadataView, TableView, TypesView
+from trtdiag.report.view import MemoryView, MetadataView, PrecisionView, TableView, TypesView
 from trtdiag.shapes.facts import MemoryEstimate
 
 _SHOWN_ROWS = 8
@@ -29,7 +29,7 @@ def folding_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Ta
     return TableView(heads, shown, folded, more)
 
 
-def types_view(dtypes: DtypeFacts) -> TypesView:
+def types_view(dtypes: DtypeFacts, precision: PrecisionView | None = None) -> TypesView:
     """Counts of dtypes, and the tensors that need attention on the target."""
     target = one_line(dtypes.target)
     wide = sorted(dtypes.int64, key=lambda tensor: _FIT_ORDER.index(tensor.fit))
@@ -47,6 +47,7 @@ def types_view(dtypes: DtypeFacts) -> TypesView:
         int64=folding_table(("tensor", "role", "values", "int32", "why", "line"), [_wide(t) for t in wide]),
         float64=_odd_table(dtypes.float64),
         unsupported=_odd_table(dtypes.unsupported),
+        precision=precision,
     )
 
 

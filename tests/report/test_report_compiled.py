@@ -1,0 +1,208 @@
+"""What became of compiling, in every format: engines, the comparison with the original, what stays open."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+
+import jsonschema
+import pytest
+from sample_analysis import FRAME, HOSTILE_NAMES, clean_analysis
+
+from tests.compiling.programs import exported, mlp, registry_with_wrong_relu
+from trtdiag.analysis.after_compiling import after_compiling
+from trtdiag.analysis.compilation import CompilationFacts
+from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN
+from trtdiag.analysis.result import StageTiming
+from trtdiag.compiling import compile_in_stages
+from trtdiag.convert import registry
+from trtdiag.network.origin import Origin
+from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.report.json_report import SCHEMA_PATH, json_report
+from trtdiag.report.report import Report
+from trtdiag.report.sarif import sarif_report
+from trtdiag.verify.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
+from trtdiag.verify.run import VerifyLimits
+
+NAN = float("nan")
+
+
+def compiled(limits: VerifyLimits | None = None, **options: object) -> Report:
+    asked = CompileOptions(target="11.4", backend="reference", **options)
+    return compile_in_stages(exported(mlp()), asked, limits=limits).report
+
+
+@pytest.fixture(scope="module")
+def verified() -> Report:
+    return compiled()
+
+
+@pytest.fixture(scope="module")
+def wrong() -> Report:
+    with pytest.MonkeyPatch.context() as patch:
+        converters = registry_with_wrong_relu()
+        patch.setattr(registry, "converters", lambda: converters)
+        return compiled()
+
+
+def facts_of(report: Report) -> CompilationFacts:
+    assert report.analysis.compilation is not None
+    return report.analysis.compilation
+
+
+def section(report: Report) -> str:
+    found = re.search(r'<section id="compiled".*?</section>', report.to_html(), re.DOTALL)
+    assert found is not None
+    return unescape(found[0])
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def validated(text: str) -> dict[str, object]:
+    def refused(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    body = json.loads(text, parse_constant=refused)
+    jsonschema.Draft202012Validator(json.loads(SCHEMA_PATH.read_text())).validate(body)
+    return body
+
+
+def test_the_page_has_every_point_and_the_sizes_of_the_engine(verified: Report) -> None:
+    found = facts_of(verified)
+    assert found.verification is not None
+    html = section(verified)
+    assert html.count('<tr class="point-agrees">') == len(found.verification.results) > 5
+    text = words(html)
+    (engine,) = found.engines
+    assert f"4 of 4 ops in 1 engine of {engine.engine_bytes / 1024:.1f} KiB" in text
+    assert "in x float32[x.shape[0], x.shape[1], 5] [1, 2, 5] [4, 6, 5] [9, 33, 5]" in text
+    assert "out mul float32[x.shape[0], x.shape[1], 3]" in text
+    assert engine.layers is not None
+    assert engine.layers["MatrixMultiply"] == 2
+    assert "2 MatrixMultiply" in text
+
+
+def test_the_verdict_and_the_open_points_follow(verified: Report) -> None:
+    points = len(facts_of(verified).verification.results)
+    assert verified.verdict.startswith(f"Compiled into 1 engine and verified at {points} sets of sizes; no findings")
+    (left,) = verified.analysis.not_checked
+    assert left.startswith("TensorRT: the reference backend built the engines")
+    names = [stage.name for stage in verified.analysis.stages]
+    assert names[-4:] == ["convert", "build", "assemble", "verify"]
+    page = words(verified.to_html())
+    assert all(re.search(rf"{name} ok \d", page) for name in names)
+
+
+def test_json_has_the_same(verified: Report) -> None:
+    body = validated(verified.to_json())["compiled"]
+    (engine,) = body["engines"]
+    assert engine["ops"] == 4
+    assert engine["bytes"] == facts_of(verified).engines[0].engine_bytes
+    assert [(p["min"], p["opt"], p["max"]) for p in engine["inputs"][0]["profile"]] == [
+        (1, 4, 9),
+        (2, 6, 33),
+        (5, 5, 5),
+    ]
+    assert body["verification"]["passed"]
+    corner = {tuple(sorted(point["sizes"].values())) for point in body["verification"]["points"]}
+    assert {(1, 2), (9, 33)} <= corner
+
+
+def test_a_program_that_differs_is_an_error_with_its_line(wrong: Report) -> None:
+    points = len(facts_of(wrong).verification.results)
+    assert wrong.verdict.startswith(f"Compiled into 1 engine, but it DIFFERS from the original at {points} of {points}")
+    html = section(wrong)
+    assert html.count('<tr class="point-differs">') == points
+    assert "It begins with aten.relu.default (relu)" in words(html)
+    assert re.search(r'<span class="line current">.*?<code> *y = torch.relu\(self.first\(x\)\)</code>', html)
+    body = validated(wrong.to_json())
+    assert body["verdict"]["status"] == "error"
+    culprit = body["compiled"]["verification"]["culprit"]
+    assert (culprit["op"], culprit["layer"]) == ("aten.relu.default", "Activation")
+    assert culprit["source"]["code"].strip() == "y = torch.relu(self.first(x))"
+    told = json.loads(wrong.to_sarif())["runs"][0]["invocations"][0]["toolExecutionNotifications"]
+    (error,) = [each["message"]["text"] for each in told if each["level"] == "error"]
+    assert "DIFFERS" in error
+    assert "aten.relu.default (relu)" in error
+
+
+def test_without_a_comparison_nothing_is_called_verified() -> None:
+    report = compiled(verify=False)
+    assert report.verdict.startswith("Compiled into 1 engine, not compared with the original;")
+    assert NOTHING_RUN in report.analysis.not_checked
+    assert NO_ENGINE_BUILT not in report.analysis.not_checked
+    assert "was not compared with the original" in words(section(report))
+    assert validated(report.to_json())["compiled"]["verification"] is None
+
+
+def test_points_that_were_not_run_stay_open_with_the_reason() -> None:
+    report = compiled(limits=VerifyLimits(elements=1))
+    points = len(facts_of(report).verification.results)
+    assert report.verdict.startswith("Compiled into 1 engine, not verified: no point could be run")
+    assert NOTHING_RUN in report.analysis.not_checked
+    assert sum("more than 1" in text for text in report.analysis.not_checked) >= 1
+    html = section(report)
+    assert html.count('<tr class="point-skipped">') == points
+    assert "elements there, more than 1" in words(html)
+    partly = compiled(limits=VerifyLimits(elements=4000))
+    states = re.findall(r'<tr class="point-(\w+)">', section(partly))
+    assert {"agrees", "skipped"} == set(states)
+    assert NOTHING_RUN not in partly.analysis.not_checked
+    assert any("more than 4,000" in text for text in partly.analysis.not_checked)
+
+
+def test_a_program_that_stays_with_pytorch_says_so() -> None:
+    kept = PartitionOptions(keep_in_torch=("aten",))
+    report = compiled(partition=kept)
+    assert report.verdict.startswith("Compiled into no engine and verified")
+    assert "runs in PyTorch alone" in words(section(report))
+    assert report.analysis.not_checked[0] == "engines: none was built, since nothing goes into one"
+    assert validated(report.to_json())["compiled"]["engines"] == []
+
+
+def by_hand(name: str = "out", points: int = 1) -> Verification:
+    bad = OutputError(name, "float32", (2, 3), NAN, float("inf"), 1e-3, False, "NaN in other places")
+    good = replace(bad, max_abs=1e-6, max_rel=1e-7, passed=True, why="")
+    fine = tuple(PointResult(Point("in between", {"s0": size}), (good,)) for size in range(points))
+    last = PointResult(Point("s0 max", {"s0": 9}, moved=True), (bad,))
+    failed = PointResult(Point("min", {"s0": 1}), failed=name)
+    skipped = PointResult(Point("max", {"s0": 7}), skipped=name)
+    culprit = Culprit(3, Origin(name, name, FRAME), name, NAN, last.point)
+    return Verification((*fine, last, failed, skipped), Tolerance(1e-4, 1e-5, name), culprit, (name,))
+
+
+def report_by_hand(verification: Verification) -> Report:
+    facts = CompilationFacts((), verification)
+    stages = (StageTiming("verify", "ok", 0.1),)
+    return Report(after_compiling(clean_analysis(), facts, stages), layout="builtin")
+
+
+def test_what_differs_stands_first_and_the_rest_is_folded() -> None:
+    html = section(report_by_hand(by_hand(points=101)))
+    states = re.findall(r'<tr class="point-(\w+)">', html)
+    assert states[:2] == ["differs", "failed"]
+    assert sorted(set(states[2:])) == ["agrees", "skipped"]
+    assert len(states) == 104
+    assert "and 80 more rows" in html
+    assert "batch max (next allowed)" in words(html)
+
+
+def test_numbers_that_are_not_finite_are_null_in_json() -> None:
+    body = validated(json_report(report_by_hand(by_hand()).analysis))
+    output = body["compiled"]["verification"]["points"][1]["outputs"][0]
+    assert (output["max_abs"], output["max_rel"], output["passed"]) == (None, None, False)
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_hostile_names_stay_text(name: str) -> None:
+    report = report_by_hand(by_hand(name))
+    page = report.to_html()
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "\u202e" not in page
+    validated(report.to_json())
+    json.loads(sarif_report(report.analysis))

@@ -1,0 +1,49 @@
+"""What became of compiling a program: its engines, and whether they give what the original gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.manifest import Manifest
+from trtdiag.verify.facts import Verification
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """One engine.
+
+    Attributes:
+        manifest: What it says of itself.
+        engine_bytes: Its size.
+        ops: How many ops of the lowered graph it holds; ``None`` where its network is not at hand.
+        layers: How many layers of each kind its network has, the most frequent first; empty where it is not at hand.
+    """
+
+    manifest: Manifest
+    engine_bytes: int
+    ops: int | None = None
+    layers: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class CompilationFacts:
+    """What became of compiling.
+
+    Attributes:
+        engines: In the order of execution.
+        verification: The comparison with the original; ``None`` where it was not asked for.
+    """
+
+    engines: tuple[EngineFacts, ...]
+    verification: Verification | None
+
+
+def engine_facts(manifest: Manifest, engine_bytes: int, converted: ConvertedSegment | None = None) -> EngineFacts:
+    """The facts of one engine; ``converted`` is what it was built from, where that is at hand."""
+    if converted is None:
+        return EngineFacts(manifest, engine_bytes)
+    kinds = Counter(placed.layer.kind for placed in converted.network.layers)
+    return EngineFacts(manifest, engine_bytes, len(converted.segment.ops), dict(kinds.most_common()))

@@ -1,0 +1,93 @@
+"""Engines and comparisons in words, for the terminal and the page; names are the user's for symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trtdiag.engine.manifest import EngineInput
+from trtdiag.report.text import amount, one_line
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import Expr, Num, Sym, substitute, to_text
+from trtdiag.verify.facts import Culprit, Point, Verification
+
+
+class CompileWords:
+    """Sizes and tensors in the user's names."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names: dict[str, Expr | int] = {symbol: Sym(name) for symbol, name in names.items()}
+
+    def size(self, expr: Expr) -> str:
+        """A size in the user's names."""
+        return to_text(substitute(expr, self._names))
+
+    def tensor(self, dtype: object, dims: Sequence[Expr]) -> str:
+        """``float32[batch, 3]``."""
+        sizes = ", ".join(self.size(dim) for dim in dims)
+        return f"{str(dtype).removeprefix('torch.')}[{sizes}]"
+
+    def port(self, port: EngineInput) -> str:
+        """An input of an engine with the sizes that it was built for."""
+        if port.value is not None:
+            (profile,) = port.profile
+            return f"size {self.size(port.value)} = {_span(profile)}"
+        spans = [
+            "" if isinstance(dim, Num) else f"{self.size(dim)} {_span(profile)}"
+            for dim, profile in zip(port.dims, port.profile, strict=True)
+        ]
+        told = ", ".join(dict.fromkeys(span for span in spans if span))
+        return f"{port.name} {self.tensor(port.dtype, port.dims)}" + (f"; {told}" if told else "")
+
+
+def _span(profile: DimProfile) -> str:
+    return f"{profile.min}..{'' if profile.max is None else profile.max} (tuned for {profile.opt})"
+
+
+def outcome(found: Verification) -> str:
+    """``agrees``, ``differs``, or ``unknown`` where no point could be run."""
+    if found.passed:
+        return "agrees"
+    return "unknown" if all(result.skipped for result in found.results) else "differs"
+
+
+def outcome_line(found: Verification) -> str:
+    """How a comparison ended, in one line."""
+    ran = [result for result in found.results if not result.skipped]
+    points = f"{amount(len(ran), 'set')} of sizes"
+    how = outcome(found)
+    if how == "unknown":
+        return "not verified: no point could be run"
+    if how == "differs":
+        wrong = sum(not result.passed for result in ran)
+        return f"DIFFERS from the original at {wrong} of {points}"
+    worst = found.worst
+    off = f", at most {worst.max_rel:.1e} of an output's magnitude off" if worst is not None else ""
+    return f"verified: agrees with the original at {points}{off}"
+
+
+def allowed_line(found: Verification) -> str:
+    """How far an output may be off, and why that far."""
+    tolerance = found.tolerance
+    return f"{tolerance.relative:g} of the magnitude + {tolerance.absolute:g} ({tolerance.why})"
+
+
+def culprit_line(culprit: Culprit, names: Mapping[str, str]) -> str:
+    """Where a difference begins, in one line."""
+    at = f" at {point_sizes(culprit.point.sizes, names)}" if culprit.point.sizes else ""
+    if culprit.origin is None:
+        return one_line(f"it begins in engine {culprit.segment}{at}: {culprit.layer}")
+    return one_line(
+        f"it begins with {culprit.origin} in engine {culprit.segment}, whose {culprit.layer} layer is"
+        f" {culprit.max_abs:.2g} off{at}"
+    )
+
+
+def point_label(point: Point, names: Mapping[str, str]) -> str:
+    """The point's label with the user's names in it."""
+    parts = [" ".join(names.get(word, word) for word in part.split(" ")) for part in point.label.split(", ")]
+    return ", ".join(sorted(parts)) + (" (next allowed)" if point.moved else "")
+
+
+def point_sizes(sizes: Mapping[str, int], names: Mapping[str, str]) -> str:
+    """``batch=1, h=640``."""
+    return ", ".join(sorted(f"{names.get(symbol, symbol)}={size}" for symbol, size in sizes.items()))

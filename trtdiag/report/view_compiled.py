@@ -1,0 +1,146 @@
+"""What became of compiling, as the page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
+from trtdiag.analysis.result import Analysis
+from trtdiag.report.compile_words import (
+    CompileWords,
+    allowed_line,
+    culprit_line,
+    outcome,
+    outcome_line,
+    point_label,
+    point_sizes,
+)
+from trtdiag.report.engine_words import op_counts
+from trtdiag.report.source_context import source_view
+from trtdiag.report.text import amount, bytes_text, one_line
+from trtdiag.report.view import CompiledView, EngineView, PointRowView, TableView, VerificationView
+from trtdiag.report.view_types import folding_table
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.verify.facts import PointResult, Verification
+
+_MOST_ENGINES = 40
+_SHOWN_ROWS = 24
+_LISTED_ROWS = 400
+_OPEN_ENGINES = 2
+_LONGEST_WHY_CHARS = 400
+
+
+def compiled_view(analysis: Analysis, facts: CompilationFacts) -> CompiledView:
+    """The section of the page."""
+    names = analysis.program.names
+    hidden = len(facts.engines) - _MOST_ENGINES
+    return CompiledView(
+        summary=_summary(analysis, facts),
+        verification=None if facts.verification is None else _verification(facts.verification, names),
+        engines=tuple(
+            _engine(index, engine, CompileWords(names), is_open=len(facts.engines) <= _OPEN_ENGINES)
+            for index, engine in enumerate(facts.engines[:_MOST_ENGINES])
+        ),
+        more_engines=f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
+    )
+
+
+def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
+    engines = facts.engines
+    if not engines:
+        return "Nothing goes into an engine: the compiled program runs in PyTorch alone."
+    size = bytes_text(sum(engine.engine_bytes for engine in engines))
+    inside = [engine.ops for engine in engines if engine.ops is not None]
+    ops = amount(sum(inside), "op")
+    if analysis.partition is not None:
+        every = op_counts(analysis.partition)[1]
+        ops = f"{sum(inside):,} of {amount(every, 'op')}"
+    told = f"{ops} in " if len(inside) == len(engines) else ""
+    backends = " and ".join(sorted({engine.manifest.backend for engine in engines}))
+    text = f"{told}{amount(len(engines), 'engine')} of {size}, built by the {one_line(backends)} backend"
+    text += f" for TensorRT {one_line(analysis.target)}."
+    if all(engine.manifest.tensorrt is None for engine in engines):
+        text += " PyTorch runs them; no engine of TensorRT's was built."
+    return text
+
+
+def _verification(found: Verification, names: Mapping[str, str]) -> VerificationView:
+    # What differs is never among those that are folded.
+    order = sorted(found.results, key=lambda result: bool(result.passed or result.skipped))
+    rows = [row for result in order for row in _point_rows(result, names)]
+    hidden = len(rows) - _SHOWN_ROWS
+    more = f"and {amount(hidden, 'more row')}" if hidden > 0 else ""
+    if len(rows) > _LISTED_ROWS:
+        more += f", {_LISTED_ROWS - _SHOWN_ROWS:,} of them listed here, all of them in the JSON report"
+    culprit = found.culprit
+    frame = None if culprit is None or culprit.origin is None else culprit.origin.frame
+    told = "" if culprit is None else culprit_line(culprit, names)
+    line = outcome_line(found)
+    return VerificationView(
+        state=outcome(found),
+        text=line[0].upper() + line[1:],
+        rows=tuple(rows[:_SHOWN_ROWS]),
+        folded=tuple(rows[_SHOWN_ROWS:_LISTED_ROWS]),
+        more=more,
+        allowed=one_line(allowed_line(found), _LONGEST_WHY_CHARS),
+        culprit=told[:1].upper() + told[1:],
+        source=source_view(frame),
+        notes=tuple(one_line(note, _LONGEST_WHY_CHARS) for note in found.notes),
+    )
+
+
+def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[PointRowView]:
+    label = one_line(point_label(result.point, names))
+    sizes = one_line(point_sizes(result.point.sizes, names), _LONGEST_WHY_CHARS)
+    if result.skipped or result.failed:
+        state = "skipped" if result.skipped else "failed"
+        why = one_line(result.skipped or result.failed, _LONGEST_WHY_CHARS)
+        yield PointRowView(label, sizes, "", "", "", "", state, why)
+        return
+    for index, output in enumerate(result.outputs):
+        yield PointRowView(
+            label if index == 0 else "",
+            sizes if index == 0 else "",
+            one_line(output.output),
+            f"{output.max_abs:.2e}",
+            f"{output.max_rel:.2e}",
+            f"{output.allowed:.2e}",
+            "agrees" if output.passed else "differs",
+            one_line(output.why, _LONGEST_WHY_CHARS),
+        )
+
+
+def _engine(index: int, engine: EngineFacts, words: CompileWords, *, is_open: bool) -> EngineView:
+    manifest = engine.manifest
+    layers = engine.layers or {}
+    parts = [] if engine.ops is None else [amount(engine.ops, "op"), amount(sum(layers.values()), "layer")]
+    made = f"Built by the {one_line(manifest.backend)} backend for TensorRT {one_line(manifest.target)}"
+    made += f" with TensorRT {one_line(manifest.tensorrt)}" if manifest.tensorrt else ""
+    made += f" on {one_line(manifest.gpu)}" if manifest.gpu else ""
+    rows = []
+    for port in manifest.inputs:
+        tensor = f"size {words.size(port.value)}" if port.value is not None else words.tensor(port.dtype, port.dims)
+        rows.append(("in", one_line(port.name), one_line(tensor), *_ends(port.profile, is_size=port.is_size)))
+    for out in manifest.outputs:
+        rows.append(("out", one_line(out.name), one_line(words.tensor(out.dtype, out.dims)), "", "", ""))
+    heads = ("", "tensor", "type", "min", "tuned for", "max")
+    return EngineView(
+        title=f"Engine {index}",
+        summary=", ".join([*parts, bytes_text(engine.engine_bytes)]),
+        made=f"{made}; runs on {one_line(manifest.device)}; network {manifest.network_hash[:12]}.",
+        layers=", ".join(f"{count:,} {kind}" for kind, count in layers.items()),
+        ports=folding_table(heads, rows) or TableView(heads, ()),
+        is_open=is_open,
+    )
+
+
+def _ends(profile: tuple[DimProfile, ...], *, is_size: bool) -> tuple[str, str, str]:
+    def told(sizes: list[int | None]) -> str:
+        text = ", ".join("no maximum" if size is None else str(size) for size in sizes)
+        return text if is_size else f"[{text}]"
+
+    return (
+        told([dim.min for dim in profile]),
+        told([dim.opt for dim in profile]),
+        told([dim.max for dim in profile]),
+    )

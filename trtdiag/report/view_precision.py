@@ -1,0 +1,50 @@
+"""What is computed in half precision, and what stays in float32, as the page shows it."""
+
+from __future__ import annotations
+
+from trtdiag.graph.source import Frame
+from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
+from trtdiag.report.text import amount, one_line
+from trtdiag.report.view import PrecisionView
+from trtdiag.report.view_types import folding_table
+
+_MOST_LINES = 3
+
+
+def precision_view(facts: PrecisionFacts) -> PrecisionView:
+    """The ops that stay in float32 by reason, the most frequent first."""
+    grouped: dict[tuple[str, str], list[StaysFloat32]] = {}
+    for each in facts.stays:
+        grouped.setdefault((each.target, each.reason), []).append(each)
+    rows = [
+        (
+            one_line(target),
+            f"{len(found):,}",
+            one_line(reason, 400),
+            _few([each.origin.module_path for each in found]),
+            _few([_line(each.origin.stack.best) for each in found]),
+        )
+        for (target, reason), found in sorted(grouped.items(), key=lambda item: -len(item[1]))
+    ]
+    name = facts.precision.value
+    computes = "computes" if facts.lowered_ops == 1 else "compute"
+    stays = f"{len(facts.stays):,} {'stays' if len(facts.stays) == 1 else 'stay'} in float32"
+    summary = f"{amount(facts.lowered_ops, 'op')} {computes} in {name}, {stays}; {amount(facts.casts, 'cast')} for it."
+    unmatched = ", ".join(one_line(entry) for entry in facts.unmatched)
+    if unmatched:
+        summary += f" keep_fp32 names nothing in this program with: {unmatched}."
+    return PrecisionView(
+        title=f"Computed in {name}",
+        summary=summary,
+        stays=folding_table(("op", "calls", "stays in float32 because", "module", "line"), rows),
+    )
+
+
+def _line(frame: Frame | None) -> str:
+    return "" if frame is None else str(frame)
+
+
+def _few(texts: list[str]) -> str:
+    told = list(dict.fromkeys(text for text in texts if text))
+    shown = ", ".join(one_line(text) for text in told[:_MOST_LINES])
+    return f"{shown} and {len(told) - _MOST_LINES:,} more" if len(told) > _MOST_LINES else shown
