@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,67 @@ def test_what_is_left_to_pytorch_is_told(model: Path, capsys: pytest.CaptureFixt
     told = capsys.readouterr().out
     assert "3 of 4 ops in 2 engines" in told
     assert "aten.relu.default: keep_in_torch names aten.relu" in told
+
+
+def test_machine_reports_tell_of_compiling(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("compile", "model.pt2", "--backend", "reference", "--no-html")
+    assert run(*arguments, "--json", "-", "--sarif", "out.sarif") == 0
+    body = json.loads(capsys.readouterr().out)  # nothing else goes there
+    assert body["compiled"]["verification"]["passed"]
+    assert json.loads(Path("out.sarif").read_text())["runs"][0]["properties"]["verdict"] == body["verdict"]["text"]
+
+    assert run("verify", "model_trt.ep", "--json", "-") == 0
+    again = json.loads(capsys.readouterr().out)["compiled"]
+    assert again["verification"]["passed"]
+    # Built from the same original: its networks are at hand again.
+    assert again["engines"] == body["compiled"]["engines"]
+
+
+def test_machine_reports_of_a_program_that_differs(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = registry_with_wrong_relu()
+    monkeypatch.setattr(registry, "converters", lambda: wrong)
+    arguments = ("compile", "model.pt2", "--backend", "reference", "--no-html", "--force")
+    assert run(*arguments, "--json", "out.json") == 0
+    assert "report: out.json" in capsys.readouterr().out
+    monkeypatch.undo()
+    monkeypatch.chdir(model)
+    for path, code in (("out.json", 0), ("again.json", 1)):
+        if code:
+            assert run("verify", "model_trt.ep", "--json", path) == code
+        body = json.loads(Path(path).read_text())
+        assert body["verdict"]["status"] == "error"
+        assert not body["compiled"]["verification"]["passed"]
+    # The right converters give other networks than those that were built: what is in the engines is not at hand.
+    assert [engine["ops"] for engine in body["compiled"]["engines"]] == [None]
+
+
+def test_errors_are_told_to_machines_too(model: Path) -> None:
+    torch.export.save(exported(unbounded()), model / "wide.pt2")
+    arguments = ("compile", "wide.pt2", "--backend", "reference", "--no-html", "-q")
+    assert run(*arguments, "--json", "wide.json", "--sarif", "wide.sarif") == 1
+    body = json.loads(Path("wide.json").read_text())
+    assert body["verdict"]["status"] == "error"
+    assert body["compiled"] is None
+    assert json.loads(Path("wide.sarif").read_text())["runs"][0]["results"]
+
+
+def test_the_file_says_what_goes_into_engines(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = (
+        "keep-in-torch = ['aten.relu']\nmin-segment-ops = 1\nprecision = 'fp16'\nkeep-fp32 = ['second', 'no.such']\n"
+    )
+    (model / "pyproject.toml").write_text("[tool.trtdiag]\n" + table)
+    arguments = ("compile", "model.pt2", "--backend", "reference", "--target", "11.4", "--no-html", "--json", "-")
+    assert run(*arguments) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert len(body["compiled"]["engines"]) == 2
+    assert body["partition"]["precision"]["asked"] == "fp16"
+    assert any("no.such" in text for text in body["not_checked"])
+    assert run(*arguments, "--precision", "keep", "--keep-in-torch", "no.such") == 0
+    body = json.loads(capsys.readouterr().out)
+    assert len(body["compiled"]["engines"]) == 1
+    assert body["partition"]["precision"] is None
 
 
 def test_a_missing_backend_says_what_is_missing(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,27 @@ def test_the_command_line_says_what_goes_into_engines(analyzed: Analyzed) -> Non
     assert {f["severity"] for f in full if f["rule"] == "OPS501"} == {"error"}
 
 
+def test_precision_on_the_command_line_and_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], analyzed: Analyzed
+) -> None:
+    def told(*options: str) -> dict[str, Any] | None:
+        with pytest.raises(SystemExit):
+            main(["analyze", "small.pt2", "--no-html", "--json", "-", *options])
+        found: dict[str, Any] | None = json.loads(capsys.readouterr().out)["partition"]["precision"]
+        return found
+
+    assert told() is None
+    half = told("--precision", "fp16", "--keep-fp32", "aten.relu,no.such")
+    assert half is not None
+    assert half["asked"] == "fp16"
+    assert half["unmatched"] == ["no.such"]
+    (tmp_path / "pyproject.toml").write_text("[tool.trtdiag]\nprecision = 'fp16'\nkeep-fp32 = ['no.other']\n")
+    half = told()
+    assert half is not None
+    assert half["unmatched"] == ["no.other"]
+    assert told("--precision", "keep") is None
+
+
 def test_the_file_sets_them_and_the_command_line_wins(analyzed: Analyzed, tmp_path: Path) -> None:
     table = "min-segment-ops = 1\nkeep-in-torch = ['aten.cummax']\ntruncate-double = true\nrequire-full = false\n"
     (tmp_path / "pyproject.toml").write_text("[tool.trtdiag]\n" + table)
@@ -69,6 +90,8 @@ def test_the_file_sets_them_and_the_command_line_wins(analyzed: Analyzed, tmp_pa
         ("min-segment-ops = -1", "a number from 0"),
         ("require-full = 1", "true or false"),
         ("keep-in-torch = 'aten.relu'", "a list of strings"),
+        ("keep-fp32 = 'aten.relu'", "a list of strings"),
+        ("precision = 'fp8'", "write one of keep, fp16, bf16"),
     ],
 )
 def test_a_wrong_kind_is_refused_with_the_right_one(

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import pytest
+import rich.progress
 
-from trtdiag.cli.progress import progress_bar, step_line
+import trtdiag
+from tests.compiling.programs import mlp
+from trtdiag.cli.progress import ANALYZE_STAGES, COMPILE_STAGES, progress_bar, step_line
 
 Shown = Callable[[], AbstractContextManager[Callable[[str], None]]]
 
@@ -39,3 +42,29 @@ def test_a_person_sees_each_step_with_its_round(monkeypatch: pytest.MonkeyPatch)
     text = stream.getvalue()
     assert "export 2: with [red]h[/red] \\x1b]0;title\\x07 and w" in text
     assert "]0;title\x07" not in text.replace("\\x1b]0;title\\x07", "")
+
+
+def test_the_bars_stages_are_those_that_run() -> None:
+    seen: list[str] = []
+    trtdiag.compile(mlp(), backend="reference", progress=seen.append)
+    assert [name for name in seen if name in COMPILE_STAGES] == list(COMPILE_STAGES[:-1])  # the command saves
+    seen.clear()
+    trtdiag.analyze(mlp(), progress=seen.append)
+    assert [name for name in seen if name in ANALYZE_STAGES] == list(ANALYZE_STAGES[:-1])  # the command reports
+
+
+def test_a_stage_that_runs_again_does_not_move_the_bar_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[float] = []
+    update = rich.progress.Progress.update
+
+    def noted(self: rich.progress.Progress, task: rich.progress.TaskID, **changes: object) -> None:
+        update(self, task, **changes)  # type: ignore[arg-type]
+        moved.append(self.tasks[task].completed)
+
+    monkeypatch.setattr(rich.progress.Progress, "update", noted)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress_bar(COMPILE_STAGES) as step:
+        for name in ("load torch", "capture", "rules", "lower", "a factory's step", "save"):
+            step(name)
+    rules = COMPILE_STAGES.index("rules")
+    assert moved == [0, 0, rules, rules, rules, len(COMPILE_STAGES) - 1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,12 @@ from rich.console import Console
 
 from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config
-from trtdiag.cli.engine_options import engine_options, partition_options
+from trtdiag.cli.engine_options import chosen_engine_options, engine_options
+from trtdiag.cli.machine_reports import json_option, sarif_option, write_machine_reports
 from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.words import listed
 from trtdiag.errors import UserError
 from trtdiag.options import AnalyzeOptions
-from trtdiag.report.save import write_atomically
 
 if TYPE_CHECKING:
     from trtdiag.report.report import Report
@@ -29,8 +28,8 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.command()
 @click.argument("source")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <name>.html here]")
-@click.option("--json", "json_path", metavar="PATH", help="Also write the report as JSON; - for standard output.")
-@click.option("--sarif", "sarif_path", metavar="PATH", help="Also write SARIF 2.1.0; - for standard output.")
+@json_option
+@sarif_option
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
 @engine_options
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
@@ -46,10 +45,6 @@ def analyze(
     json_path: str | None,
     sarif_path: str | None,
     target: str | None,
-    keep_in_torch: tuple[str, ...],
-    min_segment_ops: int | None,
-    require_full: bool | None,
-    truncate_double: bool | None,
     imports: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -57,6 +52,7 @@ def analyze(
     no_html: bool,
     quiet: bool,
     debug: bool,
+    **engine: Any,
 ) -> int:
     """Analyze SOURCE: a .pt2 or .ep file, or package.module:factory.
 
@@ -77,8 +73,7 @@ def analyze(
         target=target or config.get("target"),
         select=listed(select) or tuple(config.get("select", ())),
         ignore=listed(ignore) or tuple(config.get("ignore", ())),
-        truncate_double=bool(config.get("truncate-double") if truncate_double is None else truncate_double),
-        partition=partition_options(config, keep_in_torch, min_segment_ops, require_full),
+        **vars(chosen_engine_options(config, engine)),
     )
     with progress_bar() as step:
         step("load torch")
@@ -92,10 +87,8 @@ def analyze(
         html = None if no_html else (output or Path(default_name(source)))
         if html is not None:
             report.save(html)
-    _also(report.to_json, json_path)
-    _also(report.to_sarif, sarif_path)
-    if not quiet and "-" not in (json_path, sarif_path):
-        written = [str(path) for path in (html, json_path, sarif_path) if path is not None]
+    written = [*([str(html)] if html is not None else []), *write_machine_reports(report, json_path, sarif_path)]
+    if not quiet and "-" not in written:
         print_summary(report.analysis, Console(), written)
     return exit_code(report, threshold)
 
@@ -123,13 +116,6 @@ def import_module(name: str) -> None:
 def default_name(source: str) -> str:
     """``model.html`` for ``models/model.pt2``, ``build.html`` for ``package.module:build``."""
     return (source.partition(":")[2] if ":" in source and not Path(source).exists() else Path(source).stem) + ".html"
-
-
-def _also(make: Callable[[], str], path: str | None) -> None:
-    if path == "-":
-        sys.stdout.write(make())
-    elif path is not None:
-        write_atomically(Path(path), make())
 
 
 def exit_code(report: Report, threshold: str) -> int:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
 from trtdiag.cli.analyze import import_module
 from trtdiag.cli.config import read_config
-from trtdiag.cli.progress import step_line
-from trtdiag.cli.words import listed, sizes_of
+from trtdiag.cli.engine_options import chosen_engine_options, engine_options
+from trtdiag.cli.machine_reports import json_option, sarif_option, write_machine_reports
+from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
+from trtdiag.cli.words import sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
-from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.options import CompileOptions
+
+if TYPE_CHECKING:
+    from trtdiag.report.report import Report
 
 
 @click.command("compile")
@@ -20,17 +26,14 @@ from trtdiag.options import CompileOptions, PartitionOptions, Precision
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The compiled program  [default: <name>_trt.ep]")
 @click.option("--backend", type=click.Choice(("reference", "tensorrt")), help="[default: tensorrt where installed]")
 @click.option("--target", metavar="VERSION", help="TensorRT version to compile for: 8.6, 10.16, 11.4.")
-@click.option("--precision", type=click.Choice([p.value for p in Precision]), default="keep", show_default=True)
-@click.option("--keep-fp32", multiple=True, metavar="OP|MODULE", help="Stays float32 under fp16 and bf16.")
-@click.option("--truncate-double", is_flag=True, help="Compute float64 in float32.")
+@engine_options
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
-@click.option("--min-segment-ops", type=int, default=5, show_default=True, help="Smaller segments stay in PyTorch.")
-@click.option("--keep-in-torch", multiple=True, metavar="OP|MODULE", help="Leave it to PyTorch.")
-@click.option("--require-full", is_flag=True, help="Refuse a program that does not fit into one engine.")
 @click.option("--portable", is_flag=True, help="Keep the networks, so that engines can be rebuilt elsewhere.")
 @click.option("--force", is_flag=True, help="Go on in spite of ERROR findings.")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
 @click.option("--report", "html", type=click.Path(path_type=Path), help="The HTML report  [default: <output>.html]")
+@json_option
+@sarif_option
 @click.option("--no-html", is_flag=True, help="Write no HTML report.")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -40,21 +43,18 @@ def compile_command(
     output: Path | None,
     backend: str | None,
     target: str | None,
-    precision: str,
-    keep_fp32: tuple[str, ...],
-    truncate_double: bool,
     opt: tuple[str, ...],
-    min_segment_ops: int,
-    keep_in_torch: tuple[str, ...],
-    require_full: bool,
     portable: bool,
     force: bool,
     no_verify: bool,
     html: Path | None,
+    json_path: str | None,
+    sarif_path: str | None,
     no_html: bool,
     imports: tuple[str, ...],
     quiet: bool,
     debug: bool,
+    **engine: Any,
 ) -> int:
     """Compile SOURCE: a .pt2 or .ep file, or package.module:factory.
 
@@ -66,10 +66,7 @@ def compile_command(
     options = CompileOptions(
         target=target or config.get("target"),
         backend=backend,
-        precision=Precision(precision),
-        keep_fp32=listed(keep_fp32),
-        truncate_double=truncate_double,
-        partition=PartitionOptions(min_segment_ops, listed(keep_in_torch), require_full),
+        **vars(chosen_engine_options(config, engine)),
         opt=sizes_of(opt),
         portable=portable,
         force=force,
@@ -78,7 +75,9 @@ def compile_command(
     destination = output or Path(default_output(source))
     page = None if no_html else html or destination.with_suffix(".html")
     console = Console()
-    with step_line() as step:
+    # Standard output belongs to the report where that goes there.
+    quiet = quiet or "-" in (json_path, sarif_path)
+    with progress_bar(COMPILE_STAGES) as step:
         step("load torch")
         for name in imports:
             import_module(name)
@@ -91,15 +90,14 @@ def compile_command(
             found = compile_in_stages(source, options, progress=step)
         except DiagnosisError as error:
             report = getattr(error, "report", None)
-            if report is not None and page is not None:
-                report.save(page)
-            if report is not None and not quiet:
-                print_summary(report.analysis, console, [str(page)] if page is not None else [])
+            if report is not None:
+                written = _written(report, page, json_path, sarif_path)
+                if not quiet:
+                    print_summary(report.analysis, console, written)
             raise
         failed = found.verification is not None and not found.verification.passed
         step("save")
-        if page is not None:
-            found.report.save(page)
+        written = _written(found.report, page, json_path, sarif_path)
         if not failed or force:
             save(found.compiled, destination)
     if not quiet:
@@ -113,8 +111,8 @@ def compile_command(
             console.print(
                 f"compiled: {destination} ({destination.stat().st_size:,} bytes)", highlight=False, markup=False
             )
-        if page is not None:
-            console.print(f"report: {page}", highlight=False, markup=False)
+        for place in written:
+            console.print(f"report: {place}", highlight=False, markup=False)
     if failed and not force:
         raise VerificationError(
             "the compiled program gives something else than the original, and was not saved",
@@ -123,6 +121,12 @@ def compile_command(
             reference="verification-failed",
         )
     return 0
+
+
+def _written(report: Report, page: Path | None, json_path: str | None, sarif_path: str | None) -> list[str]:
+    """Write the reports that were asked for; gives their places."""
+    pages = [] if page is None else [str(report.save(page))]
+    return pages + write_machine_reports(report, json_path, sarif_path)
 
 
 def default_output(source: str) -> str:

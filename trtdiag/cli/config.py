@@ -24,6 +24,8 @@ _KEYS: Mapping[str, type] = {
     "min-segment-ops": int,
     "require-full": bool,
     "truncate-double": bool,
+    "precision": str,
+    "keep-fp32": list,
 }
 _WANTED: Mapping[type, str] = {
     str: "a string",

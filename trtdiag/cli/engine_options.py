@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
 from trtdiag.cli.words import listed
-from trtdiag.options import PartitionOptions
+from trtdiag.errors import UserError
+from trtdiag.options import PartitionOptions, Precision
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_PRECISIONS = tuple(precision.value for precision in Precision)
 
 _OPTIONS = (
     click.option(
@@ -27,24 +30,67 @@ _OPTIONS = (
     ),
     click.option("--require-full", is_flag=True, default=None, help="Everything in one engine, or an error."),
     click.option("--truncate-double", is_flag=True, default=None, help="Compute float64 in float32 inside engines."),
+    click.option(
+        "--precision", type=click.Choice(_PRECISIONS), help="What engines compute float32 in  [default: keep]"
+    ),
+    click.option("--keep-fp32", multiple=True, metavar="OP|MODULE", help="Stays float32 under fp16 and bf16."),
 )
 
 
+@dataclass(frozen=True)
+class EngineOptions:
+    """What was chosen: fields of ``AnalyzeOptions`` and of ``CompileOptions``."""
+
+    partition: PartitionOptions
+    truncate_double: bool
+    precision: Precision
+    keep_fp32: tuple[str, ...]
+
+
 def engine_options(command: _F) -> _F:
-    """Add the options to a command; it gets them as arguments of the same names."""
+    """Add the options to a command; it gets them as arguments of the same names, for ``chosen_engine_options``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def partition_options(
-    config: Mapping[str, Any], keep_in_torch: tuple[str, ...], min_segment_ops: int | None, require_full: bool | None
-) -> PartitionOptions:
-    """The options as given, else those of the file, else the defaults."""
+def chosen_engine_options(config: Mapping[str, Any], given: Mapping[str, Any]) -> EngineOptions:
+    """The options as given, else those of the file, else the defaults.
+
+    Args:
+        config: ``[tool.trtdiag]``.
+        given: The command's arguments by name.
+
+    Raises:
+        UserError: ``config-wrong-value`` where the file has a precision that there is not.
+    """
+
+    def value(name: str, default: Any) -> Any:
+        told = given[name]
+        return config.get(name.replace("_", "-"), default) if told is None else told
+
+    def words(name: str) -> tuple[str, ...]:
+        return listed(given[name]) or tuple(config.get(name.replace("_", "-"), ()))
+
     plain = PartitionOptions()
-    least = config.get("min-segment-ops", plain.min_segment_ops) if min_segment_ops is None else min_segment_ops
-    return PartitionOptions(
-        min_segment_ops=least,
-        keep_in_torch=listed(keep_in_torch) or tuple(config.get("keep-in-torch", ())),
-        require_full=config.get("require-full", plain.require_full) if require_full is None else require_full,
+    return EngineOptions(
+        partition=PartitionOptions(
+            min_segment_ops=value("min_segment_ops", plain.min_segment_ops),
+            keep_in_torch=words("keep_in_torch"),
+            require_full=value("require_full", plain.require_full),
+        ),
+        truncate_double=value("truncate_double", False),
+        precision=_precision(value("precision", Precision.KEEP.value)),
+        keep_fp32=words("keep_fp32"),
     )
+
+
+def _precision(text: str) -> Precision:
+    if text not in _PRECISIONS:
+        raise UserError(
+            f"precision cannot be {text!r}",
+            because="[tool.trtdiag] in pyproject.toml says so",
+            fix=f"write one of {', '.join(_PRECISIONS)}",
+            reference="config-wrong-value",
+        )
+    return Precision(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -11,23 +11,31 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from trtdiag.report.text import one_line
 
-# In order, as pipeline.py runs them; names that are not here (a factory's steps) show without moving the bar.
-STAGES = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes", "rules", "report")
+# In order, as pipeline.py and compiling.py run them; names that are not here (a factory's steps) show without moving
+# the bar.
+_DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes")
+_PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")
+ANALYZE_STAGES = (*_DIAGNOSIS, *_PLANNING, "rules", "report")
+COMPILE_STAGES = (*_DIAGNOSIS, *_PLANNING, "rules", "convert", "build", "assemble", "verify", "save")
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str], None]]:
-    """Give a function to call with the name of each step; nothing is shown when stderr is no terminal."""
+def progress_bar(stages: Sequence[str] = ANALYZE_STAGES) -> Iterator[Callable[[str], None]]:
+    """Give a function to call with the name of each step; nothing is shown when stderr is no terminal.
+
+    Args:
+        stages: The names that move the bar, in order; a stage that runs again does not move it back.
+    """
     if not sys.stderr.isatty():
         yield lambda _step: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("start", total=len(STAGES))
+        task = bar.add_task("start", total=len(stages))
 
         def step(name: str) -> None:
-            done = STAGES.index(name) if name in STAGES else None
-            bar.update(task, description=name, **({} if done is None else {"completed": done}))  # type: ignore[arg-type]
+            done = stages.index(name) if name in stages else 0
+            bar.update(task, description=name, completed=max(done, bar.tasks[task].completed))
 
         yield step
 

@@ -6,6 +6,7 @@ import click
 from rich.console import Console
 
 from trtdiag.cli.analyze import import_module
+from trtdiag.cli.machine_reports import json_option, write_machine_reports
 from trtdiag.cli.progress import step_line
 
 
@@ -14,10 +15,17 @@ from trtdiag.cli.progress import step_line
 @click.option("--against", metavar="SOURCE", help="The original  [default: the file that it was compiled from]")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
 @click.option("--point-s", type=float, default=120.0, show_default=True, help="Skip points that would take longer.")
+@json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def verify_command(
-    compiled: str, against: str | None, imports: tuple[str, ...], point_s: float, quiet: bool, debug: bool
+    compiled: str,
+    against: str | None,
+    imports: tuple[str, ...],
+    point_s: float,
+    json_path: str | None,
+    quiet: bool,
+    debug: bool,
 ) -> int:
     """Compare COMPILED with its original at the example, at the corners of all ranges, and in between.
 
@@ -33,6 +41,7 @@ def verify_command(
         from trtdiag.verifying import verify_saved
 
         found = verify_saved(compiled, against, progress=step, limits=VerifyLimits(seconds=point_s))
-    if not quiet:
+    write_machine_reports(found.report, json_path)
+    if not quiet and json_path != "-":
         Console().print(verification_text(found.verification, found.report.analysis.program.names))
     return 0 if found.verification.passed else 1
