@@ -3,10 +3,14 @@
 #   PYTHON   the interpreter that makes the virtual environment       (default python3)
 #   VENV     where the virtual environment is                         (default .venv)
 #   ARGS     more arguments for pytest, `make test ARGS="-k guards"`  (default none)
+#   JOBS     how many processes run tests side by side                (default: one for each core)
 
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+# A file's tests share what they compile, and each process computes on one core.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -29,10 +33,10 @@ demo: $(VENV)/.package ## Export an example model and analyze it: no GPU, no Ten
 	@echo "The report: $(CURDIR)/demo/report.html (open it in a browser; report.json beside it says the same)"
 
 test: $(VENV)/.test lint ## Lint, type check and run the tests that need neither GPU nor minutes
-	$(BIN)/python -m pytest -m "not slow and not gpu" $(ARGS)
+	$(PYTEST) -m "not slow and not gpu" $(ARGS)
 
 test-all: $(VENV)/.zoo lint ## All tests that need no GPU: adds the slow ones and the model zoo
-	$(BIN)/python -m pytest -m "not gpu" $(ARGS)
+	$(PYTEST) -m "not gpu" $(ARGS)
 
 lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/ruff check $(CHECKED)
