@@ -70,6 +70,15 @@ def _split(given: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def in_lines(found: dict[str, Any]) -> str:
+    """JSON with one enum or class a line."""
+    parts = []
+    for part, entries in found.items():
+        rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(entry, sort_keys=True)}" for name, entry in entries.items())
+        parts.append(f"{json.dumps(part)}: {{\n{rows}\n}}")
+    return "{" + ",\n".join(parts) + "}\n"
+
+
 if __name__ == "__main__":
     surface = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    Path(sys.argv[2]).write_text(json.dumps(compact(surface), sort_keys=True, indent=0) + "\n", encoding="utf-8")
+    Path(sys.argv[2]).write_text(in_lines(compact(surface)), encoding="utf-8")

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.export import Dim
 
+SEEDS = ("mlp", "conv", "transformer", "indices")
 Asked = tuple[nn.Module, tuple[Any, ...], dict[str, Any], Any]
 
 
@@ -32,7 +33,7 @@ class Conv(nn.Module):
         y = self.stem(x)
         y = F.relu(self.block(y) + y)
         large = F.interpolate(self.up(y), scale_factor=2.0, mode="bilinear", align_corners=False)
-        return large, F.avg_pool2d(y, 3, 2, 1).mean((2, 3))
+        return large, F.avg_pool2d(y, (2, 3), 1).mean((2, 3))
 
 
 class Transformer(nn.Module):
@@ -66,7 +67,7 @@ def seeds() -> dict[str, Asked]:
     """Each model in eval mode with its example, its keyword arguments and its dims."""
     torch.manual_seed(0)
     batch, steps = Dim("batch", min=1, max=5), Dim("steps", min=2, max=17)
-    high, wide = Dim("high", min=9, max=33), Dim("wide", min=8, max=31)
+    high, wide = Dim("high", min=9, max=33), Dim("wide", min=11, max=31)
     return {
         "mlp": (Mlp().eval(), (torch.randn(3, 4, 5),), {}, {"x": {0: batch, 1: steps}}),
         "conv": (Conv().eval(), (torch.randn(2, 3, 17, 13),), {}, {"x": {0: batch, 2: high, 3: wide}}),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from layer_samples import CASES, case_for, in_half
 from standin import ContractError, TensorRT
-from written import CASES, case_for, write
+from written import write
 
 from trtdiag.engine.tensorrt.emit import EMITTERS
 from trtdiag.errors import EngineBuildError
+from trtdiag.network import DType
 from trtdiag.network.layers import KINDS
 from trtdiag.symbolic import Num
 from trtdiag.targets import TARGETS, get_target
@@ -48,6 +50,34 @@ def test_a_layer_is_written_with_names_that_the_version_has(name: str, version: 
     sizes = [tuple(size.value if isinstance(size, Num) else -1 for size in t.shape) for t in network.input_types]
     assert [tuple(args[2]) for args in added] == sizes
     assert [args[1] for args in added] == [emission.dialect.dtype(tensor.dtype) for tensor in network.input_types]
+
+
+# Their types follow from what they are given, or they say it themselves.
+UNPINNED = {"IConstantLayer", "ICastLayer", "IFillLayer", "IShapeLayer"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_float16_is_pinned_on_the_weakly_typed_version(name: str) -> None:
+    half = in_half(case_for(name, "8.6"))
+    if half is None or _lacks(name, "8.6"):
+        return  # nothing of it is float16, or the test above has seen it refused
+    network = half.network()
+    trt, emission = write(network, "8.6")
+    for layer in trt.made:
+        if not type(layer).__name__.endswith("Layer") or type(layer).__name__ in UNPINNED:
+            continue
+        typed = {args[0]: args[1] for called, args, _ in layer.calls if called == "set_output_type"}
+        placed = emission.layers[layer.seen["name"]]
+        if placed.layer.kind in ("Squeeze", "Unsqueeze") and type(layer).__name__ != "IShuffleLayer":
+            continue  # integers: the sizes that it is reshaped to
+        floats = {index for index, number in enumerate(placed.outputs) if network.tensors[number].dtype.is_float}
+        reads = [network.tensors[number].dtype for number in (*placed.outputs, *placed.inputs)]
+        if any(dtype is DType.FLOAT16 for dtype in reads):
+            assert layer.seen["precision"] is trt.DataType.HALF
+        else:
+            assert "precision" not in layer.seen
+        assert set(typed) == floats
+        assert all(dtype is trt.DataType.HALF for dtype in typed.values())
 
 
 def test_every_kind_has_an_emitter() -> None:

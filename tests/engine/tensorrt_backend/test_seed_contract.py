@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from seed_models import seeds
+from seed_models import SEEDS, seeds
 from standin import TensorRT
 
 from trtdiag.compiling import Compilation, compile_in_stages
@@ -16,7 +16,6 @@ from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.targets import TARGETS, get_target
 
 VERSIONS = [target.version for target in TARGETS]
-SEEDS = ("mlp", "conv", "transformer", "indices")
 
 
 def _compiled(name: str, version: str, precision: Precision) -> Compilation:

@@ -1,0 +1,190 @@
+"""Networks on TensorRT beside the reference functions, at the least, usual and greatest sizes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from layer_samples import Case, In, case_for, in_half
+from seed_models import seeds
+
+from trtdiag.compiling import compile_in_stages
+from trtdiag.engine.backend import Profile, get_backend
+from trtdiag.engine.build import build_engine
+from trtdiag.engine.profiles import network_profile
+from trtdiag.network import DType, Network, run, size_at
+from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.symbolic import Sym
+from trtdiag.targets import get_target
+
+# Of a difference, relative to the reference where that is above 1.  float32: TensorRT's own exp, erf and sums in
+# another order, of up to 108 terms.  float16 has 11 bits, 5e-4 an operation, and TensorRT may also sum in it.
+TOLERANCE = {"float32": 2e-4, "float16": 3e-2}
+PRECISIONS = ("float32", "float16")
+
+
+@dataclass
+class Parity:
+    """How far an engine is from the reference.
+
+    ``worst`` is the largest difference of floats, of the reference's magnitude where that is above 1; ``wrong`` counts
+    integers, bools, infinities and NaNs that are not the same.
+    """
+
+    points: int = 0
+    worst: float = 0.0
+    wrong: int = 0
+    build_s: float = 0.0
+    half: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def tolerance(self) -> float:
+        return TOLERANCE["float16" if self.half else "float32"]
+
+    @property
+    def agrees(self) -> bool:
+        return self.points > 0 and not self.wrong and self.worst <= self.tolerance
+
+
+def sample(name: str, precision: str, target: str) -> Case | None:
+    """A layer's case; ``None`` where there is none of that precision."""
+    case = case_for(name, target)
+    if precision == "float16":
+        return in_half(case)
+    return case
+
+
+def layer_parity(name: str, precision: str, options: CompileOptions) -> Parity | None:
+    """One layer; ``None`` where it has no such precision."""
+    target = get_target(options.target)
+    case = sample(name, precision, target.version)
+    if case is None:
+        return None
+    network = case.network()
+    usual = case.points[1]
+    profile = network_profile(network, {key: value for key, value in usual.items() if key in network.ranges})
+
+    def inputs() -> Iterator[list[torch.Tensor]]:
+        for seed, point in enumerate(case.points):
+            drawn = case.tensors(point, seed)
+            yield [tensor for one, tensor in zip(case.inputs, drawn, strict=True) if isinstance(one, In)]
+
+    return compared(network, profile, options, inputs())
+
+
+def seed_parity(name: str, precision: str, options: CompileOptions) -> Parity:
+    """The networks of a small model."""
+    chosen = Precision.FP16 if precision == "float16" else Precision.KEEP
+    reference = CompileOptions(
+        options.target, "reference", chosen, verify=False, partition=PartitionOptions(min_segment_ops=0)
+    )
+    found = compile_in_stages(seeds()[name], reference)
+    whole = Parity()
+    for converted, engine in zip(found.converted, found.engines, strict=True):
+        profile = {port.name: port.profile for port in engine.manifest.inputs}
+        one = compared(converted.network, profile, options, _drawn(converted.network, profile))
+        whole.points += one.points
+        whole.worst = max(whole.worst, one.worst)
+        whole.wrong += one.wrong
+        whole.half |= one.half
+        whole.build_s += one.build_s
+        whole.notes += one.notes
+    return whole
+
+
+def compared(
+    network: Network, profile: Profile, options: CompileOptions, inputs: Iterator[Sequence[torch.Tensor]]
+) -> Parity:
+    """The network on the options' backend and on the reference, for all inputs."""
+    backend = get_backend(options.backend)
+    begun = time.perf_counter()
+    engine = build_engine(backend, network, profile, options, get_target(options.target))
+    half = any(tensor.dtype is DType.FLOAT16 for tensor in network.tensors)
+    parity = Parity(build_s=time.perf_counter() - begun, half=half)
+    runner = backend.load(engine.blob, engine.manifest)
+    for given in inputs:
+        expected = run(network, given)
+        on_gpu = [
+            tensor if port.is_size else tensor.to(backend.device)
+            for tensor, port in zip(given, engine.manifest.inputs, strict=True)
+        ]
+        for index, (actual, wanted) in enumerate(zip(runner(on_gpu), expected, strict=True)):
+            _compare(parity, index, actual.cpu(), wanted)
+        parity.points += 1
+    return parity
+
+
+def _compare(parity: Parity, index: int, actual: torch.Tensor, wanted: torch.Tensor) -> None:
+    if actual.shape != wanted.shape or actual.dtype is not wanted.dtype:
+        parity.wrong += 1
+        parity.notes.append(
+            f"output {index}: {actual.dtype} {tuple(actual.shape)}, not {wanted.dtype} {tuple(wanted.shape)}"
+        )
+        return
+    if not wanted.is_floating_point():
+        off = int((actual != wanted).sum())
+    else:
+        one, other = actual.double(), wanted.double()
+        finite = other.isfinite()
+        same = torch.where(finite, one.isfinite(), (one == other) | (one.isnan() & other.isnan()))
+        off = int((~same).sum())
+        both = finite & one.isfinite()
+        gap = ((one - other).abs() / other.abs().clamp(min=1))[both]
+        parity.worst = max(parity.worst, float(gap.max()) if gap.numel() else 0.0)
+    if off:
+        parity.wrong += off
+        parity.notes.append(f"output {index}: {off} of {wanted.numel()} are not the same")
+
+
+def _drawn(network: Network, profile: Profile) -> Iterator[list[torch.Tensor]]:
+    """Inputs where every symbol is least, usual and greatest; integers are a permutation along the last dim."""
+    for end in ("min", "opt", "max"):
+        values = _symbols(network, profile, end)
+        generator = torch.Generator().manual_seed(7)
+        given = []
+        for tensor in network.input_types:
+            if tensor.values is not None:
+                given.append(torch.tensor(size_at(tensor.values[0], values), dtype=tensor.dtype.torch))
+                continue
+            drawn = torch.randn([size_at(size, values) for size in tensor.shape], generator=generator)
+            elements = drawn if tensor.dtype.is_float else drawn.argsort(-1)
+            given.append(elements.to(tensor.dtype.torch))
+        yield given
+
+
+def _symbols(network: Network, profile: Profile, end: str) -> Mapping[str, int]:
+    """The symbols' values where each plain size has its least, usual or greatest value."""
+    found: dict[str, int] = {}
+    for port, tensor in zip(network.inputs, network.input_types, strict=True):
+        for size, own in zip(tensor.values or tensor.shape, profile[port.name], strict=True):
+            if isinstance(size, Sym):
+                found.setdefault(size.name, getattr(own, end))
+    for name, own in network.ranges.items():
+        found.setdefault(name, {"min": own.min, "max": own.max}.get(end) or own.min or 0)
+    return found
+
+
+def program_parity(name: str, precision: str, options: CompileOptions) -> Parity:
+    """A small model compiled for TensorRT, run as a program on the GPU beside PyTorch in float32 on the CPU."""
+    module, args, kwargs, dims = seeds()[name]
+    chosen = Precision.FP16 if precision == "float16" else Precision.KEEP
+    asked = replace(options, precision=chosen, verify=False, partition=PartitionOptions(min_segment_ops=0))
+    device = get_backend(options.backend).device
+    begun = time.perf_counter()
+    compiled = compile_in_stages((module, args, kwargs, dims), asked).compiled
+    parity = Parity(build_s=time.perf_counter() - begun, half=precision == "float16")
+    with torch.inference_mode():
+        expected = module(*args, **kwargs)
+        actual: Any = compiled(*(arg.to(device) for arg in args))
+    for index, (got, wanted) in enumerate(zip(_tuple(actual), _tuple(expected), strict=True)):
+        _compare(parity, index, got.cpu(), wanted)
+    parity.points = 1
+    return parity
+
+
+def _tuple(value: Any) -> tuple[torch.Tensor, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)

@@ -1,0 +1,52 @@
+"""The cases of every layer kind, as they are for each version and precision."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.append(str(Path(__file__).parents[2] / "network"))
+
+import pointwise_cases
+import reducing_cases
+import spatial_cases
+from network_cases import Case, In
+
+from trtdiag.errors import InternalError
+from trtdiag.network import DType
+from trtdiag.network.layer import LayerError
+
+CASES = {case.name: case for module in (pointwise_cases, reducing_cases, spatial_cases) for case in module.CASES}
+
+
+def in_other_types(case: Case, types: dict[DType, DType]) -> Case:
+    """The same case with dtypes replaced, in inputs, constants and attributes."""
+
+    def of(one: In | torch.Tensor) -> In | torch.Tensor:
+        own = one.dtype if isinstance(one, In) else DType.of(one.dtype)
+        assert own is not None
+        other = types.get(own, own)
+        return replace(one, dtype=other) if isinstance(one, In) else one.to(other.torch)
+
+    values = {entry.name: getattr(case.layer, entry.name) for entry in fields(case.layer)}
+    changed: dict[str, Any] = {name: types[value] for name, value in values.items() if value in types}
+    return replace(case, layer=replace(case.layer, **changed), inputs=tuple(map(of, case.inputs)))
+
+
+def case_for(name: str, target: str) -> Case:
+    """The case as it is written for a version: 8.6 has int32 in the place of int64."""
+    return in_other_types(CASES[name], {DType.INT64: DType.INT32}) if target == "8.6" else CASES[name]
+
+
+def in_half(case: Case) -> Case | None:
+    """The case in float16; ``None`` where it has no float32, or the layer takes no float16."""
+    try:
+        half = in_other_types(case, {DType.FLOAT32: DType.FLOAT16})
+        network = half.network()
+    except (InternalError, LayerError):
+        return None
+    return half if any(tensor.dtype is DType.FLOAT16 for tensor in network.tensors) else None

@@ -1,0 +1,49 @@
+"""Every layer kind and the small models on TensorRT beside the reference; needs a GPU and TensorRT."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gpu_parity import PRECISIONS, layer_parity, program_parity, seed_parity
+from layer_samples import CASES
+from seed_models import SEEDS
+
+from trtdiag.options import CompileOptions
+from trtdiag.targets import get_target, installed_version
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        installed_version() is None or not torch.cuda.is_available(), reason="needs TensorRT and a GPU to build for"
+    ),
+]
+OPTIONS = CompileOptions(get_target(None).version, "tensorrt", optimization_level=1)
+LACKS = ("Activation", "Attention", "Cumulative", "Unary")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_layer(name: str, precision: str) -> None:
+    target = get_target(None)
+    layer = CASES[name].layer
+    operations = {"Activation": target.activations, "Unary": target.unaries}.get(layer.kind)
+    if (layer.kind in LACKS and layer.kind not in target.layers) or (operations and layer.op.name not in operations):
+        pytest.skip(f"TensorRT {target.version} has no such layer; converters write it with others")
+    found = layer_parity(name, precision, OPTIONS)
+    if found is None:
+        pytest.skip(f"the layer has no {precision}")
+    assert found.agrees, found
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", SEEDS)
+def test_networks_of_a_model(name: str, precision: str) -> None:
+    found = seed_parity(name, precision, OPTIONS)
+    assert found.agrees, found
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", SEEDS)
+def test_a_compiled_model(name: str, precision: str) -> None:
+    found = program_parity(name, precision, OPTIONS)
+    assert found.agrees, found
