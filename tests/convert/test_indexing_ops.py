@@ -67,13 +67,6 @@ def test_target_without_int64(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         run_samples((sampled, torch.float32, dynamic), monkeypatch, target="8.6", most=4)
 
 
-def test_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers that take no uint8 work on integers meanwhile."""
-    for name in ("slice_scatter.default", "index_copy.default", "scatter.src", "gather.default"):
-        (sampled,) = (one for one in SAMPLED if one.op == f"aten.{name}")
-        run_samples((sampled, torch.uint8, True), monkeypatch, most=4)
-
-
 def _checked(op: Any, *args: Any, dynamic: bool = False, constants: bool = False, **kwargs: Any) -> Outcome:
     return check_op(op, args, kwargs, dynamic=dynamic, constants=constants)
 
@@ -178,8 +171,8 @@ def test_many_values_at_the_places_of_a_mask_are_refused() -> None:
     x, mask = torch.randn(3, 5), torch.tensor([True, False, True])
     assert _codes(aten.index_put.default, x, [mask], torch.randn(2, 5)) == {"mask-with-values"}
     assert _codes(aten.index_put.default, x, [mask, torch.tensor([0, 1])], torch.tensor(1.0)) == {"mask-among-indices"}
-    small = torch.zeros(3, dtype=torch.int8)
-    assert _codes(aten.index_put.default, small, [mask], torch.tensor(1, dtype=torch.int8), True) == {"small-integers"}
+    truths = torch.zeros(3, dtype=torch.bool)
+    assert _codes(aten.index_put.default, truths, [mask], torch.tensor(True), True) == {"small-integers"}
 
 
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
@@ -217,13 +210,25 @@ def test_most_pairs_of_places_and_indices() -> None:
     assert _codes(aten.bucketize.Tensor, torch.ones(4097), boundaries) == {"pairs"}
 
 
-def test_small_integers_are_not_added_up() -> None:
-    x, index = torch.zeros(5, dtype=torch.int8), torch.tensor([0, 1])
-    ones = torch.ones(2, dtype=torch.int8)
-    assert _codes(aten.scatter_add.default, x, 0, index, ones) == {"small-integers"}
-    assert _codes(aten.index_add.default, x, 0, index, ones) == {"small-integers"}
-    assert not _codes(aten.scatter_reduce.two, x, 0, index, ones, "amax")
-    assert not _codes(aten.scatter.src, x, 0, index, ones)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8], ids=str)
+def test_integers_of_eight_bits_are_refused_by_all_of_them_alike(dtype: torch.dtype) -> None:
+    x, index, ones = torch.zeros(5, dtype=dtype), torch.tensor([0, 1]), torch.ones(2, dtype=dtype)
+    calls = [
+        (aten.scatter_add.default, 0, index, ones),
+        (aten.index_add.default, 0, index, ones),
+        (aten.scatter_reduce.two, 0, index, ones, "amax"),
+        (aten.scatter.src, 0, index, ones),
+        (aten.index.Tensor, [index]),
+        (aten.gather.default, 0, index),
+        (aten.slice_scatter.default, ones, 0, 1, 3),
+    ]
+    for op, *rest in calls:
+        assert _codes(op, x, *rest) == {"narrow-integer"}
+
+
+def test_bytes_as_an_index_are_a_mask() -> None:
+    x, places = torch.randn(3, 5), torch.tensor([1, 0, 1], dtype=torch.uint8)
+    assert _codes(aten.index_put.default, x, [places], torch.randn(1, 5)) == {"byte-mask"}
 
 
 @pytest.mark.parametrize("alpha", [1, -2, 0])

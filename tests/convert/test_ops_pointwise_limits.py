@@ -28,15 +28,15 @@ def _code(op: Any, *args: Any, target: str = "11.4", **kwargs: Any) -> str:
     ("op", "args", "code"),
     [
         (aten.add.Tensor, (BYTES, BYTES), "narrow-integer"),
-        (aten.add.Tensor, (BYTES, INTEGERS[:4]), ""),
+        (aten.add.Tensor, (BYTES, INTEGERS[:4]), "narrow-integer"),
         (aten.mul.Tensor, (SMALL, SMALL), "narrow-integer"),
-        (aten.mul.Tensor, (SMALL, 0.5), ""),
-        (aten.eq.Tensor, (BYTES, BYTES), ""),
-        (aten.lt.Scalar, (SMALL, 3), ""),
-        (aten.signbit.default, (SMALL,), ""),
-        (aten.logical_not.default, (BYTES,), ""),
+        (aten.mul.Tensor, (SMALL, 0.5), "narrow-integer"),
+        (aten.eq.Tensor, (BYTES, BYTES), "narrow-integer"),
+        (aten.lt.Scalar, (SMALL, 3), "narrow-integer"),
+        (aten.signbit.default, (SMALL,), "narrow-integer"),
+        (aten.logical_not.default, (BYTES,), "narrow-integer"),
         (aten.where.self, (BYTES > 3, BYTES, BYTES), "narrow-integer"),
-        (aten.where.self, (SMALL > 3, SMALL, SMALL), ""),
+        (aten.where.self, (SMALL > 3, SMALL, SMALL), "narrow-integer"),
         (aten._to_copy.default, (INTEGERS,), ""),
         (aten.pow.Tensor_Tensor, (INTEGERS, INTEGERS.abs()), "integer-power"),
         (aten.pow.Tensor_Tensor, (INTEGERS, ROWS.abs()[0, :1]), ""),
@@ -84,10 +84,11 @@ def test_conversions() -> None:
     for dtype in (torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool):
         source = wide if dtype in (torch.float16, torch.bfloat16, torch.bool) else wide[:-1]  # NaN is no integer
         assert _code(aten._to_copy.default, source, dtype=dtype) == ""
-    assert _code(aten._to_copy.default, INTEGERS, dtype=torch.uint8) == ""  # wraps
+    assert _code(aten._to_copy.default, INTEGERS, dtype=torch.uint8) == "narrow-integer"
     assert _code(aten._to_copy.default, wide[:-1].abs(), dtype=torch.uint8) == ""
-    assert _code(aten._to_copy.default, BYTES, dtype=torch.int64) == ""
-    assert _code(aten._to_copy.default, BYTES, dtype=torch.bool) == ""
+    assert _code(aten._to_copy.default, BYTES, dtype=torch.float16) == ""
+    assert _code(aten._to_copy.default, BYTES, dtype=torch.int64) == "narrow-integer"
+    assert _code(aten._to_copy.default, BYTES, dtype=torch.bool) == "narrow-integer"
     assert _code(aten._to_copy.default, INTEGERS, dtype=torch.int8) == "narrow-integer"
     assert _code(aten._to_copy.default, ROWS > 0, dtype=torch.float16) == ""
     assert _code(aten._to_copy.default, INTEGERS, dtype=torch.int64, target="8.6") == ""  # int32 in the engine

@@ -15,11 +15,14 @@ from trtdiag.convert.layout import lies_in_order, reads_layout
 from trtdiag.convert.refused import Refused, refuse
 from trtdiag.convert.registry import converter_of
 from trtdiag.convert.writer import Writer
+from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.errors import InternalError
 from trtdiag.graph.operators import OpOverload, target_name
 from trtdiag.graph.values import NumberValue, TensorValue, ValueReader
+from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, Origin
 from trtdiag.network.builder import Value
+from trtdiag.network.dtype import SMALL
 from trtdiag.symbolic import Condition, Expr, Num, to_text
 
 Known: TypeAlias = Union[Value, Sequence[Value | None], Expr, Condition, int, float, bool, None]
@@ -62,6 +65,7 @@ class Interpreter:
         if converter is None:
             raise refuse("no-converter", f"{target_name(node.target)} has no converter")
         call = self._call(node)
+        _refuse_small_integers(node, call)
         with self.write.builder.at(self.origin(node)):
             made = converter.run(call)
         results: Sequence[Value | None] = [made] if isinstance(made, Value) else list(made)
@@ -168,6 +172,32 @@ class Interpreter:
             fix="report it with the model; keep_in_torch with this op avoids it",
             reference="wrong-conversion",
         )
+
+
+def _refuse_small_integers(node: Node, call: Call) -> None:
+    """Only casts take integers of 8 bits, so that no converter needs a way of its own around them.
+
+    TensorRT converts uint8 to and from float32 and float16, next to the network's edge, and int8 stands for quantized
+    numbers there.  The type plan has int32 for those that an op computes with or moves; as an index that would be
+    another meaning.
+    """
+    indices = named_arguments(node).get("indices")
+    for index in indices if isinstance(indices, (list, tuple)) else ():
+        if isinstance(index, Node) and index.meta["val"].dtype is torch.uint8:
+            raise refuse(
+                "byte-mask", "it indexes with uint8, which PyTorch takes for a mask", "convert the mask to bool"
+            )
+    if is_cast(node) or classify(node) is NodeKind.NO_OP:
+        return
+    values = [value for given in call.arguments.values() for value in (given if isinstance(given, list) else [given])]
+    dtypes = [value.dtype for value in values if isinstance(value, Value)]
+    for dtype in (*dtypes, *(want.dtype for want in call.outputs if want is not None)):
+        if dtype in SMALL:
+            raise refuse(
+                "narrow-integer",
+                f"it works on {dtype.value}, and TensorRT's layers know int32 and int64",
+                "compute in int32 and convert the result",
+            )
 
 
 __all__ = ["Interpreter", "Refused"]

@@ -29,30 +29,15 @@ def promoted(call: Call, *names: str) -> DType:
     return found
 
 
-def both(
-    call: Call, left: str = "self", right: str = "other", narrow_as: DType | None = None
-) -> tuple[Value, Value, DType]:
-    """Two operands in their common dtype; integers of 8 bits, where that is one, as ``narrow_as``."""
+def both(call: Call, left: str = "self", right: str = "other") -> tuple[Value, Value, DType]:
+    """Two operands in their common dtype."""
     dtype = promoted(call, left, right)
-    if narrow_as is not None and dtype in (DType.INT8, DType.UINT8):
-        dtype = narrow_as
     return call.operand(left, dtype), call.operand(right, dtype), dtype
 
 
 def computed(call: Call) -> DType:
-    """The dtype of the output, for ops that compute in it.
-
-    Raises:
-        Refused: ``narrow-integer`` for integers of 8 bits.
-    """
-    dtype = call.out.dtype
-    if dtype in (DType.INT8, DType.UINT8):
-        raise refuse(
-            "narrow-integer",
-            f"it computes with {dtype.value}, and TensorRT's arithmetic knows int32 and int64",
-            "compute in int32 and convert the result",
-        )
-    return dtype
+    """The dtype of the output, for ops that compute in it."""
+    return call.out.dtype
 
 
 def _stand_in(value: object) -> torch.Tensor | int | float | bool:

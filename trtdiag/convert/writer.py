@@ -107,12 +107,7 @@ class Writer:
     # One element
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` in ``dtype``; itself where it is that already.
-
-        TensorRT converts uint8 to and from float32 and float16 only; float32 holds all of its numbers.
-        """
-        if DType.UINT8 in (x.dtype, dtype) and not {x.dtype, dtype} & {DType.FLOAT32, DType.FLOAT16}:
-            x = x if x.dtype is dtype else self.add(Cast(DType.FLOAT32), x)
+        """``x`` in ``dtype``; itself where it is that already."""
         return x if x.dtype is dtype else self.add(Cast(dtype), x)
 
     def unary(self, op: UnaryOperation, x: Value) -> Value:

@@ -62,6 +62,7 @@ FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
 INDICES = frozenset({DType.INT32, DType.INT64})
 NUMBERS = FLOATS | INDICES
 BOOLS = frozenset({DType.BOOL})
+SMALL = frozenset({DType.INT8, DType.UINT8})
 COMPUTED = NUMBERS | {DType.INT8, DType.BOOL}
 """Everything but uint8, which only casts and moves at the network's edge take."""
 ANY = frozenset(DType)

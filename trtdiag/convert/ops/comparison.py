@@ -53,7 +53,7 @@ def _at_least(write: Writer, left: Value, right: Value) -> Value:
 
 def _comparison(compare: _Compare) -> Convert:
     def run(call: Call) -> Value:
-        left, right, _ = both(call, narrow_as=DType.FLOAT32)
+        left, right, _ = both(call)
         return compare(call.write, left, right)
 
     return run

@@ -6,9 +6,10 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import Convert, converter, register
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing.division import integer_rest
 from trtdiag.network.builder import Value
-from trtdiag.network.dtype import INDICES, DType
+from trtdiag.network.dtype import DType
+
+_BESIDE_UINT8 = frozenset({DType.FLOAT32, DType.FLOAT16})
 
 _SAME = (
     "aten::alias(Tensor(a) self) -> Tensor(a)",
@@ -97,8 +98,12 @@ def _as(write: Writer, x: Value, dtype: DType) -> Value:
             "it converts to int8, which TensorRT takes for quantized numbers with a scale",
             "convert to int32",
         )
-    if dtype is DType.UINT8 and x.dtype in INDICES:  # numbers outside of 0..255 wrap
-        x = integer_rest(write, x, write.scalar(256, x), floored=True)
+    if DType.UINT8 in (x.dtype, dtype) and x.dtype is not dtype and not {x.dtype, dtype} & _BESIDE_UINT8:
+        raise refuse(
+            "narrow-integer",
+            f"it converts {x.dtype.value} to {dtype.value}, and TensorRT converts uint8 to and from floats only",
+            "convert to float32 first",
+        )
     return write.cast(x, dtype)
 
 

@@ -86,8 +86,6 @@ def signbit(call: Call) -> Value:
     x, write = call.tensor("self"), call.write
     if x.dtype is DType.BOOL:
         return write.filled(x.shape, False, DType.BOOL)
-    if x.dtype in (DType.INT8, DType.UINT8):
-        x = write.cast(x, DType.FLOAT32)
     if x.dtype.is_float:
         return elementary.sign_bit(write, x)
     return write.elementwise(Op.LESS, x, write.scalar(0, x))

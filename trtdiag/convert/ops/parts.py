@@ -7,9 +7,7 @@ from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.convert.writing.overwriting import overwritten
 from trtdiag.convert.writing.positions import fitted, inverse, moved
-from trtdiag.convert.writing.reducing import wide
 from trtdiag.network.builder import Value
-from trtdiag.network.dtype import DType
 from trtdiag.network.facts import SizeFacts
 from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.symbolic import Expr, Num, Relation, add, compare, maximum, minimum, sub, where
@@ -68,5 +66,4 @@ def _between(write: Writer, x: Value, source: Value, axis: int, start: Expr) -> 
     parts.append(source)
     if rest != Num(0):
         parts.append(write.part(x, axis, end, rest))
-    dtype = wide(x.dtype) if x.dtype is DType.UINT8 else x.dtype
-    return write.cast(write.concat([write.cast(part, dtype) for part in parts], axis), x.dtype)
+    return write.concat([write.cast(part, x.dtype) for part in parts], axis)

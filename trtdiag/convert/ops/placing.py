@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import converter, register
 from trtdiag.convert.writer import Writer
 from trtdiag.convert.writing.masking import chosen_by_mask, only_mask
@@ -56,8 +55,6 @@ def _accumulated(write: Writer, x: Value, there: Value, chosen: Selection, value
 
 def _added(write: Writer, there: Value, depth: int, index: Value, rows: Value) -> Value:
     """``there`` with rows (m, r) added at an index (m) into its first ``depth`` dims taken as one."""
-    if there.dtype in (DType.INT8, DType.UINT8):
-        raise refuse("small-integers", f"it adds up in {there.dtype.value}, where sums wrap; no layer computes in it")
     fold, join = (Fold.MAX, Op.MAX) if there.dtype is DType.BOOL else (Fold.SUM, Op.SUM)
     dtype = precise(wide(there.dtype))
     sums = folded_by_row(write, index, write.cast(rows, dtype), product(there.shape[:depth]), fold)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import converter, register
 from trtdiag.convert.writing.reducing import is_empty, reduced, truths
 from trtdiag.network.builder import Value
-from trtdiag.network.dtype import NUMBERS, DType
+from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 
 
@@ -18,8 +17,6 @@ def _total(call: Call, fold: Fold, *, keep_dims: bool = False) -> Value:
     if dtype is DType.BOOL:  # of truth values, the sum is whether any holds, the product whether all do
         fold = Fold.MAX if fold is Fold.SUM else Fold.MIN
         return call.write.cast(reduced(call.write, fold, truths(call.write, x), axes, keep_dims), dtype)
-    if dtype not in NUMBERS:
-        raise refuse("small-integers", f"it adds up in {dtype.value}, where sums wrap; no layer computes in it")
     return reduced(call.write, fold, call.write.cast(x, dtype), axes, keep_dims)
 
 
@@ -108,7 +105,7 @@ def _truth(fold: Fold, schema: str) -> None:
             return write.filled(call.out.shape, fold is Fold.MIN, call.out.dtype)
         keep_dims = bool(call.arguments.get("keepdim", False))
         found = reduced(write, fold, truths(write, x), axes, keep_dims)
-        # Of uint8 PyTorch gives uint8.
+        # Of uint8, which is int32 here, PyTorch gives uint8.
         return write.cast(found, call.out.dtype)
 
     register(schema, run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import converter, register
 from trtdiag.convert.writer import Writer
 from trtdiag.convert.writing.overwriting import overwritten
@@ -97,8 +96,6 @@ def _joined(call: Call, source: Value, reduce: str, *, include_self: bool) -> Va
     fold = _FOLDS[reduce]
     if x.dtype is DType.BOOL and fold in (Fold.SUM, Fold.PROD):
         fold = Fold.MAX if fold is Fold.SUM else Fold.MIN
-    elif x.dtype in (DType.INT8, DType.UINT8) and fold in (Fold.SUM, Fold.PROD):
-        raise refuse("small-integers", f"it adds up in {x.dtype.value}, where sums wrap; no layer computes in it")
     dtype = precise(wide(x.dtype))
     order = moved(max(x.rank, 1), call.axis("dim", x.rank), max(x.rank, 1) - 1)
     there = write.permute(write.cast(with_dims(write, x), dtype), order)

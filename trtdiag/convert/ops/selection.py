@@ -155,8 +155,6 @@ def nan_to_num(call: Call) -> Value:
 
 def _where(call: Call, condition: str, then: str, otherwise: str) -> Value:
     dtype = call.out.dtype
-    if dtype is DType.UINT8:
-        raise refuse("narrow-integer", "it chooses between uint8 numbers, and TensorRT only converts these")
     chosen = call.write.cast(call.tensor(condition), DType.BOOL)
     return call.write.select(chosen, call.operand(then, dtype), call.operand(otherwise, dtype))
 

@@ -6,7 +6,6 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.convert.writing.positions import fitted
-from trtdiag.convert.writing.reducing import wide
 from trtdiag.convert.writing.running import running_sum
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import NUMBERS, DType
@@ -16,16 +15,14 @@ from trtdiag.symbolic import Num, sub, to_text
 
 
 def replaced(write: Writer, x: Value, mask: Value, value: Value) -> Value:
-    """``value`` where the mask holds, else ``x``; uint8 as int32 meanwhile."""
-    dtype = x.dtype if x.dtype is not DType.UINT8 else wide(x.dtype)
-    chosen = write.select(write.cast(mask, DType.BOOL), write.cast(value, dtype), write.cast(x, dtype))
-    return write.cast(chosen, x.dtype)
+    """``value`` where the mask holds, else ``x``."""
+    return write.select(write.cast(mask, DType.BOOL), write.cast(value, x.dtype), x)
 
 
 def only_mask(call: Call, name: str = "indices") -> tuple[int, Value] | None:
     """The mask, and the first dim that it covers, where it is the only index; ``None`` where no index is a mask."""
     given = [(axis, index) for axis, index in enumerate(call.tensors_or_none(name)) if index is not None]
-    if not any(index.dtype in (DType.BOOL, DType.UINT8) for _, index in given):
+    if not any(index.dtype is DType.BOOL for _, index in given):
         return None
     if len(given) > 1:
         raise refuse("mask-among-indices", "it indexes with a mask beside other indices")

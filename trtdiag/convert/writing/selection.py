@@ -77,7 +77,7 @@ def selection(call: Call, x: Value, name: str = "indices") -> Selection:
     """The selection that a list of indices makes; a mask among them is refused."""
     write = call.write
     given = {axis: index for axis, index in enumerate(call.tensors_or_none(name)) if index is not None}
-    if any(index.dtype in (DType.BOOL, DType.UINT8) for index in given.values()):
+    if any(index.dtype is DType.BOOL for index in given.values()):
         raise refuse(
             "data-dependent-shape",
             "it indexes with a mask: how many elements that gives is known only when it runs",
