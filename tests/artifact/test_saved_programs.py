@@ -50,7 +50,9 @@ def test_a_saved_program_runs_as_before(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("imports", ["import torch, trtdiag", "import trtdiag, torch"])
+@pytest.mark.parametrize(
+    "imports", [pytest.param("import torch, trtdiag", marks=pytest.mark.slow), "import trtdiag, torch"]
+)
 def test_torch_loads_it_in_another_program(tmp_path: Path, imports: str) -> None:
     model, program = _linear()
     save(program, tmp_path / "linear.pt2")

@@ -101,7 +101,14 @@ def test_the_entry_point_leads_to_the_backend() -> None:
     assert EntryPoint(name, home.strip('"'), "torch_dynamo_backends").load() is trtdiag.torch_backend.compile_graph
 
 
-@pytest.mark.parametrize("imports", ["import trtdiag, torch", "import torch, trtdiag", "import torch._dynamo, trtdiag"])
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import trtdiag, torch",
+        pytest.param("import torch, trtdiag", marks=pytest.mark.slow),
+        pytest.param("import torch._dynamo, trtdiag", marks=pytest.mark.slow),
+    ],
+)
 def test_is_found_by_name_after_import_trtdiag(imports: str) -> None:
     code = f"{imports}\nfrom torch._dynamo.backends.registry import lookup_backend\n"
     code += "print(lookup_backend('trtdiag').__module__)"
