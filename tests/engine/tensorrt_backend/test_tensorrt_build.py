@@ -29,7 +29,7 @@ from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.squeeze import Squeeze
 from trtdiag.options import CompileOptions
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import Range, symbol
+from trtdiag.symbolic import Range, mul, symbol
 from trtdiag.targets import TARGETS, get_target
 
 VERSIONS = [target.version for target in TARGETS]
@@ -247,6 +247,18 @@ def test_an_input_that_is_an_output_gets_a_layer() -> None:
     assert [tensor.seen["name"] for tensor in outputs] == ["output 0: x", "output 1: again", "output 2: c"]
     assert [str(tensor.seen["dtype"]) for tensor in outputs] == ["DataType.HALF", "DataType.HALF", "DataType.FLOAT"]
     assert emission.inputs[0].given[0][0] == "input 0: x"
+
+
+def test_dims_of_one_symbol_have_one_name() -> None:
+    builder = NetworkBuilder({"s": Range(1, 8), "t": Range(1, 8)})
+    with builder.at(Origin("aten.add.Tensor", "add")):
+        x = builder.input("x", DType.FLOAT32, [symbol("s"), 5, symbol("t")])
+        y = builder.input("y", DType.FLOAT32, [symbol("s"), 1, mul(2, symbol("t"))])
+        builder.output("x2", builder.add_single(ElementWise(ElementWiseOperation.SUM), x, x))
+        builder.output("y2", builder.add_single(ElementWise(ElementWiseOperation.SUM), y, y))
+    _, emission = write(builder.build(), "8.6")
+    told = [[args for name, args, _ in tensor.calls if name == "set_dimension_name"] for tensor in emission.inputs]
+    assert told == [[(0, "s"), (2, "t")], [(0, "s"), (2, "2*t")]]
 
 
 def test_several_unknown_sizes_are_squeezed_by_shape_on_the_old_version() -> None:

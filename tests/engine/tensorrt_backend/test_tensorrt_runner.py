@@ -46,11 +46,14 @@ class Engine:
         logger = self.trt.Logger()
         self.engine = self.trt.Runtime(logger).deserialize_cuda_engine(b"bytes")
         self.missing: list[str] = []
+        self.names = ["input 0: x", "input 1: n", "output 0: y"]
+        self.engine.__dict__["facts"] = {"num_io_tensors": 3}
         self.runs = True
         answers = self.trt.answers
         answers["get_tensor_location"] = lambda _, name: (
             self.trt.TensorLocation.HOST if name == "input 1: n" else self.trt.TensorLocation.DEVICE
         )
+        answers["get_tensor_name"] = lambda _, index: self.names[index]
         answers["get_tensor_shape"] = self._shape
         answers["infer_shapes"] = lambda _: self.missing
         answers["execute_async_v3"] = lambda *_: self.runs
@@ -107,6 +110,16 @@ def test_each_output_is_new_memory() -> None:
     run = engine.runner()
     one, two = run(engine.inputs(3, 4))[0], run(engine.inputs(3, 4))[0]
     assert one.data_ptr() != two.data_ptr()
+
+
+def test_an_input_that_nothing_reads_is_not_told() -> None:
+    engine = Engine("8.6")
+    engine.names[0] = "another"
+    engine.trt.answers["get_tensor_shape"] = lambda *_: (2, 3)
+    (y,) = engine.runner()(engine.inputs(3, 4))
+    assert y.shape == (2, 3)
+    assert not _calls(engine.contexts[0], "set_input_shape")
+    assert "input 0: x" not in dict(_calls(engine.contexts[0], "set_tensor_address"))
 
 
 def test_empty_tensors_have_an_address() -> None:

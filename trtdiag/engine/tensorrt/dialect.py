@@ -98,6 +98,11 @@ class Dialect:
             if dtype.is_float:
                 layer.set_output_type(index, self.dtype(dtype))
 
+    def tell_origin(self, layer: Any, text: str) -> None:
+        """Give a layer what it was written for, where the version keeps that (8.6.1 does, its early access may not)."""
+        if hasattr(layer, "metadata"):
+            layer.metadata = text
+
     def type_output(self, tensor: Any, dtype: DType) -> None:
         """Give a network output its type; in strongly typed networks it has it."""
         if not self.strongly_typed:

@@ -17,7 +17,7 @@ from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Layer, Network, Origin, Placed, Tensor
 from trtdiag.network.layers.cast import Identity
 from trtdiag.network.layers.constant import Constant
-from trtdiag.symbolic import Num
+from trtdiag.symbolic import Num, to_text
 
 Outputs = tuple[Any, ...]
 """The ``ITensor`` of each output of a layer."""
@@ -66,6 +66,9 @@ class Emission:
             made = self.definition.add_input(input_name(index, port.name), self.dialect.dtype(tensor.dtype), sizes)
             if made is None:
                 raise refused_layer(self.network, _edge("input", port.name, port.tensor), self.lines)
+            for axis, size in enumerate(tensor.shape):
+                if not isinstance(size, Num):  # dims of one name are of one size: TensorRT need not allow for others
+                    made.set_dimension_name(axis, to_text(size))
             self.inputs.append(made)
             self._tensors[port.tensor] = made
         for placed in self.network.layers:
@@ -118,7 +121,7 @@ class Emission:
         if made is None:
             raise refused_layer(self.network, placed, self.lines)
         made.name = self._name(placed.origin.node, kind)
-        made.metadata = str(placed.origin)
+        self.dialect.tell_origin(made, str(placed.origin))
         self.layers[made.name] = placed
         if pin is not None and self.pinned:
             self.dialect.pin(made, *pin)

@@ -75,7 +75,10 @@ class EngineRunner:
         self._inputs = tuple(input_name(index, port.name) for index, port in enumerate(manifest.inputs))
         self._outputs = tuple(output_name(index, port.name) for index, port in enumerate(manifest.outputs))
         host = trt.TensorLocation.HOST
-        self._on_host = tuple(engine.get_tensor_location(name) == host for name in self._inputs)
+        names = {engine.get_tensor_name(index) for index in range(engine.num_io_tensors)}
+        # TensorRT leaves out inputs that nothing reads.
+        self._read = tuple(name in names for name in self._inputs)
+        self._on_host = tuple(name in names and engine.get_tensor_location(name) == host for name in self._inputs)
         self._several = device.type == "cuda" and torch.cuda.device_count() > 1
         self._nothing = torch.empty(_ALIGNMENT, dtype=torch.uint8, device=device)
 
@@ -96,8 +99,9 @@ class EngineRunner:
         own = self._context(stream)
         context = own.context
         # Addresses first: what is on the host is read when shapes are inferred.
-        for name, tensor in zip(self._inputs, given, strict=True):
-            context.set_tensor_address(name, tensor.data_ptr() or self._nothing.data_ptr())
+        for name, tensor, read in zip(self._inputs, given, self._read, strict=True):
+            if read:
+                context.set_tensor_address(name, tensor.data_ptr() or self._nothing.data_ptr())
         self._tell_shapes(own, given)
         outputs = tuple(
             torch.empty(shape, dtype=port.dtype, device=self._device)
@@ -148,8 +152,8 @@ class EngineRunner:
         if own.shapes == shapes and own.host_values == values:
             return
         own.shapes = None
-        for name, shape, host in zip(self._inputs, shapes, self._on_host, strict=True):
-            if not host and not own.context.set_input_shape(name, shape):
+        for name, shape, host, read in zip(self._inputs, shapes, self._on_host, self._read, strict=True):
+            if read and not host and not own.context.set_input_shape(name, shape):
                 raise self._failed(f"TensorRT does not take the shape {shape} of {name!r}")
         missing = own.context.infer_shapes()
         if missing:
