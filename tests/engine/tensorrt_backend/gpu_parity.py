@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from layer_samples import Case, In, case_for, in_half
 from seed_models import seeds
 
+import trtdiag
 from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.backend import Profile, get_backend
 from trtdiag.engine.build import build_engine
@@ -169,20 +172,27 @@ def _symbols(network: Network, profile: Profile, end: str) -> Mapping[str, int]:
 
 
 def program_parity(name: str, precision: str, options: CompileOptions) -> Parity:
-    """A small model compiled for TensorRT, run as a program on the GPU beside PyTorch in float32 on the CPU."""
+    """A small model compiled where its engines run, saved, loaded and run, beside PyTorch in float32 on the CPU."""
     module, args, kwargs, dims = seeds()[name]
     chosen = Precision.FP16 if precision == "float16" else Precision.KEEP
     asked = replace(options, precision=chosen, verify=False, partition=PartitionOptions(min_segment_ops=0))
     device = get_backend(options.backend).device
-    begun = time.perf_counter()
-    compiled = compile_in_stages((module, args, kwargs, dims), asked).compiled
-    parity = Parity(build_s=time.perf_counter() - begun, half=precision == "float16")
     with torch.inference_mode():
         expected = module(*args, **kwargs)
-        actual: Any = compiled(*(arg.to(device) for arg in args))
-    for index, (got, wanted) in enumerate(zip(_tuple(actual), _tuple(expected), strict=True)):
-        _compare(parity, index, got.cpu(), wanted)
-    parity.points = 1
+    begun = time.perf_counter()
+    there = tuple(arg.to(device) for arg in args)
+    compiled = compile_in_stages((module.to(device), there, kwargs, dims), asked).compiled
+    parity = Parity(build_s=time.perf_counter() - begun, half=precision == "float16")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "compiled.ep"
+        trtdiag.save(compiled, path)
+        ways: list[Any] = [compiled, torch.export.load(path).module()]
+    for way in ways:
+        with torch.inference_mode():
+            actual = way(*there)
+        for index, (got, wanted) in enumerate(zip(_tuple(actual), _tuple(expected), strict=True)):
+            _compare(parity, index, got.cpu(), wanted)
+        parity.points += 1
     return parity
 
 
