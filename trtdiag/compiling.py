@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 
 from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts, engine_facts
@@ -116,6 +117,7 @@ def compile_in_stages(
     program, checked = analysis.program, analysis.checked
     if checked is None or program.exported is None:
         raise _without_graph(report)
+    _refuse_device(program.exported, backend)
     planned = None if analysis.partition is None else replace(analysis.partition.plan, options=options)
     # Without a plan one of its stages failed in the analysis, which tells of it; here the fault is the answer.
     if planned is None or options.partition.require_full:
@@ -252,6 +254,19 @@ def _file(source: Source) -> str | None:
     if isinstance(source, (str, os.PathLike)) and os.path.exists(source):
         return os.path.abspath(source)
     return None
+
+
+def _refuse_device(exported: ExportedProgram, backend: Backend) -> None:
+    """Refuse a program that is nowhere near where its engines would run: it takes what they cannot read."""
+    values = [node.meta.get("val") for node in exported.graph.find_nodes(op="placeholder")]
+    devices = sorted({value.device.type for value in values if isinstance(value, torch.Tensor)})
+    if devices and backend.device not in devices:
+        raise UserError(
+            f"the program was exported on {' and '.join(devices)}",
+            because=f"engines of the backend {backend.name!r} run on {backend.device}, and nothing is moved",
+            fix=f"move the model and its inputs to {backend.device} before exporting it, or choose another backend",
+            reference="program-device",
+        )
 
 
 def _refuse_errors(report: Report, options: CompileOptions) -> None:
