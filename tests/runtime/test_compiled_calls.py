@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+import trtdiag
 from tests.runtime.compiling import compiled, compiled_program
 from trtdiag.capture.load import capture
 from trtdiag.errors import ShapeOutOfRangeError, UserError
@@ -103,6 +104,7 @@ def test_missing_and_further_arguments_are_refused(program: CompiledProgram) -> 
 
 def test_nothing_runs_before_the_check(program: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[int] = []
+    program = CompiledProgram(program.exported_program)  # one that remembers no call
     real = program._runnable()
 
     def spy(*args: Any, **kwargs: Any) -> Any:
@@ -117,6 +119,46 @@ def test_nothing_runs_before_the_check(program: CompiledProgram, monkeypatch: py
     args, kwargs = _call(9)
     program(*args, **kwargs)
     assert ran == [1]
+
+
+def test_a_call_like_an_earlier_one_gives_the_same_without_the_checks_of_the_module(
+    program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = CompiledProgram(program.exported_program)
+    args, kwargs = _call(7)
+    first = fresh(*args, **kwargs)
+    monkeypatch.setattr(fresh, "_module", None)  # from here on only what was remembered can run
+    monkeypatch.setattr(fresh, "_runnable", lambda: pytest.fail("the whole module runs again"))
+    assert torch.equal(fresh(*args, **kwargs), first)
+    other_args, other_kwargs = _call(10)
+    with pytest.raises(ShapeOutOfRangeError):
+        fresh(*other_args, **other_kwargs)
+
+
+def test_numbers_and_nested_results_are_as_at_the_first_call() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x: Tensor, rows: list[Tensor], scale: float, turn: bool) -> dict[str, Any]:
+            self.count.add_(1)
+            y = torch.relu(x) * scale + rows[0]
+            return {"y": (y.flip(0) if turn else y), "both": [y, self.count.clone()], "none": None}
+
+    example = (torch.randn(3, 5), [torch.randn(5)], 2.0, True)
+    exported = torch.export.export(Scaled(), example, strict=False)
+    made = trtdiag.compile(exported, backend="reference", min_segment_ops=1, verify=False)
+    for call in range(1, 4):
+        given = (torch.randn(3, 5), [torch.randn(5)], 2.0, True)
+        got, wanted = made(*given), Scaled()(*given)
+        torch.testing.assert_close(got["y"], wanted["y"])
+        torch.testing.assert_close(got["both"][0], wanted["both"][0])
+        assert got["both"][1] == call
+        assert got["none"] is None
+        for scale, turn in ((3.0, True), (2.0, False)):  # the export is for the numbers it was made with
+            with pytest.raises(Exception, match=r"scale|turn|2\.0|True"):
+                made(*given[:2], scale, turn)
 
 
 def test_threads_get_their_own_results(program: CompiledProgram) -> None:

@@ -9,7 +9,8 @@ import torch
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import UserError
-from trtdiag.network import Network, from_bytes, run, to_bytes
+from trtdiag.network import Network, from_bytes, to_bytes
+from trtdiag.network.run import PreparedRun
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
 
@@ -18,18 +19,19 @@ class _Run:
     """Runs one network; it keeps nothing of a call, so that several threads may call it."""
 
     def __init__(self, network: Network) -> None:
-        self._network = network
+        self._run = PreparedRun(network)
+        self._names = tuple(port.name for port in network.inputs)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        for port, tensor in zip(self._network.inputs, inputs, strict=True):
+        for name, tensor in zip(self._names, inputs, strict=True):
             if tensor.device.type != "cpu":
                 raise UserError(
-                    f"input {port.name!r} is on {tensor.device}",
+                    f"input {name!r} is on {tensor.device}",
                     because="the reference backend runs on the CPU and moves nothing",
                     fix="move the inputs and the program to the CPU, or compile with another backend",
                     reference="reference-device",
                 )
-        return _own_memory(run(self._network, inputs))
+        return _own_memory(self._run(inputs))
 
 
 class _Reference:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import torch
 
@@ -14,6 +16,10 @@ from trtdiag.network.network import Network, Placed
 from trtdiag.network.tensor import Tensor
 
 Observe = Callable[[Placed, tuple[torch.Tensor, ...]], None]
+_Numbers: TypeAlias = tuple[tuple[int, ...], "list[int] | None"]
+
+MOST_REMEMBERED = 256
+"""Own choice: for inputs of other sizes than so many, shapes are computed from their expressions again."""
 
 
 def run(network: Network, inputs: Sequence[torch.Tensor], observe: Observe | None = None) -> tuple[torch.Tensor, ...]:
@@ -30,35 +36,84 @@ def run(network: Network, inputs: Sequence[torch.Tensor], observe: Observe | Non
         ShapeOutOfRangeError: Where their shapes, or the sizes that they hold, are outside what it was written for.
         InternalError: ``wrong-inference`` where a layer's result has another dtype or shape than was inferred.
     """
-    _check_inputs(network, inputs)
-    symbols = bind(network, [tuple(tensor.shape) for tensor in inputs], _known_elements(network, inputs))
-    live = {port.tensor: tensor for port, tensor in zip(network.inputs, inputs, strict=True)}
-    last = {number: index for index, placed in enumerate(network.layers) for number in placed.inputs}
-    wanted = {port.tensor for port in network.outputs}
-    with torch.no_grad():
-        for index, placed in enumerate(network.layers):
-            layer = placed.layer
-            read = [live[number] for number in placed.inputs]
-            if isinstance(layer, Constant):
-                read = [network.weights[layer.weights]]
-            made = _computed(network, placed, read)
-            for number, tensor in zip(placed.outputs, made, strict=True):
-                _check_result(network, placed, network.tensors[number], tensor, symbols)
-                live[number] = tensor
-            if observe is not None:
-                observe(placed, made)
-            for number in {*placed.inputs, *placed.outputs} - wanted:
-                if last.get(number, -1) <= index:
+    return PreparedRun(network)(inputs, observe)
+
+
+class PreparedRun:
+    """Runs one network many times; several threads may call it.
+
+    What follows from the network alone, and from sizes that were seen before, is found once.
+
+    Args:
+        network: It must not change.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._types = network.input_types
+        wanted = {port.tensor for port in network.outputs}
+        last = {number: index for index, placed in enumerate(network.layers) for number in placed.inputs}
+        self._done = [
+            [n for n in {*placed.inputs, *placed.outputs} - wanted if last.get(n, -1) <= index]
+            for index, placed in enumerate(network.layers)
+        ]
+        self._weights = {_storage(weight) for weight in network.weights.values()}
+        self._seen: dict[Hashable, _Sizes] = {}
+
+    def __call__(self, inputs: Sequence[torch.Tensor], observe: Observe | None = None) -> tuple[torch.Tensor, ...]:
+        """As ``run``."""
+        network = self._network
+        _check_inputs(network, self._types, inputs)
+        sizes = self._sizes(inputs)
+        live = {port.tensor: tensor for port, tensor in zip(network.inputs, inputs, strict=True)}
+        with torch.no_grad():
+            for placed, done in zip(network.layers, self._done, strict=True):
+                layer = placed.layer
+                read = [live[number] for number in placed.inputs]
+                if isinstance(layer, Constant):
+                    read = [network.weights[layer.weights]]
+                made = _computed(network, placed, read)
+                for number, tensor in zip(placed.outputs, made, strict=True):
+                    _check_result(network, placed, number, tensor, sizes)
+                    live[number] = tensor
+                if observe is not None:
+                    observe(placed, made)
+                for number in done:
                     live.pop(number, None)
-    foreign = {_storage(tensor) for tensor in (*inputs, *network.weights.values())}
-    outputs = (live[port.tensor] for port in network.outputs)
-    return tuple(tensor.clone() if _storage(tensor) in foreign else tensor for tensor in outputs)
+        foreign = {_storage(tensor) for tensor in inputs} | self._weights
+        outputs = (live[port.tensor] for port in network.outputs)
+        return tuple(tensor.clone() if _storage(tensor) in foreign else tensor for tensor in outputs)
+
+    def _sizes(self, inputs: Sequence[torch.Tensor]) -> _Sizes:
+        shapes = tuple(tuple(tensor.shape) for tensor in inputs)
+        elements = tuple(
+            None if known.values is None else tuple(numbers(tensor))
+            for known, tensor in zip(self._types, inputs, strict=True)
+        )
+        key = (shapes, elements)
+        found = self._seen.get(key)
+        if found is None:
+            found = _Sizes(bind(self._network, shapes, elements))
+            if len(self._seen) < MOST_REMEMBERED:
+                self._seen[key] = found
+        return found
 
 
-def _known_elements(network: Network, inputs: Sequence[torch.Tensor]) -> list[list[int] | None]:
-    """The elements of each input that holds sizes."""
-    pairs = zip(network.input_types, inputs, strict=True)
-    return [None if known.values is None else list(numbers(tensor)) for known, tensor in pairs]
+@dataclass
+class _Sizes:
+    """The symbols' values, and shape and elements of each tensor that was checked for them."""
+
+    symbols: Mapping[str, int]
+    found: dict[int, _Numbers] = field(default_factory=dict)
+
+    def of(self, number: int, inferred: Tensor) -> _Numbers:
+        """What the tensor of this id must have."""
+        known = self.found.get(number)
+        if known is None:
+            shape = tuple(size_at(size, self.symbols) for size in inferred.shape)
+            values = None if inferred.values is None else [size_at(value, self.symbols) for value in inferred.values]
+            known = self.found[number] = (shape, values)
+        return known
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -85,25 +140,25 @@ def _computed(network: Network, placed: Placed, read: Sequence[torch.Tensor]) ->
         ) from error
 
 
-def _check_inputs(network: Network, inputs: Sequence[torch.Tensor]) -> None:
-    if len(inputs) != len(network.inputs):
-        raise _wrong_input(f"there are {len(inputs)} inputs", f"the network has {len(network.inputs)}")
-    for port, tensor, actual in zip(network.inputs, network.input_types, inputs, strict=True):
+def _check_inputs(network: Network, types: Sequence[Tensor], inputs: Sequence[torch.Tensor]) -> None:
+    if len(inputs) != len(types):
+        raise _wrong_input(f"there are {len(inputs)} inputs", f"the network has {len(types)}")
+    for index, (tensor, actual) in enumerate(zip(types, inputs, strict=True)):
         if actual.dtype is not tensor.dtype.torch:
-            raise _wrong_input(f"input {port.name!r} is {actual.dtype}", f"the network takes {tensor.dtype.torch}")
+            name = network.inputs[index].name
+            raise _wrong_input(f"input {name!r} is {actual.dtype}", f"the network takes {tensor.dtype.torch}")
 
 
 def _wrong_input(message: str, because: str) -> UserError:
     return UserError(message, because=because, fix="give the inputs that were compiled for", reference="network-input")
 
 
-def _check_result(
-    network: Network, placed: Placed, inferred: Tensor, actual: torch.Tensor, symbols: Mapping[str, int]
-) -> None:
-    shape = tuple(size_at(size, symbols) for size in inferred.shape)
+def _check_result(network: Network, placed: Placed, number: int, actual: torch.Tensor, sizes: _Sizes) -> None:
+    inferred = network.tensors[number]
+    shape, values = sizes.of(number, inferred)
     same = actual.dtype is inferred.dtype.torch and tuple(actual.shape) == shape
-    if same and inferred.values is not None:
-        same = [size_at(value, symbols) for value in inferred.values] == [int(v) for v in actual.reshape(-1).tolist()]
+    if same and values is not None:
+        same = values == [int(v) for v in actual.reshape(-1).tolist()]
     if not same:
         raise InternalError(
             f"{network.describe(placed)} gave another result than was inferred",

@@ -13,7 +13,11 @@ from torch.fx import GraphModule
 from trtdiag.engine.manifest import Manifest
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.engine_nodes import engine_nodes
-from trtdiag.runtime.program_inputs import ProgramInputs
+from trtdiag.runtime.flat_program import FlatProgram
+from trtdiag.runtime.program_inputs import Described, ProgramInputs, described
+
+MOST_REMEMBERED = 4096
+"""Own choice: calls of other sizes than these are looked at again."""
 
 
 class CompiledProgram:
@@ -50,8 +54,10 @@ class CompiledProgram:
         self.report = report
         self.source = source
         self._inputs = ProgramInputs(exported)
+        self._known: set[Described] = set()
         self._names = _names_by_place(exported)
         self._module: GraphModule | None = None
+        self._flat: FlatProgram | None = None
         self._lock = Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -62,9 +68,17 @@ class CompiledProgram:
             UserError: Arguments are missing or too many, or a tensor has another dtype.
         """
         args, kwargs = self._by_place(args, kwargs)
-        self._inputs.check(args, kwargs)
+        leaves = self._inputs.leaves(args, kwargs)
+        seen = described(leaves)
         with torch.no_grad():
-            return self._runnable()(*args, **kwargs)
+            # Sizes, dtypes and numbers decide all that is checked: what went well once needs no second look.
+            if seen is not None and seen in self._known and self._flat is not None:
+                return self._flat(leaves)
+            self._inputs.check(leaves)
+            outputs = self._runnable()(*args, **kwargs)
+        if seen is not None and len(self._known) < MOST_REMEMBERED:
+            self._known.add(seen)
+        return outputs
 
     def module(self) -> torch.nn.Module:
         """A new module with the program's calling convention, for example to export or compile it again."""
@@ -88,6 +102,7 @@ class CompiledProgram:
         with self._lock:
             if self._module is None:
                 self._module = self.exported_program.module()
+                self._flat = FlatProgram(self._module, self.exported_program)
             return self._module
 
 

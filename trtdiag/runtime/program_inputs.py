@@ -27,8 +27,23 @@ from trtdiag.symbolic import (
     to_text,
 )
 
-MOST_REMEMBERED = 4096
-"""Own choice: calls of other sizes than these are looked at again."""
+Described = tuple[object, ...]
+"""All that decides whether a call is refused: of each tensor what but its elements, each number as it is."""
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def described(leaves: Sequence[Any]) -> Described | None:
+    """What decides whether a call with these leaves is refused; ``None`` where it is more than can be remembered."""
+    found: list[object] = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            found.append((leaf.dtype, leaf.device, leaf.shape, leaf.stride()))
+        elif type(leaf) in _PLAIN:
+            found.append((type(leaf), leaf))
+        else:
+            return None
+    return tuple(found)
 
 
 class ProgramInputs:
@@ -46,30 +61,31 @@ class ProgramInputs:
         self._ranges = program.ranges
         self._sites = Sites(program)
         self._guards = tuple(_readable(program, self._sites))
-        self._allowed: set[tuple[object, ...]] = set()
+        self._plain = _tensors_by_place(exported)
 
-    def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Refuse arguments that the program was not compiled for; sizes that were seen before cost a lookup.
+    def leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """The arguments as a flat list, in the order of the program's inputs.
+
+        Raises:
+            UserError: ``call-arguments`` where they are nested in another way than those of the export.
+        """
+        if not kwargs and len(args) == self._plain and all(isinstance(arg, torch.Tensor) for arg in args):
+            return args
+        return call_leaves(self._exported, args, kwargs)
+
+    def check(self, leaves: Sequence[Any]) -> None:
+        """Refuse arguments that the program was not compiled for.
 
         Raises:
             ShapeOutOfRangeError: ``input-size``: the input's name, what it is and what is allowed.
-            UserError: ``input-dtype``, ``input-device``, ``input-kind``, ``call-arguments``.
+            UserError: ``input-dtype``, ``input-device``, ``input-kind``.
         """
-        leaves = call_leaves(self._exported, args, kwargs)
-        given = tuple(
-            (leaf.dtype, leaf.device.type, tuple(leaf.shape)) if isinstance(leaf, torch.Tensor) else None
-            for leaf in leaves
-        )
-        if given in self._allowed:
-            return
         tensors: list[tuple[InputTensor, torch.Tensor]] = []
         for known, leaf in zip(self._inputs, leaves, strict=True):
             if known.dtype is not None:
                 self._check_kind(known, leaf)
                 tensors.append((known, leaf))
         self._check_sizes(tensors)
-        if len(self._allowed) < MOST_REMEMBERED:
-            self._allowed.add(given)
 
     def _check_kind(self, known: InputTensor, leaf: object) -> None:
         if not isinstance(leaf, torch.Tensor):
@@ -136,6 +152,18 @@ def _readable(program: Program, sites: Sites) -> Iterator[Condition]:
             continue
         if free_symbols(condition):
             yield condition
+
+
+def _tensors_by_place(exported: ExportedProgram) -> int:
+    """The number of arguments where all are given by place and none is nested, else -1."""
+    spec = exported.call_spec.in_spec
+    if spec is None:
+        return -1
+    places, names = spec.child(0), spec.child(1)
+    flat = places.num_children == places.num_leaves and not names.num_leaves
+    # An empty list beside a list of one has as many leaves as children.
+    nested = any(places.child(index).num_children for index in range(places.num_children))
+    return places.num_children if flat and not nested else -1
 
 
 def _devices(exported: ExportedProgram) -> dict[str, str]:
