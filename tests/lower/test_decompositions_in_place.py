@@ -23,7 +23,7 @@ OPS: dict[str, Op] = {
     "difference of the second order": lambda x: torch.diff(x, n=2, dim=1),
     "difference of bools": lambda x: torch.diff(x > 0),
     "quantile": lambda x: torch.quantile(x, torch.tensor([0.1, 0.7]), dim=1),
-    "quantile of all": lambda x: torch.quantile(x, 0.3),
+    "quantile of a number": lambda x: torch.quantile(x, 0.3, dim=-1),
     "quantile beside nan": lambda x: torch.nanquantile(x.masked_fill(x > 1, torch.nan), 0.3, dim=-1, keepdim=True),
     "closeness": lambda x: torch.isclose(x, x.round(decimals=1), atol=0.05, equal_nan=True),
     "rms norm": lambda x: F.rms_norm(x, (6, 5)),

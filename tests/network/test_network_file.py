@@ -31,6 +31,30 @@ def test_loaded_network_runs_alike() -> None:
         assert torch.equal(got, want)
 
 
+def _place(tensor: torch.Tensor) -> int:
+    return tensor.data_ptr()
+
+
+def test_weights_are_used_where_they_lie_unless_that_memory_is_read_only() -> None:
+    builder = NetworkBuilder()
+    weights = [torch.randn(7, 5), torch.randn(3).half(), torch.randn(11, 2)]  # 140 and 6 bytes come before the others
+    for index, weight in enumerate(weights):
+        builder.output(f"y{index}", builder.constant(weight))
+    content = to_bytes(builder.build())
+    start = content.index(bytes(weight_bytes(weights[0])))
+    assert start % 16 == 0
+    owned = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    for memory, shared in ((memoryview(owned.numpy()), True), (memoryview(content), False)):
+        network = from_bytes(memory)
+        first = next(iter(network.weights.values()))
+        assert (_place(first) == _place(owned) + start) is (shared and _place(owned) % 16 == 0)
+        outputs = run(network, [])
+        for got, want in zip(outputs, weights, strict=True):
+            assert torch.equal(got, want)
+        outputs[0].zero_()  # an output never lies in a weight
+        assert torch.equal(run(network, [])[0], weights[0])
+
+
 @pytest.mark.parametrize("dtype", DType, ids=lambda dtype: dtype.value)
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,), (7, 5)], ids=str)
 def test_weights_of_every_dtype_and_shape_come_back(dtype: DType, shape: tuple[int, ...]) -> None:

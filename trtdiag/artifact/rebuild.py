@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
@@ -18,7 +17,7 @@ from trtdiag.lower.rebuilt_program import rebuilt_program
 from trtdiag.network import Network, canonical_hash, from_bytes
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
-from trtdiag.runtime.engine_cache import engine_bytes
+from trtdiag.runtime.engine_cache import engine_bytes, engine_tensor
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 from trtdiag.targets import Target
 
@@ -85,7 +84,7 @@ def _with_engines(exported: ExportedProgram, calls: tuple[EngineNode, ...], engi
     state = dict(exported.state_dict)
     values = FakeValues(exported.graph)
     for call, engine in zip(calls, engines, strict=True):
-        blob = torch.frombuffer(bytearray(engine.blob), dtype=torch.uint8)
+        blob = engine_tensor(engine.blob)
         state[call.buffer] = blob
         made = copies[call.node]
         inputs, placeholder, _ = made.args

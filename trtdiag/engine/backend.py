@@ -45,8 +45,8 @@ class Backend(Protocol):
     name: str
     device: str
 
-    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes:
-        """The engine of a network.
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes | bytearray:
+        """The engine of a network; a ``bytearray`` is taken as it is, without a copy.
 
         Raises:
             EngineBuildError: The backend refuses the network.

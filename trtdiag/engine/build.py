@@ -18,9 +18,9 @@ from trtdiag.targets import Target
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine: its bytes and what they are."""
+    """An engine: its bytes, which nobody changes, and what they are."""
 
-    blob: bytes
+    blob: bytes | bytearray
     manifest: Manifest
 
 

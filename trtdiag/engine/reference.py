@@ -9,7 +9,8 @@ import torch
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import UserError
-from trtdiag.network import Network, from_bytes, to_bytes
+from trtdiag.network import Network, from_bytes
+from trtdiag.network.file_format import to_parts
 from trtdiag.network.run import PreparedRun
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
@@ -40,10 +41,10 @@ class _Reference:
     name = "reference"
     device = "cpu"
 
-    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes:
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytearray:
         """The bytes of the network; it runs for any sizes that the network takes."""
         del profile, options, target
-        return to_bytes(network)
+        return bytearray().join(to_parts(network))
 
     def load(self, blob: bytes | memoryview, manifest: Manifest) -> _Run:
         """The network of these bytes."""

@@ -26,7 +26,7 @@ from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network
 from trtdiag.network.origin import Origin
 from trtdiag.network.tensor import Tensor
-from trtdiag.network.weights import weight_bytes, weight_from_bytes, weight_key
+from trtdiag.network.weights import ALIGNMENT, WeightKeys, weight_bytes, weight_from_bytes, weight_key
 from trtdiag.symbolic import ExpressionError, Range, parse_condition, parse_expr, to_text
 
 _MAGIC = b"trtdiag network 1\n"
@@ -67,6 +67,8 @@ def to_json(network: Network) -> str:
 def to_parts(network: Network) -> Iterator[bytes | memoryview]:
     """The bytes of a network, part by part: weights are not copied.  Writing them to a file is the caller's."""
     text = to_json(network).encode()
+    # Spaces after the text bring the weights to a place from which they can be used without a copy.
+    text += b" " * (-(len(_MAGIC) + 8 + _DIGEST_BYTES + len(text)) % ALIGNMENT)
     yield _MAGIC + len(text).to_bytes(8, "little") + hashlib.sha256(text).digest() + text
     for weight in network.weights.values():
         yield weight_bytes(weight)
@@ -79,6 +81,10 @@ def to_bytes(network: Network) -> bytes:
 
 def from_bytes(content: bytes | bytearray | memoryview) -> Network:
     """The network of ``to_bytes``.
+
+    Args:
+        content: Of memory that can be written to, weights are used in place where they are aligned: it must not change
+            while the network is used.  Of other memory they are copied.
 
     Raises:
         ArtifactError: ``damaged-network`` where the bytes are cut, changed or foreign.
@@ -133,7 +139,11 @@ def _weights_from(table: Any, content: memoryview) -> dict[str, torch.Tensor]:
 def _built(document: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Network:
     ranges = {str(name): _range(ends) for name, ends in document["ranges"].items()}
     definitions = {str(name): parse_expr(text) for name, text in document["definitions"].items()}
-    builder = NetworkBuilder(ranges, [parse_condition(text) for text in document["given"]], definitions)
+    given = [parse_condition(text) for text in document["given"]]
+    keys = WeightKeys()
+    for key, weight in weights.items():
+        keys.add(weight, key)  # they were hashed when they were read
+    builder = NetworkBuilder(ranges, given, definitions, keys=keys)
     values: list[Value] = []
     for name, dtype, shape, elements in document["inputs"]:
         known = None if elements is None else [parse_expr(text) for text in elements]

@@ -10,6 +10,9 @@ import torch
 from trtdiag.graph.memory import memory_state
 from trtdiag.network.dtype import DType
 
+ALIGNMENT = 16
+"""Bytes: the greatest element is 8, and the system's allocator gives memory in steps of 16."""
+
 
 def weight_bytes(weight: torch.Tensor) -> memoryview:
     """The elements as they lie in memory, little endian, without a copy where ``weight`` is contiguous on the CPU."""
@@ -47,9 +50,19 @@ class WeightKeys:
             self._known[state] = (weight, weight_key(weight))
         return self._known[state][1]
 
+    def add(self, weight: torch.Tensor, key: str) -> None:
+        """Remember a key that was computed elsewhere."""
+        state = memory_state(weight)
+        if state is not None:
+            self._known[state] = (weight, key)
+
 
 def weight_from_bytes(dtype: DType, shape: tuple[int, ...], content: memoryview) -> torch.Tensor:
-    """The tensor whose ``weight_bytes`` are ``content``; they are copied."""
+    """The tensor whose ``weight_bytes`` are ``content``: in their place, or a copy where they may not be written to."""
     if not len(content):
         return torch.empty(shape, dtype=dtype.torch)
+    if not content.readonly:
+        lying = torch.frombuffer(content, dtype=torch.uint8)
+        if lying.data_ptr() % ALIGNMENT == 0:
+            return lying.view(dtype.torch).reshape(shape)
     return torch.frombuffer(bytearray(content), dtype=torch.uint8).view(dtype.torch).reshape(shape)

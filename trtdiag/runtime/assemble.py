@@ -27,6 +27,7 @@ from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.lower.rebuilt_program import rebuilt_program
 from trtdiag.partition.facts import Partitioned
 from trtdiag.runtime.draft import CompiledDraft
+from trtdiag.runtime.engine_cache import engine_tensor
 from trtdiag.runtime.engine_calls import write_engine_call
 from trtdiag.runtime.torch_sizes import TorchSizes
 
@@ -122,7 +123,7 @@ class _Assembly:
         target = ENGINE_BUFFER.format(index)
         while target in taken:
             target += "_"
-        blob = torch.frombuffer(bytearray(self._engines[index].blob), dtype=torch.uint8)
+        blob = engine_tensor(self._engines[index].blob)
         name = self._draft.free_name(f"b_{target}")
         node = self._draft.graph.create_node("placeholder", name)
         node.name = name

@@ -71,6 +71,12 @@ def engine_bytes(engine: torch.Tensor) -> memoryview:
     return engine.detach().cpu().contiguous().numpy().data
 
 
+def engine_tensor(blob: bytes | bytearray) -> torch.Tensor:
+    """The buffer of an engine; it is these bytes themselves where they are a ``bytearray``, which must not change."""
+    owned = blob if isinstance(blob, bytearray) else bytearray(blob)
+    return torch.frombuffer(owned, dtype=torch.uint8) if owned else torch.empty(0, dtype=torch.uint8)
+
+
 def _loaded(manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:
     content = engine_bytes(engine)
     digest = hashlib.sha256(content).hexdigest()
