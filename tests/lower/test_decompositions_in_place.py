@@ -54,6 +54,10 @@ class Call(nn.Module):
 def test_a_decomposition_that_writes_in_place_comes_out_functional(name: str) -> None:
     torch.manual_seed(3)
     example = (torch.randn(4, 6, 5),)
+    if "quantile" in name and torch.__version__ < (2, 13):
+        pytest.skip(
+            "torch before 2.13 cannot export a quantile: it asks for the number of elements, and for q's values"
+        )
     exported = export(Call(OPS[name]), example, dynamic_shapes={"x": {0: Dim("n", min=1, max=13)}})
     _, lowered = assert_lowered_agrees(exported, example, keep=keep_nothing, beside_torch=False)
     assert lowered.limits == ()

@@ -39,11 +39,11 @@ class ByteCounts:
         if not free_symbols(volume) <= self._symbols.keys():
             return _UNKNOWN
         bounds = self._bounds.of(volume).range
-        usual = evaluate(volume, self._usual)
+        usual = _at(volume, self._usual)
         low, high = bounds.min, bounds.max
         return Bytes(
             None if low is None else max(low, 0) * value.element_bytes,
-            int(usual) * value.element_bytes,
+            None if usual is None else usual * value.element_bytes,
             None if high is None else high * value.element_bytes,
         )
 
@@ -55,8 +55,14 @@ class ByteCounts:
         if usual is None:
             volume = build.mul(*value.dims)
             values = {**dict.fromkeys(free_symbols(volume), 1), **self._usual}
-            try:
-                usual = value.element_bytes * int(evaluate(volume, values))
-            except ZeroDivisionError:  # h // (h // 3) is not defined at one
-                usual = value.element_bytes
+            elements = _at(volume, values)
+            usual = value.element_bytes * (1 if elements is None else elements)
         return max(usual, 1)
+
+
+def _at(volume: Expr, values: Mapping[str, int]) -> int | None:
+    """Return the number of elements; ``None`` where there is none: ``h // (h // 3)`` has no value at one."""
+    try:
+        return int(evaluate(volume, values))
+    except ZeroDivisionError:
+        return None
