@@ -54,7 +54,7 @@ _MEANINGS = {
     "memory-layout": "asks for or fixes the layout in memory, which engine tensors do not have",
     "no-converter": "no layers of TensorRT do it, or nobody wrote them yet",
 }
-_LAYOUT = frozenset({"as_strided", "sym_stride", "sym_storage_offset", "sym_is_contiguous"})
+_LAYOUT = frozenset({"sym_stride", "sym_storage_offset", "sym_is_contiguous"})
 _SIZES = frozenset({"sym_size", "sym_numel"})
 
 
