@@ -9,6 +9,7 @@ import torch
 
 from tests.lower.agreement import assert_lowered_agrees
 from tests.models import zoo
+from tests.models.library import needs_library
 from trtdiag.lower.kept import keeps_by_default
 
 # Left out: models whose example indices must stay below a size that the ends change, and random samplers.
@@ -27,12 +28,8 @@ FAILS_IN_TORCH = frozenset({"patchtst", "llm_gpt2_12l"})
 @pytest.mark.zoo
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_a_lowered_model_gives_the_same_numbers(name: str) -> None:
-    try:
+    with needs_library(name):
         module, args, kwargs, dynamic_shapes = zoo.build(name)
-    except ModuleNotFoundError as error:
-        if error.name not in zoo.LIBRARIES:
-            raise
-        pytest.skip(f"{name} needs {error.name}")
     exported = torch.export.export(module.eval(), args, kwargs, dynamic_shapes=dynamic_shapes)
     program, lowered = assert_lowered_agrees(exported, args, kwargs, beside_torch=name not in FAILS_IN_TORCH)
     assert lowered.guards == program.guards
