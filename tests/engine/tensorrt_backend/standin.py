@@ -16,6 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 API = Path(__file__).parent / "api"
+# The bindings of 8.6 name C++'s class in the signature; Python's has another name.
+SAME = {"IEngineInspector": "EngineInspector"}
 VERSIONS = {"8.6": "8.6.1", "10.16": "10.16.1", "11.4": "11.4.0"}
 
 
@@ -133,6 +135,7 @@ class TensorRT:
     def call(self, owner: Recorded, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         what = f"{type(owner).__name__}.{name}"
         gives = self.check(what, owner._methods[name], args, kwargs)
+        gives = SAME.get(gives, gives)
         owner.calls.append((name, args, kwargs))
         if name in self.answers:
             return self.answers[name](owner, *args, **kwargs)

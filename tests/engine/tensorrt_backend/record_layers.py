@@ -1,0 +1,149 @@
+"""Records what TensorRT tells of the engines of small models: where the fixtures in ``inspected/`` come from.
+
+    python tests/engine/tensorrt_backend/record_layers.py FOLDER --seconds 300
+
+Writes one JSON for each model and precision: the layers that were written, the inspector's text (without and with the
+usual sizes), and the milliseconds of each layer in each run.  Needs a GPU and TensorRT.  A model that fails is told of
+and left out; after ``--seconds`` no further one begins, and the process ends at twice that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import torch
+from layer_models import layer_models
+from seed_models import seeds
+
+from trtdiag.compiling import compile_in_stages
+from trtdiag.engine.backend import get_backend
+from trtdiag.engine.build import build_engine
+from trtdiag.engine.tensorrt import build as building
+from trtdiag.engine.tensorrt.door import open_door
+from trtdiag.engine.tensorrt.emission import Emission
+from trtdiag.engine.tensorrt.inspection import TimedEngine, engine_text, new_stopwatch
+from trtdiag.engine.tensorrt.log import logger_of
+from trtdiag.engine.tensorrt.runner import EngineRunner
+from trtdiag.engine.usual_inputs import usual_inputs
+from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.targets import get_target
+
+RUNS = 12
+
+
+def attempt(record: dict[str, Any], part: str, work: Callable[[], Any]) -> None:
+    """One part of a record; its failure leaves the others."""
+    try:
+        record[part] = work()
+    except Exception as error:  # a machine that is lent should give all that it can
+        record[f"{part}_failed"] = f"{type(error).__name__}: {error}"[:2000]
+        record[f"{part}_where"] = traceback.format_exc().splitlines()[-12:]
+
+
+def recorded(asked: Any, precision: Precision, level: int | None) -> list[dict[str, Any]]:
+    """A record for each engine of a model."""
+    target = get_target(None)
+    plan = CompileOptions(
+        target.version, "reference", precision, verify=False, partition=PartitionOptions(min_segment_ops=0)
+    )
+    found = compile_in_stages(asked, plan)
+    return [
+        one_engine(converted.network, engine.manifest, level)
+        for converted, engine in zip(found.converted, found.engines, strict=True)
+    ]
+
+
+def one_engine(network: Any, planned: Any, level: int | None) -> dict[str, Any]:
+    emissions: list[Emission] = []
+
+    class Kept(Emission):
+        def write(self, emitters: Any) -> None:
+            emissions.append(self)
+            super().write(emitters)
+
+    backend = get_backend("tensorrt")
+    options = CompileOptions(get_target(None).version, "tensorrt", optimization_level=level)
+    profile = {port.name: port.profile for port in planned.inputs}
+    begun = time.perf_counter()
+    before, building.Emission = building.Emission, Kept
+    try:
+        engine = build_engine(backend, network, profile, options, get_target(None))
+    finally:
+        building.Emission = before
+    record: dict[str, Any] = {"build_s": time.perf_counter() - begun, "bytes": len(engine.blob)}
+    emission = emissions[0]
+    record["written"] = [
+        [name, placed.layer.kind, placed.origin.op, str(placed.origin.frame)]
+        for name, placed in emission.layers.items()
+    ]
+    definition = emission.definition
+    record["has_metadata"] = hasattr(definition.get_layer(0), "metadata") if definition.num_layers else None
+    trt = open_door().trt
+    runtime = trt.Runtime(logger_of(trt))
+    deserialised = runtime.deserialize_cuda_engine(bytes(engine.blob))
+    record["num_layers"] = deserialised.num_layers
+    attempt(record, "plain", lambda: engine_text(trt, deserialised))
+    attempt(record, "timed", lambda: timed(trt, deserialised, engine.manifest, record))
+    return record
+
+
+def timed(trt: Any, deserialised: Any, manifest: Any, record: dict[str, Any]) -> list[Any]:
+    stopwatch = new_stopwatch(trt)
+    watched = TimedEngine(deserialised, stopwatch)
+    device = torch.device("cuda", torch.cuda.current_device())
+    runner = EngineRunner(trt, watched, manifest, device)
+    inputs = usual_inputs(manifest, device)
+    runs = []
+    for _ in range(RUNS):
+        stopwatch.times.clear()
+        runner(inputs)
+        torch.cuda.synchronize()
+        runs.append(list(stopwatch.times))
+    record["contexts"] = len(watched.contexts)
+    attempt(record, "sized", lambda: engine_text(trt, deserialised, watched.contexts[-1]))
+    attempt(record, "reports_again", lambda: bool(watched.contexts[-1].report_to_profiler()))
+    return runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    asked = parser.parse_args()
+    faulthandler.dump_traceback_later(2 * asked.seconds, exit=True)
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    ends = time.monotonic() + asked.seconds
+    models = [(name, one, 1) for name, one in seeds().items()] + [(n, one, None) for n, one in layer_models().items()]
+    for name, one, level in models:
+        for precision in (Precision.KEEP, Precision.FP16):
+            key = f"{name}-{precision.value}"
+            if time.monotonic() > ends:
+                print(f"{key}: left out, the time is over", flush=True)
+                continue
+            begun = time.monotonic()
+            try:
+                engines = recorded(one, precision, level)
+            except Exception:
+                print(f"{key}: failed\n{traceback.format_exc()}", flush=True)
+                continue
+            trt = open_door().trt
+            text = json.dumps({"model": key, "tensorrt": trt.__version__, "level": level, "engines": engines}, indent=1)
+            (asked.folder / f"{key}.json").write_text(text, encoding="utf-8")
+            failed = [part for engine in engines for part in engine if part.endswith("_failed")]
+            layers = [engine["num_layers"] for engine in engines]
+            print(f"{key}: {layers} layers, {time.monotonic() - begun:.1f} s {' '.join(failed)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

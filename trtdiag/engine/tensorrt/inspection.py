@@ -1,0 +1,54 @@
+"""What TensorRT tells of the layers of an engine, and the time that each takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def engine_text(trt: Any, engine: Any, context: Any = None) -> str:
+    """The inspector's JSON; with a context its sizes are those that the context was told last."""
+    inspector = engine.create_engine_inspector()
+    if context is not None:
+        inspector.execution_context = context
+    return str(inspector.get_engine_information(trt.LayerInformationFormat.JSON))
+
+
+def new_stopwatch(trt: Any) -> Any:
+    """A profiler whose ``times`` are the milliseconds of each layer as they are told: (name, time) in order."""
+
+    class Stopwatch(trt.IProfiler):  # type: ignore[misc]  # the class is known when TensorRT is imported
+        def __init__(self) -> None:
+            trt.IProfiler.__init__(self)
+            self.times: list[tuple[str, float]] = []
+
+        def report_layer_time(self, layer_name: str, ms: float) -> None:
+            self.times.append((layer_name, float(ms)))
+
+    return Stopwatch()
+
+
+class TimedEngine:
+    """An engine whose execution contexts time their layers; everything else is the engine's own.
+
+    A context that has a profiler waits for the GPU at the end of each run and then reports.
+    Source: nvinfer1::IExecutionContext::setEnqueueEmitsProfile, on by default.
+
+    Args:
+        engine: The deserialised engine.
+        stopwatch: Its profiler.
+    """
+
+    def __init__(self, engine: Any, stopwatch: Any) -> None:
+        self._engine, self._stopwatch = engine, stopwatch
+        self.contexts: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def create_execution_context(self, *args: Any, **kwargs: Any) -> Any:
+        """A context that times its layers."""
+        made = self._engine.create_execution_context(*args, **kwargs)
+        if made is not None:
+            made.profiler = self._stopwatch
+            self.contexts.append(made)
+        return made
