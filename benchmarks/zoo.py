@@ -1,14 +1,18 @@
-"""Every model of the zoo compiled on the reference backend and verified at the corners of its ranges.
+"""Every model of the zoo compiled, and verified against PyTorch at the corners of its ranges.
 
-    python benchmarks/zoo.py                             all models whose library is installed
+    python benchmarks/zoo.py                             all models that export and whose library is installed
     python benchmarks/zoo.py --models bert_base,tv_fcn   some
     python benchmarks/zoo.py --precision fp16 --target 8.6 --json out.json
+    python benchmarks/zoo.py --backend tensorrt --jobs 12 --total-s 540 --json out.json    on a machine with a GPU
+    python benchmarks/zoo.py --backend tensorrt --jobs 12 --resume out.json --json out.json    goes on with what is left
 
-Each model runs in a process of its own, one thread.  ``ops`` and ``flops`` are those of the lowered graph that are in
-engines; FLOPs are what torch's counter knows (products, convolutions, attention) at the example's sizes.  ``segments``
-is with ``min_segment_ops`` 5; beside it segments and CPU time of our partitioner and of torch.fx's
-CapabilityBasedPartitioner on the same supported ops, without a minimum.  ``convert`` is wall time per 1,000 ops.
-``points`` is how many sets of sizes were compared, ``rel`` the largest difference of an output, of its own magnitude.
+Each model runs in a process of its own, one thread, the longest first; ``--total-s`` ends the run, and what has not
+begun by then is in the table as not run.  ``ops`` and ``flops`` are those of the lowered graph that are in engines;
+FLOPs are what torch's counter knows (products, convolutions, attention) at the example's sizes.  ``engines`` is with
+``min_segment_ops`` 5; beside it segments and CPU time of our partitioner and of torch.fx's CapabilityBasedPartitioner
+on the same supported ops, without a minimum.  ``convert`` is wall time per 1,000 ops.  ``points`` is how many sets of
+sizes were compared, plus those that were left out; ``rel`` the largest difference of an output, of its own magnitude.
+PyTorch computes float32 without TF32, and so do engines.
 """
 
 from __future__ import annotations
@@ -18,106 +22,146 @@ import json
 import platform
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rich.console import Console
-from rich.table import Table
+from zoo_table import print_table
 
 from tests.models import zoo
+from tests.models.expected_findings import REFUSED
 
 CHILD = Path(__file__).with_name("zoo_case.py")
 Row = dict[str, Any]
+NOT_RUN = "not run"
+UNFINISHED = (NOT_RUN, "not finished", "died", "needs", "out of memory")
+"""How the states begin that another run may better."""
+
+# What takes longest on a CPU, measured once; the others follow in the zoo's order.
+LONGEST = (
+    "vae_decoder", "llm_qwen2_24l", "llm_llama_32l", "timm_sequencer2d_s", "moonshine", "controlnet",
+    "timm_efficientnet_b0", "llm_gpt_oss_12l", "llm_phi3_8l", "pixart", "llm_phi2_8l", "tv_retinanet",
+    "llm_qwen3_moe_8l", "llm_qwen3_28l", "rrdbnet", "yolov8n_like", "whisper_encoder", "llm_gpt2_12l", "clip",
+    "taesd_decoder", "whisper_decoder", "marian_decoder_kv", "timm_maxvit_tiny_tf_224", "wav2vec2", "bart_encdec",
+    "timm_swinv2_tiny_window8_256", "whisper_decoder_kv", "bert_base", "ast_audio", "timm_densenet121",
+)  # fmt: skip
 
 
-def row_of(name: str, asked: argparse.Namespace) -> Row:
+def names_of(asked: argparse.Namespace) -> list[str]:
+    """The models that are asked for, those first that take longest."""
+    if asked.models:
+        return list(asked.models.split(","))
+    names = [name for name in zoo.ZOO if name not in REFUSED]
+    return sorted(names, key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST))
+
+
+def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
     """One model in a process of its own."""
-    command = [sys.executable, str(CHILD), name, asked.target, asked.precision, str(asked.point_s)]
+    left = ends - time.monotonic()
+    if left < asked.least_s:
+        return {"model": name, "state": NOT_RUN}
+    limit = min(asked.limit_s, left)
+    case = {"model": name, **{key: getattr(asked, key) for key in PASSED_ON}}
+    began = time.monotonic()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=asked.limit_s, check=False)
-    except subprocess.TimeoutExpired:
-        return {"model": name, "state": f"not finished in {asked.limit_s:.0f} s"}
+        done = subprocess.run(
+            [sys.executable, str(CHILD), json.dumps(case)], capture_output=True, text=True, timeout=limit, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        return {"model": name, "state": f"not finished in {limit:.0f} s: {_last_line(late.stderr)}"}
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
-        return {"model": name, "state": f"died: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"}
-    return dict(json.loads(lines[-1]))
+        return {"model": name, "state": f"died ({done.returncode}): {_last_line(done.stderr)}"}
+    return {**json.loads(lines[-1]), "wall_s": round(time.monotonic() - began, 1)}
 
 
-def share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f}" if whole else "-"
+PASSED_ON = (
+    "target", "precision", "backend", "device", "export_on", "point_s", "elements", "level", "workspace_mib", "force",
+)  # fmt: skip
 
 
-def shown(table: Table, row: Row) -> None:
-    if row["state"] != "compiled":
-        table.add_row(row["model"], row["state"], *[""] * (len(table.columns) - 2))
-        return
-    verify, seconds = row["verify"], row["seconds"]
-    table.add_row(
-        row["model"],
-        "ok" if verify.get("passed") else f"DIFFERS {(verify.get('off') or verify.get('failed') or ['?'])[0]}",
-        str(row["ops"]),
-        share(row["inside"], row["ops"]),
-        share(row["flops_inside"], row["flops"]),
-        str(row["segments"]),
-        f"{row['every_segment']}/{row['torch_segments']}",
-        f"{row['torch_partition_s'] / max(row['partition_s'], 1e-9):.1f}",
-        f"{1000 * seconds.get('convert', 0) / max(row['ops'], 1):.2f}",
-        f"{verify.get('points', 0)}+{len(verify.get('skipped', []))}",
-        f"{verify.get('worst_rel') or 0:.1e}",
-        ", ".join(f"{op} {count}" for op, count in list(row["fallback"].items())[:2]),
-    )
+def _last_line(text: str | bytes | None) -> str:
+    text = text.decode(errors="replace") if isinstance(text, bytes) else text or ""
+    return (text.strip().splitlines() or ["no output"])[-1][:300]
 
 
-def totals(rows: list[Row], console: Console) -> None:
-    exported = [r for r in rows if not r["state"].startswith(("refused by torch.export", "needs"))]
-    done = [r for r in exported if r["state"] == "compiled"]
-    verified = [r for r in done if r["verify"].get("passed")]
-    console.print(f"exported {len(exported)}, compiled {len(done)}, verified at every point that ran {len(verified)}")
-    if not done:
-        return
-    ops, inside = sum(r["ops"] for r in done), sum(r["inside"] for r in done)
-    flops, flops_in = sum(r["flops"] for r in done), sum(r["flops_inside"] for r in done)
-    console.print(f"ops in engines {share(inside, ops)} % of {ops}, FLOPs in engines {share(flops_in, flops)} %")
-    whole = sum(r["segments"] == 1 for r in done)
-    console.print(f"one engine: {whole} of {len(done)}; engines in all {sum(r['segments'] for r in done)}")
-    more = [r["model"] for r in done if r["every_segment"] > r["torch_segments"]]
-    slower = [r["model"] for r in done if r["partition_s"] > r["torch_partition_s"]]
-    console.print(f"more segments than torch.fx: {more or 'none'}; slower than torch.fx: {slower or 'none'}")
-    convert = sum(r["seconds"].get("convert", 0) for r in done)
-    console.print(f"conversion: {1000 * convert / ops:.2f} s per 1,000 ops")
+def kept_rows(path: str | None) -> dict[str, Row]:
+    """What an earlier run finished, by model."""
+    if path is None or not Path(path).exists():
+        return {}
+    rows = json.loads(Path(path).read_text(encoding="utf-8"))
+    return {row["model"]: row for row in rows if not row["state"].startswith(UNFINISHED)}
+
+
+def machine(asked: argparse.Namespace) -> str:
+    """What the run ran on, in words."""
+    import torch
+
+    found = [
+        platform.processor() or platform.machine(),
+        f"Python {platform.python_version()}",
+        f"torch {torch.__version__}",
+    ]
+    if asked.device == "cuda" and torch.cuda.is_available():
+        found.append(torch.cuda.get_device_name())
+    if asked.backend == "tensorrt":
+        from trtdiag.targets import installed_version
+
+        found.append(f"TensorRT {installed_version()}")
+    return ", ".join(found)
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", help="names with commas between")
+    parser.add_argument("--backend", default="reference", choices=("reference", "tensorrt"))
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="where PyTorch runs; default: as the backend")
+    parser.add_argument("--export-on", choices=("cpu", "cuda"), help="where models are exported; default: --device")
+    parser.add_argument("--target", help="default: 11.4 for the reference, the installed one for TensorRT")
+    parser.add_argument("--precision", default="keep", choices=("keep", "fp16", "bf16"))
+    parser.add_argument("--level", type=int, default=1, help="TensorRT's optimization level")
+    parser.add_argument("--workspace-mib", type=int, default=4096, help="TensorRT's scratch memory")
+    parser.add_argument("--total-s", type=float, default=float("inf"), help="of the whole run")
+    parser.add_argument("--limit-s", type=float, default=600.0, help="of one model")
+    parser.add_argument("--least-s", type=float, default=20.0, help="a model does not begin with less time left")
+    parser.add_argument("--point-s", type=float, default=30.0, help="of one point, estimated; more is skipped")
+    parser.add_argument("--elements", type=float, default=2**32, help="of all tensors at a point; more is skipped")
+    parser.add_argument("--no-force", dest="force", action="store_false", help="stop at ERROR findings")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--resume", metavar="PATH", help="JSON of an earlier run, whose finished models are kept")
+    parser.add_argument("--json", metavar="PATH")
+    asked = parser.parse_args()
+    asked.device = asked.device or ("cuda" if asked.backend == "tensorrt" else "cpu")
+    asked.export_on = asked.export_on or asked.device
+    asked.target = asked.target or (None if asked.backend == "tensorrt" else "11.4")
+    return asked
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", help="names with commas between")
-    parser.add_argument("--target", default="11.4")
-    parser.add_argument("--precision", default="keep", choices=("keep", "fp16", "bf16"))
-    parser.add_argument("--limit-s", type=float, default=600.0, help="of one model")
-    parser.add_argument("--point-s", type=float, default=30.0, help="of one point, estimated; more is skipped")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--json", metavar="PATH")
-    asked = parser.parse_args()
-    names = asked.models.split(",") if asked.models else list(zoo.ZOO)
-    console = Console(width=220)
-    table = Table(title=f"zoo on {platform.processor() or platform.machine()}, {asked.jobs} at a time")
-    for column in ("model", "state", "ops", "% in", "% FLOPs", "engines", "ours/fx", "fx/our s", "convert"):
-        table.add_column(column)
-    for column in ("points", "rel", "left to PyTorch"):
-        table.add_column(column)
-    rows: list[Row] = []
+    """Runs what is asked for and prints the table."""
+    asked = parsed()
+    ends = time.monotonic() + asked.total_s
+    rows = kept_rows(asked.resume)
+    names = names_of(asked)
+    began = time.monotonic()
     with ThreadPoolExecutor(asked.jobs) as pool:
-        for row in pool.map(lambda name: row_of(name, asked), names):
-            rows.append(row)
-            print(row["model"], row["state"], row.get("verify", {}), file=sys.stderr, flush=True)
+        waiting = [pool.submit(row_of, name, asked, ends) for name in names if name not in rows]
+        for done in as_completed(waiting):
+            row = done.result()
+            rows[row["model"]] = row
+            told = row.get("verify", {})
+            short = {key: told[key] for key in ("passed", "points", "worst_rel", "off", "failed") if key in told}
+            print(f"{time.monotonic() - began:6.1f} s", row["model"], row["state"], short, file=sys.stderr, flush=True)
             if asked.json:
-                Path(asked.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    for row in rows:
-        shown(table, row)
-    console.print(table)
-    totals(rows, console)
+                Path(asked.json).write_text(json.dumps(list(rows.values()), indent=1), encoding="utf-8")
+    wide = Console(width=230)
+    title = f"zoo, backend {asked.backend}, precision {asked.precision}, {asked.jobs} at a time: {machine(asked)}"
+    print_table([rows[name] for name in names], title, wide)
 
 
 if __name__ == "__main__":

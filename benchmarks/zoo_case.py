@@ -8,8 +8,10 @@ import json
 import operator
 import sys
 import time
+import traceback
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch.fx import Interpreter, Node
+from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.models import zoo
@@ -29,6 +32,7 @@ from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete import Point, UnplaceableError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.partition.partition import partition
+from trtdiag.verify.facts import Culprit
 from trtdiag.verify.run import VerifyLimits
 
 Row = dict[str, Any]
@@ -113,31 +117,42 @@ def _beside_torch(plan: EnginePlan) -> Row:
     }
 
 
-def _row(name: str, compilation: Compilation, program: Any) -> Row:
+def _verified(compilation: Compilation) -> Row:
+    found = compilation.verification
+    if found is None:
+        return {}
+    worst = found.worst
+    return {
+        "passed": found.passed,
+        "points": sum(not r.skipped for r in found.results),
+        "compared": [f"{r.point.label} {dict(r.point.sizes)}" for r in found.results if not r.skipped],
+        "skipped": [f"{r.point.label} {dict(r.point.sizes)}: {r.skipped}" for r in found.results if r.skipped],
+        "failed": [f"{r.point.label} {dict(r.point.sizes)}: {r.failed}" for r in found.results if r.failed][:3],
+        "off": [
+            f"{r.point.label} {dict(r.point.sizes)} {o.output} {o.dtype} {list(o.shape)} abs {o.max_abs:.2g} "
+            f"rel {o.max_rel:.2g} allowed {o.allowed:.2g} {o.why}"
+            for r in found.results
+            for o in r.outputs
+            if not o.passed
+        ][:4],
+        "worst_rel": worst.max_rel if worst else None,
+        "culprit": _culprit(found.culprit),
+    }
+
+
+def _culprit(culprit: Culprit | None) -> str | None:
+    if culprit is None:
+        return None
+    return f"segment {culprit.segment} {culprit.origin or ''} {culprit.layer} abs {culprit.max_abs:.2g}"
+
+
+def _row(name: str, compilation: Compilation, program: Any, *, beside_torch: bool) -> Row:
     plan = compilation.plan
     ops, inside, flops, flops_inside = _shares(plan, dict(program.hints))
     reasons = Counter(f"{f.op}: {f.limit.code}" for f in plan.partitioned.fallback if f.computes)
     seconds: dict[str, float] = {}
     for stage in compilation.stages:
         seconds[stage.name] = seconds.get(stage.name, 0.0) + stage.seconds
-    found = compilation.verification
-    verified: Row = {}
-    if found is not None:
-        worst = found.worst
-        verified = {
-            "passed": found.passed,
-            "points": sum(not r.skipped for r in found.results),
-            "skipped": [f"{r.point.label}: {r.skipped}" for r in found.results if r.skipped],
-            "failed": [f"{r.point.label}: {r.failed}" for r in found.results if r.failed][:3],
-            "off": [
-                f"{r.point.label} {o.output} abs {o.max_abs:.2g} rel {o.max_rel:.2g} {o.why}"
-                for r in found.results
-                for o in r.outputs
-                if not o.passed
-            ][:3],
-            "worst_rel": worst.max_rel if worst else None,
-            "culprit": str(found.culprit.origin or found.culprit.layer) if found.culprit else None,
-        }
     return {
         "model": name,
         "state": "compiled",
@@ -148,17 +163,46 @@ def _row(name: str, compilation: Compilation, program: Any) -> Row:
         "segments": len(plan.partitioned.segments),
         "fallback": dict(reasons.most_common(8)),
         "layers": sum(len(one.network.layers) for one in compilation.converted),
+        "engine_mib": round(sum(len(one.blob) for one in compilation.engines) / 2**20, 1),
         "seconds": {key: round(value, 3) for key, value in seconds.items()},
-        "verify": verified,
-        **_beside_torch(plan),
+        "verify": _verified(compilation),
+        **(_beside_torch(plan) if beside_torch else {}),
     }
 
 
+def _compiled(name: str, asked: Any, case: Row) -> Row:
+    module, args, kwargs, dims = asked
+    module = module.to(case["export_on"])
+    args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor.to(case["export_on"]), (args, kwargs))
+    program = capture((module, args, kwargs, dims))
+    del module
+    if program.failure is not None or program.exported is None:
+        said = program.failure.message.strip().splitlines() if program.failure is not None else [""]
+        return {"model": name, "state": f"refused by torch.export on {case['export_on']}: {said[0][:300]}"}
+    options = CompileOptions(
+        target=case["target"],
+        backend=case["backend"],
+        precision=Precision(case["precision"]),
+        force=case["force"],
+        optimization_level=case["level"],
+        workspace_mib=case["workspace_mib"],
+    )
+    limits = VerifyLimits(seconds=case["point_s"], elements=int(case["elements"]))
+    # A model that is killed for its time says in which stage it was.
+    stage = partial(print, "in", file=sys.stderr, flush=True)
+    found = compile_in_stages(program.exported, options, limits=limits, progress=stage)
+    return _row(name, found, found.report.analysis.program, beside_torch=case["backend"] == "reference")
+
+
 def main() -> None:
-    name, target, precision, limit = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
+    """Runs the case that the command line describes."""
+    case: Row = json.loads(sys.argv[1])
+    name = case["model"]
     row: Row = {"model": name}
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    # PyTorch in float32 is what engines are compared with; TF32 keeps 10 bits of its 23.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             asked = zoo.build(name)
@@ -166,19 +210,14 @@ def main() -> None:
             print(json.dumps({**row, "state": f"needs {error.name}"}), file=sys.__stdout__)
             return
         try:
-            program = capture(asked)
-            if program.failure is not None or program.exported is None:
-                row["state"] = "refused by torch.export"
-            else:
-                options = CompileOptions(target=target, backend="reference", precision=Precision(precision), force=True)
-                found = compile_in_stages(
-                    program.exported, options, limits=VerifyLimits(seconds=limit, elements=1 << 31)
-                )
-                row = _row(name, found, found.report.analysis.program)
+            row = _compiled(name, asked, case)
+        except torch.OutOfMemoryError as error:
+            row["state"] = f"out of memory: {error}"[:600]
         except TrtdiagError as error:
-            row["state"] = f"{type(error).__name__}: {error.message}: {error.because}"[:600]
+            row["state"] = f"{type(error).__name__}: {error.message}: {error.because}"[:1500]
         except Exception as error:  # a crash is a row of the table, too
-            row["state"] = f"crash {type(error).__name__}: {error}"[:600]
+            row["state"] = f"crash {type(error).__name__}: {error}"[:1500]
+            row["traceback"] = traceback.format_exc()[-4000:]
     print(json.dumps(row), file=sys.__stdout__)
 
 
