@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from layer_samples import CASES, case_for, in_half
@@ -43,7 +45,9 @@ def test_a_layer_is_written_with_names_that_the_version_has(name: str, version: 
     names = [layer.seen["name"] for layer in layers]
     assert len(set(names)) == len(names) == len(emission.layers)
     assert {name.split("/")[0] for name in names} <= {"node"} | {port.name for port in network.outputs}
-    assert all(layer.seen["metadata"] for layer in layers)
+    assert all(re.fullmatch(r"\[\S+ \(.+\)( at .+)?\]", layer.seen["metadata"]) for layer in layers)
+    outputs = [output for layer in layers for output in layer.__dict__["outputs"].values()]
+    assert len({output.seen["name"] for output in outputs}) == len(outputs)
     marked = [args[0] for called, args, _ in definition.calls if called == "mark_output"]
     added = [args for called, args, _ in definition.calls if called == "add_input"]
     assert len(marked) == len(set(map(id, marked))) == len(network.outputs)

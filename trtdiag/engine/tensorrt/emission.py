@@ -11,7 +11,7 @@ import torch
 
 from trtdiag.engine.tensorrt.dialect import Dialect
 from trtdiag.engine.tensorrt.log import Lines
-from trtdiag.engine.tensorrt.names import input_name, output_name
+from trtdiag.engine.tensorrt.names import input_name, layer_name, output_name, tensor_name
 from trtdiag.engine.tensorrt.refusal import lacking, refused_layer
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Layer, Network, Origin, Placed, Tensor
@@ -49,7 +49,7 @@ class Emission:
     inputs: list[Any] = field(default_factory=list)
     _tensors: dict[int, Any] = field(default_factory=dict)
     _constants: dict[int, Placed] = field(default_factory=dict)
-    _used: Counter[str] = field(default_factory=Counter)
+    _used: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.pinned = any(tensor.dtype is DType.FLOAT16 for tensor in self.network.tensors)
@@ -121,11 +121,15 @@ class Emission:
         if made is None:
             raise refused_layer(self.network, placed, self.lines)
         made.name = self._name(placed.origin.node, kind)
-        self.dialect.tell_origin(made, str(placed.origin))
+        # In brackets, since an engine's layer has what was told of all that it was fused from.
+        self.dialect.tell_origin(made, f"[{placed.origin}]")
         self.layers[made.name] = placed
         if pin is not None and self.pinned:
             self.dialect.pin(made, *pin)
-        return tuple(made.get_output(index) for index in range(made.num_outputs))
+        outputs = tuple(made.get_output(index) for index in range(made.num_outputs))
+        for index, output in enumerate(outputs):
+            output.name = tensor_name(made.name, index)
+        return outputs
 
     def _emit(self, placed: Placed, emitters: Mapping[type[Layer], Emitter]) -> None:
         emitter = emitters.get(type(placed.layer))
@@ -149,9 +153,8 @@ class Emission:
             self.dialect.type_output(made, tensor.dtype)
 
     def _name(self, node: str, kind: str) -> str:
-        plain = f"{node}/{kind}"
-        self._used[plain] += 1
-        return plain if self._used[plain] == 1 else f"{plain}#{self._used[plain]}"
+        self._used[node, kind] += 1
+        return layer_name(node, kind, self._used[node, kind])
 
     def _require_dtype(self, what: str, dtype: DType) -> None:
         if not self.dialect.has_dtype(dtype):
