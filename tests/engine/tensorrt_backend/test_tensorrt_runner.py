@@ -7,74 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from standin import Recorded, TensorRT
+from host_engine import Engine, HostGpu
+from standin import Recorded
 
-from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
-from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.errors import InternalError, PlatformError, UserError
-from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import Num, Range, symbol
 from trtdiag.targets import TARGETS
 
 VERSIONS = [target.version for target in TARGETS]
-CPU = torch.device("cpu")
-
-
-def _manifest() -> Manifest:
-    size = DimProfile(0, 3, 8)
-    return Manifest(
-        trtdiag="0",
-        backend="tensorrt",
-        target="8.6",
-        device="cpu",
-        network_hash="0" * 64,
-        engine_sha256="0" * 64,
-        inputs=(
-            EngineInput("x", torch.float16, (symbol("s"), Num(5)), (size, DimProfile(5, 5, 5))),
-            EngineInput("n", torch.int32, (), (size,), symbol("n")),
-        ),
-        outputs=(EngineOutput("y", torch.float16, (symbol("n"), symbol("s"))),),
-        ranges={"s": Range(0, 8), "n": Range(0, 8)},
-    )
-
-
-class Engine:
-    """An engine whose output is (n, rows of x), with n read on the host."""
-
-    def __init__(self, version: str) -> None:
-        self.trt = TensorRT(version)
-        logger = self.trt.Logger()
-        self.engine = self.trt.Runtime(logger).deserialize_cuda_engine(b"bytes")
-        self.missing: list[str] = []
-        self.names = ["input 0: x", "input 1: n", "output 0: y"]
-        self.engine.__dict__["facts"] = {"num_io_tensors": 3}
-        self.runs = True
-        answers = self.trt.answers
-        answers["get_tensor_location"] = lambda _, name: (
-            self.trt.TensorLocation.HOST if name == "input 1: n" else self.trt.TensorLocation.DEVICE
-        )
-        answers["get_tensor_name"] = lambda _, index: self.names[index]
-        answers["get_tensor_shape"] = self._shape
-        answers["infer_shapes"] = lambda _: self.missing
-        answers["execute_async_v3"] = lambda *_: self.runs
-        self.held: dict[int, torch.Tensor] = {}
-
-    def _shape(self, context: Recorded, name: str) -> tuple[int, ...]:
-        shapes = [args[1] for called, args, _ in context.calls if called == "set_input_shape"]
-        addresses = {args[0]: args[1] for called, args, _ in context.calls if called == "set_tensor_address"}
-        return (int(self.held[addresses["input 1: n"]]), shapes[-1][0])
-
-    def runner(self, stream: Any = lambda _: 7) -> EngineRunner:
-        return EngineRunner(self.trt, self.engine, _manifest(), CPU, stream=stream)
-
-    def inputs(self, rows: int, n: int) -> list[torch.Tensor]:
-        given = [torch.zeros(rows, 5, dtype=torch.float16), torch.tensor(n, dtype=torch.int32)]
-        self.held[given[1].data_ptr()] = given[1]
-        return given
-
-    @property
-    def contexts(self) -> list[Recorded]:
-        return self.trt.of("IExecutionContext")
 
 
 def _calls(context: Recorded, name: str) -> list[tuple[Any, ...]]:
@@ -144,8 +83,7 @@ def test_what_the_engine_cannot_read_is_copied() -> None:
 
 def test_threads_and_streams_have_contexts_of_their_own() -> None:
     engine = Engine("8.6")
-    streams = iter([1, 2, 1, 1])
-    run = engine.runner(lambda _: next(streams))
+    run = engine.runner(HostGpu([1, 2, 1, 1]))
     for _ in range(3):
         run(engine.inputs(3, 4))
     assert len(engine.contexts) == 2
@@ -157,8 +95,7 @@ def test_threads_and_streams_have_contexts_of_their_own() -> None:
 
 def test_contexts_are_few() -> None:
     engine = Engine("8.6")
-    streams = iter([1, 2, 3, 4, 5, 5, 1])
-    run = engine.runner(lambda _: next(streams))
+    run = engine.runner(HostGpu([1, 2, 3, 4, 5, 5, 1]))
     for _ in range(7):
         run(engine.inputs(3, 4))
     assert len(engine.contexts) == 6  # the first was given up for the fifth

@@ -1,0 +1,113 @@
+"""One execution context, which remembers what it was told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from trtdiag.engine.tensorrt.ports import ALIGNMENT, Key, Ports
+from trtdiag.errors import InternalError, PlatformError
+
+
+class EngineContext:
+    """An execution context of an engine; one thread uses it, on one stream at a time.
+
+    Args:
+        context: TensorRT's; ``None`` where it made none.
+        ports: The engine's inputs and outputs.
+
+    Attributes:
+        key: What decided the sizes that it was told last; ``None`` before, and after a refusal.
+
+    Raises:
+        PlatformError: ``context-memory``.
+    """
+
+    def __init__(self, context: Any, ports: Ports) -> None:
+        if context is None:
+            raise PlatformError(
+                "TensorRT cannot prepare an engine for running",
+                because="it gave no execution context; most often the GPU has too little memory left",
+                fix="free GPU memory, or compile for smaller sizes",
+                reference="context-memory",
+            )
+        self.context = context
+        self.key: Key | None = None
+        self._ports = ports
+        self._shapes: tuple[tuple[int, ...], ...] = ()
+        self._addresses: dict[str, int] = {}
+        self._nothing = torch.empty(ALIGNMENT, dtype=torch.uint8, device=ports.device)
+
+    def run(self, given: Sequence[torch.Tensor], key: Key, stream: int) -> tuple[torch.Tensor, ...]:
+        """The outputs, which are new memory.
+
+        Args:
+            given: The inputs where the engine reads them.
+            key: What decides their sizes.
+            stream: Where to run.
+
+        Raises:
+            InternalError: ``tensorrt-run`` where TensorRT refuses to run.
+        """
+        self.tell(given, key)
+        outputs = self.outputs()
+        self.enqueue(outputs, stream)
+        return outputs
+
+    def tell(self, given: Sequence[torch.Tensor], key: Key) -> None:
+        """Say where the inputs are and, where it does not know it yet, of what sizes."""
+        # Addresses first: what is on the host is read when shapes are inferred.
+        for name, tensor, read in zip(self._ports.inputs, given, self._ports.read, strict=True):
+            if read:
+                self._put(name, tensor)
+        if self.key != key:
+            self._tell_shapes(key)
+
+    def outputs(self) -> tuple[torch.Tensor, ...]:
+        """Memory for the outputs."""
+        return tuple(
+            torch.empty(shape, dtype=port.dtype, device=self._ports.device)
+            for port, shape in zip(self._ports.manifest.outputs, self._shapes, strict=True)
+        )
+
+    def enqueue(self, outputs: Sequence[torch.Tensor], stream: int) -> None:
+        """Put the run onto a stream.
+
+        Raises:
+            InternalError: ``tensorrt-run``.
+        """
+        for name, tensor in zip(self._ports.outputs, outputs, strict=True):
+            self._put(name, tensor)
+        if not self.context.execute_async_v3(stream):
+            raise _failed("TensorRT does not run the engine")
+
+    def _put(self, name: str, tensor: torch.Tensor) -> None:
+        address = tensor.data_ptr() or self._nothing.data_ptr()
+        if self._addresses.get(name) != address:
+            self.context.set_tensor_address(name, address)
+            self._addresses[name] = address
+
+    def _tell_shapes(self, key: Key) -> None:
+        self.key = None
+        ports = self._ports
+        for name, shape, host, read in zip(ports.inputs, key[0], ports.on_host, ports.read, strict=True):
+            if read and not host and not self.context.set_input_shape(name, tuple(shape)):
+                raise _failed(f"TensorRT does not take the shape {tuple(shape)} of {name!r}")
+        missing = self.context.infer_shapes()
+        if missing:
+            raise _failed(f"TensorRT cannot tell the sizes of its outputs without {', '.join(missing)}")
+        self._shapes = tuple(tuple(self.context.get_tensor_shape(name)) for name in ports.outputs)
+        if any(size < 0 for shape in self._shapes for size in shape):
+            raise _failed(f"TensorRT does not know the sizes of its outputs: {self._shapes}")
+        self.key = key
+
+
+def _failed(message: str) -> InternalError:
+    return InternalError(
+        message,
+        because="the sizes were checked against those that it was built for; TensorRT's log says more",
+        fix="compile the program again; report this with the model if it comes back",
+        reference="tensorrt-run",
+    )

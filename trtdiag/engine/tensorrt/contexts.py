@@ -1,0 +1,95 @@
+"""The execution contexts of an engine, by thread and stream."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import local
+from weakref import WeakKeyDictionary
+
+from trtdiag.engine.graph_choice import GraphChoice
+from trtdiag.engine.tensorrt.context import EngineContext
+from trtdiag.engine.tensorrt.graphs import EngineGraphs
+from trtdiag.engine.tensorrt.ports import Key
+from trtdiag.errors import UserError
+
+MOST_STREAMS = 4
+"""Own choice: streams that one thread runs one engine on; each context holds the engine's scratch memory."""
+
+
+@dataclass
+class Place:
+    """What one thread keeps for one stream.
+
+    Attributes:
+        context: For runs that are not replayed; made when the first one comes.
+        graphs: Recorded runs of each program that asked for them; they go when it takes that back.
+    """
+
+    context: EngineContext | None = None
+    graphs: WeakKeyDictionary[GraphChoice, EngineGraphs] = field(default_factory=WeakKeyDictionary)
+
+
+@dataclass
+class _Places(local):
+    """Those of one thread by stream: two streams must not share scratch memory."""
+
+    by_stream: OrderedDict[int, Place] = field(default_factory=OrderedDict)
+
+
+class Contexts:
+    """The contexts of one engine.
+
+    Args:
+        make: Makes one.
+    """
+
+    def __init__(self, make: Callable[[], EngineContext]) -> None:
+        self._make = make
+        self._places = _Places()
+        self._recorded: list[EngineContext] = []
+
+    def place(self, stream: int) -> Place:
+        """What this thread keeps for a stream; of too many streams the one not used for longest is forgotten."""
+        known = self._places.by_stream
+        place = known.get(stream)
+        if place is None:
+            place = known[stream] = Place()
+            while len(known) > MOST_STREAMS:
+                known.popitem(last=False)
+        known.move_to_end(stream)
+        return place
+
+    def plain(self, place: Place) -> EngineContext:
+        """The context for runs that are not replayed.
+
+        Raises:
+            PlatformError: ``context-memory``.
+        """
+        if place.context is None:
+            place.context = self._make()
+        return place.context
+
+    def for_recording(self, key: Key) -> EngineContext:
+        """A context that ran with these sizes in this thread, for a graph that another records.
+
+        A graph stays bound to its context, whose sizes must not change any more, and while CUDA records no memory can
+        be had for a new one.  So one that is ready for it is given away; the next run makes another.
+
+        Raises:
+            UserError: ``recorded-before-run`` where there is none.
+        """
+        for place in self._places.by_stream.values():
+            if place.context is not None and place.context.key == key:
+                given, place.context = place.context, None
+                self._recorded.append(given)
+                return given
+        raise UserError(
+            "a CUDA graph is being recorded, and an engine is not ready for it",
+            because="an engine gets its memory when it first runs with sizes, and cannot while a graph is recorded;"
+            f" this thread has not just run it with {[tuple(shape) for shape in key[0]]}",
+            fix="call the program once with the same sizes before each recording, in the same thread; or let it record"
+            " by itself: compiled.cuda_graphs(8)",
+            reference="recorded-before-run",
+        )

@@ -1,0 +1,70 @@
+"""What an engine asks of PyTorch's CUDA: the current stream, and to record work as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from threading import Lock
+from typing import Protocol
+
+import torch
+
+Work = Callable[[int], None]
+"""Puts work onto the stream of this handle."""
+Replay = Callable[[], None]
+"""Puts recorded work onto PyTorch's current stream."""
+
+_RECORDING = Lock()
+"""All recordings of a device share a stream, and what another thread put there would become part of the graph."""
+
+
+class Gpu(Protocol):
+    """PyTorch's CUDA, as far as engines need it."""
+
+    def stream(self, device: torch.device) -> int:
+        """The handle of the current stream."""
+        ...
+
+    def recording(self) -> bool:
+        """Whether work on the current stream is being recorded, not run."""
+        ...
+
+    def record(self, device: torch.device, work: Work) -> Replay:
+        """Work that is recorded, not run.
+
+        Raises:
+            RuntimeError: CUDA cannot record it.
+        """
+        ...
+
+
+class Cuda:
+    """PyTorch's CUDA."""
+
+    def stream(self, device: torch.device) -> int:
+        """The handle of PyTorch's current stream on a GPU."""
+        return int(torch.cuda.current_stream(device).cuda_stream)
+
+    def recording(self) -> bool:
+        """Whether PyTorch's current stream is being captured."""
+        return torch.cuda.is_current_stream_capturing()
+
+    def record(self, device: torch.device, work: Work) -> Replay:
+        """A CUDA graph of the work."""
+        graph = torch.cuda.CUDAGraph()
+        stream = _recording_stream(device.index or 0)
+        with _RECORDING, torch.cuda.stream(stream):
+            # Other threads may allocate meanwhile; what this thread may not do while it records is an error.
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                work(int(stream.cuda_stream))
+            finally:
+                graph.capture_end()
+        return graph.replay
+
+
+@cache
+def _recording_stream(index: int) -> torch.cuda.Stream:
+    """A stream that no one else has: PyTorch hands out few, in turn, and seldom those of high priority."""
+    made: torch.cuda.Stream = torch.cuda.Stream(index, priority=-1)  # type: ignore[no-untyped-call]  # as torch is
+    return made

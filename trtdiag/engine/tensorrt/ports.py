@@ -1,0 +1,89 @@
+"""The inputs and outputs of an engine, as TensorRT has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from trtdiag.engine.manifest import EngineInput, Manifest
+from trtdiag.engine.tensorrt.names import input_name, output_name
+from trtdiag.errors import UserError
+
+ALIGNMENT = 256
+"""Source: nvinfer1::IExecutionContext::setTensorAddress, "alignment of at least 256 bytes"."""
+
+Key = tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]
+"""All that decides the sizes of a run: the shape of each input, and the numbers that TensorRT reads on the host."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The inputs and outputs of an engine.
+
+    Attributes:
+        manifest: What the engine says of itself.
+        device: The GPU that it was loaded on.
+        inputs: Their names, in the order of the manifest.
+        outputs: Their names, in the order of the manifest.
+        read: Which inputs TensorRT kept: it leaves out those that nothing reads.
+        on_host: Which inputs it reads on the host.
+    """
+
+    manifest: Manifest
+    device: torch.device
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    read: tuple[bool, ...]
+    on_host: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, trt: Any, engine: Any, manifest: Manifest, device: torch.device) -> Ports:
+        """Those of a loaded engine."""
+        inputs = tuple(input_name(index, port.name) for index, port in enumerate(manifest.inputs))
+        outputs = tuple(output_name(index, port.name) for index, port in enumerate(manifest.outputs))
+        names = {engine.get_tensor_name(index) for index in range(engine.num_io_tensors)}
+        host = trt.TensorLocation.HOST
+        on_host = tuple(name in names and engine.get_tensor_location(name) == host for name in inputs)
+        return cls(manifest, device, inputs, outputs, tuple(name in names for name in inputs), on_host)
+
+    def key(self, inputs: Sequence[torch.Tensor]) -> Key:
+        """What decides the sizes of a run with these inputs."""
+        values = tuple(int(tensor) for tensor, host in zip(inputs, self.on_host, strict=True) if host)
+        return tuple(tensor.shape for tensor in inputs), values
+
+    def placed(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The inputs where the engine looks for them: numbers on the host or on its GPU.
+
+        Raises:
+            UserError: ``tensorrt-device`` for a tensor that is elsewhere.
+        """
+        return [
+            _placed(port, tensor, self.device) if not host else tensor
+            for port, tensor, host in zip(self.manifest.inputs, inputs, self.on_host, strict=True)
+        ]
+
+    def readable(self, placed: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The inputs row-major and aligned; copied only where they are not."""
+        return [tensor if host else _readable(tensor) for tensor, host in zip(placed, self.on_host, strict=True)]
+
+
+def _placed(port: EngineInput, tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    if tensor.device == device:
+        return tensor
+    if port.is_size:
+        # Not copied from the host: a recorded copy would read memory that is gone when it is replayed.
+        return torch.full((), int(tensor), dtype=port.dtype, device=device)
+    raise UserError(
+        f"input {port.name!r} of an engine is on {tensor.device}",
+        because=f"the engine was loaded on {device}, and nothing is moved",
+        fix=f"move the inputs to {device}",
+        reference="tensorrt-device",
+    )
+
+
+def _readable(tensor: torch.Tensor) -> torch.Tensor:
+    row_major = tensor.contiguous()
+    return row_major if row_major.data_ptr() % ALIGNMENT == 0 else row_major.clone()
