@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from gpu_refusals import refusal_of
+from refusal_networks import REFUSALS
 
-from trtdiag.engine.backend import get_backend
-from trtdiag.engine.build import build_engine
-from trtdiag.engine.manifest_text import manifest_to_text
-from trtdiag.errors import EngineBuildError, ShapeOutOfRangeError
-from trtdiag.graph.source import Frame
-from trtdiag.network import DType, Network, NetworkBuilder, Origin
-from trtdiag.network.layers.topk import TopK, TopKOperation
-from trtdiag.options import CompileOptions
-from trtdiag.runtime.engine_inputs import check_engine_inputs
-from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import Range, symbol
-from trtdiag.targets import get_target, installed_version
+from trtdiag.errors import EngineBuildError, PlatformError, ShapeOutOfRangeError
+from trtdiag.targets import installed_version
 
 pytestmark = [
     pytest.mark.gpu,
@@ -26,29 +18,37 @@ pytestmark = [
 ]
 
 
-def _network(k: int) -> Network:
-    builder = NetworkBuilder({"s": Range(1, 8)})
-    with builder.at(Origin("aten.topk.default", "topk", Frame("model.py", 7))):
-        x = builder.input("x", DType.FLOAT32, [symbol("s"), 5000])
-        builder.output("y", builder.add(TopK(TopKOperation.MAX, k, 1), x)[0])
-    return builder.build()
+@pytest.mark.parametrize("name", ["layer-topk", "layer-rank", "profile-below-kernel"])
+def test_a_layer_that_cannot_be_names_op_and_line(name: str) -> None:
+    error = refusal_of(REFUSALS[name])
+    assert isinstance(error, EngineBuildError)
+    assert REFUSALS[name].names in str(error)
 
 
-PROFILE = {"x": (DimProfile(1, 3, 8), DimProfile(5000, 5000, 5000))}
-
-
-def test_a_layer_beyond_its_limit_names_op_and_line() -> None:
-    target = get_target(None)
-    with pytest.raises(EngineBuildError) as caught:
-        build_engine(get_backend("tensorrt"), _network(4000), PROFILE, CompileOptions(), target)
-    assert "aten.topk.default (topk) at model.py:7" in caught.value.message
-    assert "[ERROR]" in caught.value.because
+@pytest.mark.parametrize("name", ["profile-turned", "profile-disagrees", "volume-profile"])
+def test_sizes_that_cannot_be_are_refused_with_advice_about_ranges(name: str) -> None:
+    error = refusal_of(REFUSALS[name])
+    assert isinstance(error, EngineBuildError)
+    assert "ranges" in error.fix
 
 
 def test_a_size_outside_of_the_profile_is_refused_before_the_run() -> None:
-    target = get_target(None)
-    engine = build_engine(get_backend("tensorrt"), _network(3), PROFILE, CompileOptions(), target)
-    text = manifest_to_text(engine.manifest)
-    check_engine_inputs(text, [torch.zeros(8, 5000, device="cuda")])
-    with pytest.raises(ShapeOutOfRangeError, match="'x'"):
-        check_engine_inputs(text, [torch.zeros(9, 5000, device="cuda")])
+    error = refusal_of(REFUSALS["run-outside"])
+    assert isinstance(error, ShapeOutOfRangeError)
+    assert "'x'" in error.message
+
+
+def test_too_small_a_workspace_names_the_op_and_the_option() -> None:
+    # Which of them need scratch memory is TensorRT's choice of kernels, so one that does is enough.
+    errors = [refusal_of(REFUSALS[name]) for name in REFUSALS if name.startswith("workspace-")]
+    refused = [str(error) for error in errors if isinstance(error, EngineBuildError)]
+    assert refused
+    assert all("model.py:" in text and "workspace_mib" in text for text in refused)
+
+
+@pytest.mark.parametrize("name", ["memory-builder", "memory-build", "memory-context", "memory-network"])
+def test_too_little_memory_is_said(name: str) -> None:
+    error = refusal_of(REFUSALS[name])
+    assert isinstance(error, (EngineBuildError, PlatformError))
+    assert "memory" in str(error)
+    assert "memory" in error.fix

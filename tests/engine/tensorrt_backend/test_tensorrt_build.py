@@ -167,7 +167,7 @@ def test_a_refused_profile_is_told() -> None:
     trt.answers["add_optimization_profile"] = lambda *_: -1
     with pytest.raises(EngineBuildError) as caught:
         building.build(_door(trt, "8.6"), _network(), PROFILE, CompileOptions())
-    assert "1..3..8" in caught.value.because
+    assert "1..3..8" in caught.value.message
 
 
 def test_a_refused_build_names_the_op_and_its_line() -> None:

@@ -12,10 +12,9 @@ from trtdiag.engine.tensorrt.dialect import Dialect
 from trtdiag.engine.tensorrt.door import Door
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
-from trtdiag.engine.tensorrt.log import Lines, last_lines, logger_of
+from trtdiag.engine.tensorrt.log import Lines, logger_of
 from trtdiag.engine.tensorrt.profile import add_profile
-from trtdiag.engine.tensorrt.refusal import refused_build
-from trtdiag.errors import PlatformError
+from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 
@@ -25,7 +24,7 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
 
     Raises:
         EngineBuildError: TensorRT refuses the network; names layer, op and source line where they are known.
-        PlatformError: ``builder-missing`` where TensorRT cannot use this GPU.
+        PlatformError: ``builder-missing`` where TensorRT cannot use this GPU, ``builder-memory``.
         UserError: An option is none of this version's.
     """
     dialect = Dialect(door.trt, door.target)
@@ -37,7 +36,7 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
         emission.write(EMITTERS)
         check_agreement(dialect, network, emission.made, lines)
         config = new_config(dialect, builder, options, pinned=emission.pinned)
-        add_profile(builder, config, network, profile, emission.inputs)
+        add_profile(builder, config, network, profile, emission.inputs, lines)
         engine = builder.build_serialized_network(definition, config)
         # TensorRT has read the weights now, so `emission` may go.
         if engine is None:
@@ -51,9 +50,4 @@ def _builder(door: Door, logger: Any, lines: Lines) -> Any:
     try:
         return door.trt.Builder(logger)
     except (TypeError, RuntimeError) as error:  # its constructor gave nothing
-        raise PlatformError(
-            f"TensorRT {door.version} cannot use this GPU",
-            because=f"{last_lines(lines)} ({error})",
-            fix="update the driver, or install a TensorRT release for this GPU and driver",
-            reference="builder-missing",
-        ) from error
+        raise refused_builder(door.version, lines, str(error)) from error

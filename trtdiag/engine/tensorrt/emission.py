@@ -23,6 +23,10 @@ Outputs = tuple[Any, ...]
 """The ``ITensor`` of each output of a layer."""
 Emitter = Callable[["Step", Any], Outputs]
 """Writes one layer of the kind that it is registered for."""
+_NOT_TAKEN = (TypeError, ValueError, RuntimeError)
+"""What TensorRT's bindings raise for arguments that a layer does not take: more than 8 dims, say.
+
+Source: python/src/infer of NVIDIA/TensorRT; what C++ throws becomes a RuntimeError (pybind11, "Exceptions")."""
 
 
 @dataclass
@@ -63,9 +67,9 @@ class Emission:
         for index, (port, tensor) in enumerate(zip(self.network.inputs, self.network.input_types, strict=True)):
             self._require_dtype(f"the input {port.name!r}", tensor.dtype)
             sizes = tuple(_static(tensor))
-            made = self.definition.add_input(input_name(index, port.name), self.dialect.dtype(tensor.dtype), sizes)
+            made, why = self._input(input_name(index, port.name), self.dialect.dtype(tensor.dtype), sizes)
             if made is None:
-                raise refused_layer(self.network, _edge("input", port.name, port.tensor), self.lines)
+                raise refused_layer(self.network, _edge("input", port.name, port.tensor), self.lines, why)
             for axis, size in enumerate(tensor.shape):
                 if not isinstance(size, Num):  # dims of one name are of one size: TensorRT need not allow for others
                     made.set_dimension_name(axis, to_text(size))
@@ -135,9 +139,18 @@ class Emission:
         emitter = emitters.get(type(placed.layer))
         if emitter is None:
             raise lacking(self.network, placed, self.dialect.target.version, f"layer {placed.layer.kind}")
-        outputs = emitter(Step(self, placed), placed.layer)
+        try:
+            outputs = emitter(Step(self, placed), placed.layer)
+        except _NOT_TAKEN as error:
+            raise refused_layer(self.network, placed, self.lines, _first_line(error)) from error
         self.made.append((placed, outputs))
         self._tensors.update(zip(placed.outputs, outputs, strict=True))
+
+    def _input(self, name: str, dtype: Any, sizes: tuple[int, ...]) -> tuple[Any, str]:
+        try:
+            return self.definition.add_input(name, dtype, sizes), ""
+        except _NOT_TAKEN as error:
+            return None, _first_line(error)
 
     def _mark_outputs(self) -> None:
         taken = {port.tensor for port in self.network.inputs}
@@ -237,6 +250,10 @@ class Step:
         """
         if not has:
             raise lacking(self.emission.network, self.placed, self.dialect.target.version, what)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def axes_mask(axes: tuple[int, ...]) -> int:

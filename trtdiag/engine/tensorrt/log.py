@@ -10,6 +10,9 @@ from threading import Lock
 from typing import Any
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt")
+# Whoever wants TensorRT's lines adds a handler; without one Python would print its errors beside those of ours that
+# hold the same lines.
+_LOGGER.addHandler(logging.NullHandler())
 _MOST_LINES = 200
 """Own choice: a build says thousands of lines; the last ones before a refusal tell why."""
 _LEVELS = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.profiles import size_value
+from trtdiag.engine.tensorrt.log import Lines, last_lines
 from trtdiag.engine.tensorrt.names import input_name
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network, Tensor
@@ -16,7 +17,9 @@ _LARGEST = 2**31 - 1
 """TensorRT's shape tensors of 8.6 are int32; sizes beyond that are none in any version."""
 
 
-def add_profile(builder: Any, config: Any, network: Network, profile: Profile, inputs: Sequence[Any]) -> None:
+def add_profile(
+    builder: Any, config: Any, network: Network, profile: Profile, inputs: Sequence[Any], lines: Lines
+) -> None:
     """Tell TensorRT the least, usual and greatest sizes of all inputs, where there is anything to tell.
 
     Args:
@@ -25,6 +28,7 @@ def add_profile(builder: Any, config: Any, network: Network, profile: Profile, i
         network: The network.
         profile: Its sizes.
         inputs: Its inputs as TensorRT has them, written completely: what is a shape tensor follows from its readers.
+        lines: What TensorRT says meanwhile.
 
     Raises:
         EngineBuildError: ``profile-open`` for a size without an end, ``profile-refused``.
@@ -33,21 +37,20 @@ def add_profile(builder: Any, config: Any, network: Network, profile: Profile, i
     told = False
     for index, (port, tensor) in enumerate(zip(network.inputs, network.input_types, strict=True)):
         name, sizes = input_name(index, port.name), profile[port.name]
-        if size_value(tensor) is not None:
-            if inputs[index].is_shape_tensor:
-                low, usual, high = _ends(port.name, sizes)
-                made.set_shape_input(name, low, usual, high)
-                told = True
-        elif not _is_static(tensor):
-            made.set_shape(name, *(tuple(ends) for ends in _ends(port.name, sizes)))
-            told = True
+        is_size = size_value(tensor) is not None
+        if not inputs[index].is_shape_tensor if is_size else _is_static(tensor):
+            continue
+        ends = _ends(port.name, sizes)
+        try:
+            if is_size:
+                made.set_shape_input(name, *ends)
+            else:
+                made.set_shape(name, *map(tuple, ends))
+        except (RuntimeError, ValueError) as error:  # what the bindings make of a size that TensorRT does not take
+            raise _refused({port.name: sizes}, f"{error}; {last_lines(lines)}") from error
+        told = True
     if told and config.add_optimization_profile(made) < 0:
-        raise EngineBuildError(
-            "TensorRT refuses the sizes that the engine is to be built for",
-            because="; ".join(f"{name}: {list(map(_words, sizes))}" for name, sizes in profile.items()),
-            fix="report this with the model",
-            reference="profile-refused",
-        )
+        raise _refused(profile, last_lines(lines))
 
 
 def _ends(name: str, sizes: Sequence[DimProfile]) -> tuple[list[int], list[int], list[int]]:
@@ -63,6 +66,16 @@ def _ends(name: str, sizes: Sequence[DimProfile]) -> tuple[list[int], list[int],
             )
         high.append(min(size.max, _LARGEST))
     return [max(size.min, -_LARGEST) for size in sizes], [size.opt for size in sizes], high
+
+
+def _refused(profile: Profile, why: str) -> EngineBuildError:
+    sizes = "; ".join(f"{name}: {', '.join(map(_words, sizes))}" for name, sizes in profile.items())
+    return EngineBuildError(
+        f"TensorRT refuses the sizes (least..usual..greatest) that an engine is to be built for: {sizes}",
+        because=why,
+        fix="declare ranges in which every size is possible, and an opt inside of them",
+        reference="profile-refused",
+    )
 
 
 def _is_static(tensor: Tensor) -> bool:

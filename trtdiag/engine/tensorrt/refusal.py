@@ -6,25 +6,34 @@ import re
 from collections.abc import Mapping, Sequence
 
 from trtdiag.engine.tensorrt.log import Lines, errors_of, last_lines
-from trtdiag.errors import EngineBuildError
+from trtdiag.errors import EngineBuildError, PlatformError
 from trtdiag.network import Network, Placed
 
+_MEMORY = re.compile(
+    r"out of memory|OutOfMemory|insufficient memory|cudaErrorMemoryAllocation|Requested amount of GPU memory",
+    re.IGNORECASE,
+)
 _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(r"workspace|insufficient memory|out of memory|OutOfMemory", re.IGNORECASE),
-        "give the build more memory (workspace_mib), or compile smaller sizes",
+        _MEMORY,
+        "free GPU memory (nvidia-smi shows who holds it), or declare smaller ranges: an engine is built for the"
+        " greatest sizes",
     ),
     (
-        re.compile(r"find any implementation", re.IGNORECASE),
+        re.compile(r"find any implementation|workspace", re.IGNORECASE),
         "give the build more memory (workspace_mib), allow more tactic sources (tactic_sources), or leave the op to"
         " PyTorch (keep_in_torch)",
     ),
     (
-        re.compile(r"optimization profile|profile", re.IGNORECASE),
+        re.compile(r"tensor volume|volume exceeds|2147483647|2\^31", re.IGNORECASE),
+        "declare smaller ranges: no tensor of an engine may have more than 2^31 - 1 elements at its greatest sizes",
+    ),
+    (
+        re.compile(r"optimization profile|profile|kMIN|kOPT|kMAX|negative dim|invalid dim", re.IGNORECASE),
         "declare ranges in which every size is possible, and compile again",
     ),
     (
-        re.compile(r"SM |compute capability|CUDA initialization|driver", re.IGNORECASE),
+        re.compile(r"\bSM\b|compute capability|CUDA initialization|driver", re.IGNORECASE),
         "use a TensorRT release that supports this GPU and driver",
     ),
 )
@@ -37,8 +46,20 @@ def refused_layer(network: Network, placed: Placed, lines: Lines, why: str = "")
     return EngineBuildError(
         f"TensorRT refuses {network.describe(placed)}",
         because=f"{why}; {said}" if why else said,
-        fix=_advice(said),
+        fix=_advice(f"{why}; {said}"),
         reference="layer-refused",
+    )
+
+
+def refused_builder(version: str, lines: Lines, why: str) -> PlatformError:
+    """The error for a GPU that TensorRT makes no builder for."""
+    said = last_lines(lines)
+    full = _MEMORY.search(said) is not None
+    return PlatformError(
+        "the GPU has too little memory left to build engines" if full else f"TensorRT {version} cannot use this GPU",
+        because=f"{said} ({why})",
+        fix=_advice(said) if full else "update the driver, or install a TensorRT release for this GPU and driver",
+        reference="builder-memory" if full else "builder-missing",
     )
 
 

@@ -1,0 +1,118 @@
+"""What TensorRT refuses, as a user sees it: the terminal's text of every refusal on purpose.
+
+    python benchmarks/gpu/refusals.py --json refusals.json --limit-s 300
+    python benchmarks/gpu/refusals.py --only 'memory|cli'
+
+Each case runs in a process of its own: one that dies or hangs takes only itself.  ``refused`` is a case that gives an
+error whose text names what it should (op and line, or the input), ``silent`` one whose text does not, ``built`` one
+that TensorRT takes after all, ``crashed`` one that ends without an error of trtdiag.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine" / "tensorrt_backend"))
+
+from refusal_networks import REFUSALS
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPILE = ("compile", "refusal_program:on_gpu", "--backend", "tensorrt", "--no-html", "--no-verify", "-o", "out.ep")
+COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
+    # arguments after COMPILE, changes of the environment, what the text must name
+    "cli-no-gpu": ((), {"CUDA_VISIBLE_DEVICES": ""}, "no-gpu"),
+    "cli-no-library": ((), {"LD_LIBRARY_PATH": ""}, "tensorrt-libraries"),
+    "cli-other-target": (("--target", "11.4"), {}, "engine-target"),
+    "cli-unknown-tactics": ((), {"TRTDIAG_TACTIC_SOURCES": "CUDNN,JIT"}, "'JIT'"),
+    "cli-on-cpu": ((), {"REFUSAL_DEVICE": "cpu"}, "program-device"),
+}
+Row = dict[str, Any]
+
+
+def one(name: str) -> int:
+    """Run a case here, print the error as the command line would, and give its exit code."""
+    from gpu_refusals import refusal_of
+
+    from trtdiag.cli.failing import show
+
+    error = refusal_of(REFUSALS[name])
+    if error is None:
+        print("TensorRT took it")
+        return 0
+    return show(error, debug=False)
+
+
+def run(name: str, most_s: float) -> Row:
+    """A case in a process of its own."""
+    begun = time.monotonic()
+    environment = dict(os.environ, OMP_NUM_THREADS="2", PYTHONUNBUFFERED="1")
+    with TemporaryDirectory() as folder:
+        if name in COMMANDS:
+            more, changes, names = COMMANDS[name]
+            environment.update(changes)
+            environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
+            call = "import sys; from trtdiag.cli.main import main; main(sys.argv[1:])"
+            command = [sys.executable, "-c", call, *COMPILE, *more]
+        else:
+            names = REFUSALS[name].names
+            command = [sys.executable, str(Path(__file__).resolve()), "--case", name]
+        try:
+            done = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=most_s, check=False
+            )
+            code, out, text = done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired as error:
+            code, out, text = None, "", f"no end after {most_s:.0f} s: {error.stderr!r}"
+    row = {"key": name, "state": state(code, text, names), "exit": code, "names": names, "text": text, "out": out}
+    row["note"] = REFUSALS[name].note if name in REFUSALS else ""
+    row["wall_s"] = round(time.monotonic() - begun, 1)
+    return row
+
+
+def state(code: int | None, text: str, names: str) -> str:
+    """What became of a case."""
+    if code == 0:
+        return "built"
+    if code is None or not text.startswith("error: "):
+        return "crashed"
+    return "refused" if names in text else "silent"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="regular expression of the cases to run")
+    parser.add_argument("--limit-s", type=float, default=300, help="begin no case after that")
+    parser.add_argument("--case-s", type=float, default=90, help="longest time of one case")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--case", choices=sorted(REFUSALS), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.case:
+        sys.exit(one(asked.case))
+    begun = time.monotonic()
+    rows: list[Row] = []
+    for name in [*REFUSALS, *COMMANDS]:
+        if not re.search(asked.only, name):
+            continue
+        left = asked.limit_s - (time.monotonic() - begun)
+        row = run(name, min(asked.case_s, left)) if left > 5 else {"key": name, "state": "not run", "text": ""}
+        rows.append(row)
+        print(f"--- {name}: {row['state']} (exit {row.get('exit')}, {row.get('wall_s', 0)} s; {row.get('note', '')})")
+        print(row["text"] or row.get("out", ""), flush=True)
+    print(Counter(row["state"] for row in rows))
+    if asked.json:
+        asked.json.write_text(json.dumps({"command": " ".join(sys.argv), "rows": rows}, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
