@@ -111,6 +111,7 @@ def compile_in_stages(
     clock = _Clock(progress or (lambda _stage: None))
     backend = get_backend(options.backend)
     target = get_target(options.target)
+    backend.require(target)
     report = analyze(source, diagnosis_options(options, target), progress=clock.progress)
     _refuse_errors(report, options)
     analysis = report.analysis

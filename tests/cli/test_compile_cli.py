@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -154,7 +156,21 @@ def test_a_missing_backend_says_what_is_missing(model: Path, capsys: pytest.Capt
     assert run("compile", "model.pt2", "--backend", "tensorrt") == 2
     told = capsys.readouterr().err
     assert "backend-missing" in told
+    assert "pip install tensorrt" in told
     assert "reference" in told
+
+
+def test_a_missing_gpu_is_told_before_the_diagnosis(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # TensorRT as pip knows it and as Python imports it, on a machine whose torch has no CUDA.
+    monkeypatch.setattr("trtdiag.engine.backend.installed_version", lambda: "8.6.1")
+    monkeypatch.setitem(sys.modules, "tensorrt", SimpleNamespace(__version__="8.6.1"))
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert run("compile", "no_such_file.pt2", "--backend", "tensorrt", "--target", "8.6") == 2
+    told = capsys.readouterr().err
+    assert "torch-without-cuda" in told
+    assert "CUDA build of PyTorch" in told
 
 
 def test_verify_of_what_was_not_compiled(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,10 @@ _HOMES = {
 }
 
 
+INSTALL = "pip install tensorrt (tensorrt-cu12 or tensorrt-cu13 for a driver of CUDA 12 or 13)"
+"""How to get TensorRT.  Source: NVIDIA TensorRT Installation Guide, "Python Package Index Installation"."""
+
+
 class Runner(Protocol):
     """An engine that was loaded; several threads may call it at once."""
 
@@ -44,6 +48,14 @@ class Backend(Protocol):
 
     name: str
     device: str
+
+    def require(self, target: Target) -> None:
+        """Nothing, where engines for this target can be built here.
+
+        Raises:
+            PlatformError: What is missing, and how to get it.
+        """
+        ...
 
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes | bytearray:
         """The engine of a network; a ``bytearray`` is taken as it is, without a copy.
@@ -91,7 +103,7 @@ def get_backend(name: str | None) -> Backend:
         raise PlatformError(
             f"the backend {name!r} cannot be used here",
             because=missing,
-            fix="install what is missing, or use the backend 'reference', which runs anywhere",
+            fix=f"{INSTALL}, or use the backend 'reference', which runs anywhere",
             reference="backend-missing",
         )
     made: Backend = import_module(_HOMES[name]).backend()

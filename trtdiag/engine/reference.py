@@ -41,6 +41,10 @@ class _Reference:
     name = "reference"
     device = "cpu"
 
+    def require(self, target: Target) -> None:
+        """Nothing: it builds for any target."""
+        del target
+
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytearray:
         """The bytes of the network; it runs for any sizes that the network takes."""
         del profile, options, target

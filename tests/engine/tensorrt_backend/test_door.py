@@ -99,6 +99,14 @@ def test_the_registry_takes_tensorrt_where_it_is_installed() -> None:
 
 
 @pytest.mark.usefixtures("old")
+def test_another_target_is_refused_before_anything_else() -> None:
+    get_backend("tensorrt").require(get_target("8.6"))
+    with pytest.raises(PlatformError) as caught:
+        compile_in_stages("no_such_file.pt2", CompileOptions(target="10.16"))
+    assert caught.value.reference == "engine-target"
+
+
+@pytest.mark.usefixtures("old")
 def test_a_network_for_another_version_is_not_built() -> None:
     with pytest.raises(PlatformError, match=r"8\.6\.1 cannot build an engine for TensorRT 11\.4") as caught:
         get_backend("tensorrt").build(linear_network(linear()), PROFILE, CompileOptions(), get_target("11.4"))
@@ -108,7 +116,7 @@ def test_a_network_for_another_version_is_not_built() -> None:
 @pytest.mark.usefixtures("old")
 def test_a_program_on_the_cpu_is_not_compiled_for_the_gpu() -> None:
     with pytest.raises(UserError, match="exported on cpu") as caught:
-        compile_in_stages(seeds()["mlp"], CompileOptions(verify=False))
+        compile_in_stages(seeds()["mlp"], CompileOptions("8.6", verify=False))
     assert caught.value.reference == "program-device"
     assert "run on cuda" in caught.value.because
 

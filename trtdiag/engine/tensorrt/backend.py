@@ -22,6 +22,14 @@ class TensorRTBackend:
     name = "tensorrt"
     device = "cuda"
 
+    def require(self, target: Target) -> None:
+        """Nothing, where TensorRT of the target's version and a GPU are here.
+
+        Raises:
+            PlatformError: TensorRT or a GPU is missing, or TensorRT is another than the target (``engine-target``).
+        """
+        self._ready_for(target)
+
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes:
         """The serialised engine.
 
@@ -29,15 +37,7 @@ class TensorRTBackend:
             EngineBuildError: TensorRT refuses the network.
             PlatformError: TensorRT or a GPU is missing, or TensorRT is another than the target (``engine-target``).
         """
-        door = self._ready()
-        if door.target.version != target.version:
-            raise PlatformError(
-                f"TensorRT {door.version} cannot build an engine for TensorRT {target.version}",
-                because="an engine is built by the version that runs it",
-                fix=f"compile with target={door.target.version!r}, or where TensorRT {target.version} is installed",
-                reference="engine-target",
-            )
-        return build(door, network, profile, options)
+        return build(self._ready_for(target), network, profile, options)
 
     def load(self, blob: bytes | memoryview, manifest: Manifest) -> EngineRunner:
         """The engine, on the current GPU.
@@ -80,6 +80,17 @@ class TensorRTBackend:
         except PlatformError as error:
             return (f"{error.message}: {error.because}",)
         return _differences(door, manifest)
+
+    def _ready_for(self, target: Target) -> Door:
+        door = self._ready()
+        if door.target.version != target.version:
+            raise PlatformError(
+                f"TensorRT {door.version} cannot build an engine for TensorRT {target.version}",
+                because="an engine is built by the version that runs it",
+                fix=f"compile with target={door.target.version!r}, or where TensorRT {target.version} is installed",
+                reference="engine-target",
+            )
+        return door
 
     def _ready(self) -> Door:
         door = open_door()

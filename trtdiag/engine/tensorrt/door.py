@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from trtdiag.engine.backend import INSTALL
 from trtdiag.errors import PlatformError
 from trtdiag.targets import TARGETS, Target, target_of
 
@@ -41,7 +42,7 @@ def open_door() -> Door:
         raise PlatformError(
             "TensorRT is not installed",
             because=f"Python finds no module {error.name!r}",
-            fix=f"pip install 'trtdiag[tensorrt]' (or the tensorrt wheel of your CUDA), {_REFERENCE}",
+            fix=f"{INSTALL}, {_REFERENCE}",
             reference="tensorrt-missing",
         ) from error
     except (ImportError, OSError) as error:
