@@ -31,11 +31,11 @@ from trtdiag.pipeline import Progress, analyze
 from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import assemble
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.shapes.opt_sizes import opt_sizes
 from trtdiag.symbolic import mul
 from trtdiag.targets.target import Target
 from trtdiag.targets.versions import get_target
-from trtdiag.verify.bisect import Engine as RunEngine
 from trtdiag.verify.bisect import first_difference
 from trtdiag.verify.facts import Culprit, Point, Tolerance, Verification
 from trtdiag.verify.run import VerifyLimits, elements_of, verify
@@ -134,7 +134,9 @@ def compile_in_stages(
     verification = None
     if options.verify:
         with clock("verify"):
-            verification = compare(report, plan, converted, compiled, options, limits)
+            verification = compare(
+                report, plan, converted, compiled, options, limits, engines=EngineRuns(compiled, options)
+            )
     if analysis.partition is not None and analysis.partition.partitioned is not plan.partitioned:
         # A converter refused an op at its place, or the segments are those of require_full.
         split = partition_facts(program, plan, require_full=options.partition.require_full)
@@ -197,7 +199,7 @@ def compare(
     options: CompileOptions,
     limits: VerifyLimits | None = None,
     *,
-    engine: RunEngine | None = None,
+    engines: EngineRuns | None = None,
 ) -> Verification:
     """Compare a compiled program with the one that was diagnosed, at every corner of its ranges.
 
@@ -208,7 +210,7 @@ def compare(
         compiled: The compiled program.
         options: What it was compiled with.
         limits: What a point may cost.
-        engine: Runs one engine; its network where it is not given.
+        engines: Its engines; their networks by the reference functions where they are not given.
     """
     analysis = report.analysis
 
@@ -218,7 +220,8 @@ def compare(
     def locate(point: Point, flat: Sequence[Any], tolerance: Tolerance) -> Culprit | None:
         if plan is None:
             return None
-        return first_difference(plan.lowered, converted, engine or of_network, point, flat, tolerance)
+        run, build = (of_network, None) if engines is None else (engines.run, engines.build)
+        return first_difference(plan.lowered, converted, run, point, flat, tolerance, build=build)
 
     volumes = []
     if analysis.shapes is not None:

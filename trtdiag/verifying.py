@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import torch
 
 from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts, engine_facts
@@ -16,15 +13,14 @@ from trtdiag.capture.load import Source
 from trtdiag.compiling import compare, diagnosis_options
 from trtdiag.convert.engine_plan import EnginePlan, convert_segments, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
-from trtdiag.engine.backend import get_backend
 from trtdiag.errors import InternalError, TrtdiagError, UserError
 from trtdiag.network import canonical_hash
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline import Progress, analyze
 from trtdiag.report.report import Report
 from trtdiag.runtime.compiled import CompiledProgram
-from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.targets.versions import get_target
 from trtdiag.verify.facts import Verification
 from trtdiag.verify.run import VerifyLimits
@@ -79,7 +75,9 @@ def verify_saved(
     report = analyze(original, diagnosis_options(options, target), progress=step)
     step("verify")
     planned = _planned(compiled, report, options)
-    found = compare(report, *planned, compiled, options, limits, engine=_Engines(compiled)) if planned else None
+    found = (
+        compare(report, *planned, compiled, options, limits, engines=EngineRuns(compiled, options)) if planned else None
+    )
     if found is None:
         found = compare(report, None, (), compiled, options, limits)
     nodes = engine_nodes(compiled.exported_program)
@@ -128,14 +126,3 @@ def _planned(
         return None  # the original is another program, which does not come apart like this one
     ours = [canonical_hash(one.network) for one in converted]
     return (plan, converted) if ours == [manifest.network_hash for manifest in compiled.manifests] else None
-
-
-class _Engines:
-    """Runs the engines of a compiled program, one at a time."""
-
-    def __init__(self, compiled: CompiledProgram) -> None:
-        self._nodes = engine_nodes(compiled.exported_program)
-
-    def __call__(self, index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        node = self._nodes[index]
-        return get_backend(node.manifest.backend).load(engine_bytes(node.engine), node.manifest)(inputs)

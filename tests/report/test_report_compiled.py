@@ -206,3 +206,17 @@ def test_hostile_names_stay_text(name: str) -> None:
     assert "\u202e" not in page
     validated(report.to_json())
     json.loads(sarif_report(report.analysis))
+
+
+def test_a_range_of_ops_is_told_where_one_could_not_be_found() -> None:
+    found = by_hand()
+    assert found.culprit is not None
+    since = Origin("aten.mul.Tensor", "mul_7", FRAME)
+    culprit = replace(found.culprit, segment=2, layer="Activation", since=since, note="it <hides>")
+    report = report_by_hand(replace(found, culprit=culprit))
+    text = words(section(report))
+    assert f"after aten.mul.Tensor (mul_7) at {FRAME}, at the latest with" in text
+    assert section(report).count("it <hides>") == 1
+    told = validated(report.to_json())["compiled"]["verification"]["culprit"]
+    assert (told["after"]["node"], told["note"]) == ("mul_7", "it <hides>")
+    assert told["after"]["source"]["line"] == FRAME.line

@@ -10,6 +10,8 @@ from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Sym, substitute, to_text
 from trtdiag.verify.facts import Culprit, Point, Verification
 
+_LONGEST_CULPRIT_CHARS = 1000
+
 
 class CompileWords:
     """Sizes and tensors in the user's names."""
@@ -74,11 +76,14 @@ def allowed_line(found: Verification) -> str:
 def culprit_line(culprit: Culprit, names: Mapping[str, str]) -> str:
     """Where a difference begins, in one line."""
     at = f" at {point_sizes(culprit.point.sizes, names)}" if culprit.point.sizes else ""
+    note = f": {culprit.note}" if culprit.note else ""
     if culprit.origin is None:
-        return one_line(f"it begins in engine {culprit.segment}{at}: {culprit.layer}")
+        return one_line(f"it begins in engine {culprit.segment}{at}: {culprit.layer}{note}", _LONGEST_CULPRIT_CHARS)
+    begins = f"after {culprit.since}, at the latest with" if culprit.since is not None else "with"
     return one_line(
-        f"it begins with {culprit.origin} in engine {culprit.segment}, whose {culprit.layer} layer is"
-        f" {culprit.max_abs:.2g} off{at}"
+        f"it begins {begins} {culprit.origin} in engine {culprit.segment}, whose {culprit.layer} layer is"
+        f" {culprit.max_abs:.2g} off{at}{note}",
+        _LONGEST_CULPRIT_CHARS,
     )
 
 

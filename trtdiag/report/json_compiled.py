@@ -102,7 +102,7 @@ def _output_json(output: OutputError) -> Json:
 
 
 def _culprit_json(culprit: Culprit) -> Json:
-    origin = culprit.origin
+    origin, since = culprit.origin, culprit.since
     return {
         "engine": culprit.segment,
         "op": None if origin is None else origin.op,
@@ -111,6 +111,8 @@ def _culprit_json(culprit: Culprit) -> Json:
         "layer": culprit.layer,
         "max_abs": _number(culprit.max_abs),
         "sizes": values_json(culprit.point.sizes),
+        "after": None if since is None else {"op": since.op, "node": since.node, "source": frame_json(since.frame)},
+        "note": culprit.note or None,
     }
 
 

@@ -1,8 +1,12 @@
-"""Finds the first op whose output differs: each segment runs alone on the right inputs, then its layers one by one."""
+"""Finds the first op whose output differs: each segment runs alone on the right inputs, then its layers one by one.
+
+First as its network says by the reference functions; where they are right, as the engine computes them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,10 +17,15 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.network import Network, Origin, Placed, run
 from trtdiag.verify.compare import compare
-from trtdiag.verify.facts import Culprit, Point, Tolerance
+from trtdiag.verify.engine_search import Runs, on_cpu, search_engine
+from trtdiag.verify.facts import Culprit, OutputError, Point, Tolerance
+
+ONLY_THE_ENGINE = "every layer of its network is right: the engine is not"
 
 Engine = Callable[[int, Sequence[torch.Tensor]], Sequence[torch.Tensor]]
 """Runs the engine of a segment."""
+Build = Callable[[int, Network], Runs]
+"""Builds another network in the place of a segment's, as its engine was built, and gives what runs it."""
 
 
 def first_difference(
@@ -26,6 +35,8 @@ def first_difference(
     point: Point,
     flat_inputs: Sequence[Any],
     tolerance: Tolerance,
+    *,
+    build: Build | None = None,
 ) -> Culprit | None:
     """The first op in order of execution whose engine gives something else than PyTorch; ``None`` where none does.
 
@@ -36,6 +47,7 @@ def first_difference(
         point: Named in the answer.
         flat_inputs: The user's inputs.
         tolerance: The program's.
+        build: Builds engines to look inside one that differs from its own network; without it only that is told.
     """
     values = _Values(lowered).of(flat_inputs)
     for index, segment in enumerate(converted):
@@ -51,11 +63,32 @@ def first_difference(
         ]
         if all(error.passed for error in off):
             continue
-        worst = max(error.max_abs for error in off)
-        return _layer(index, segment.network, inputs, values, point, tolerance) or Culprit(
-            index, None, "every layer of its network is right: the engine is not", worst, point
-        )
+        network = on_cpu(segment.network)
+        there = [tensor.cpu() for tensor in inputs]
+        found = _layer(index, network, there, values, point, tolerance)
+        return found or _inside(index, segment.network, inputs, off, point, tolerance, build)
     return None
+
+
+def _inside(
+    index: int,
+    network: Network,
+    inputs: Sequence[torch.Tensor],
+    off: Sequence[OutputError],
+    point: Point,
+    tolerance: Tolerance,
+    build: Build | None,
+) -> Culprit:
+    """The layer that an engine computes wrongly whose network is right."""
+    worst = max(error.max_abs for error in off)
+    if build is None:
+        return Culprit(index, None, ONLY_THE_ENGINE, worst, point)
+    found = search_engine(network, inputs, off, partial(build, index), tolerance)
+    if found.placed is None:
+        return Culprit(index, None, ONLY_THE_ENGINE, worst, point, note=found.note)
+    note = f"{ONLY_THE_ENGINE}; {found.note}" if found.note else ONLY_THE_ENGINE
+    kind = found.placed.layer.kind
+    return Culprit(index, found.placed.origin, kind, found.max_abs, point, found.since, note)
 
 
 class _Values(Interpreter):

@@ -89,6 +89,8 @@ class Culprit:
         layer: The layer that gives the wrong output.
         max_abs: By how much.
         point: At which sizes.
+        since: The last op before it that is right, where the ops between the two could not be told apart.
+        note: What is known of it beyond that, in words.
     """
 
     segment: int
@@ -96,6 +98,8 @@ class Culprit:
     layer: str
     max_abs: float
     point: Point
+    since: Origin | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)

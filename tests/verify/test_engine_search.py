@@ -1,0 +1,149 @@
+"""Which op an engine computes wrongly whose network is right: with backends that build something else."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from tests.verify.faulty_backend import Alter, Chain, Faulty, is_output, register, with_other_activation
+from trtdiag.compiling import Compilation, compile_in_stages
+from trtdiag.engine.backend import get_backend
+from trtdiag.errors import EngineBuildError
+from trtdiag.network import Network
+from trtdiag.options import CompileOptions
+from trtdiag.report.compile_words import culprit_line
+from trtdiag.verify.engine_search import MOST_BUILDS, MOST_TAPS, spread
+from trtdiag.verify.facts import Culprit
+from trtdiag.verifying import verify_saved
+
+LENGTH = 41
+TURN = 17
+
+
+def _compiled(patch: pytest.MonkeyPatch, alter: Alter, turn: int = TURN) -> tuple[Compilation, Faulty]:
+    torch.manual_seed(0)
+    made = register(patch, get_backend("reference"), alter)
+    asked = (Chain(LENGTH, turn).eval(), (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})
+    return compile_in_stages(asked, CompileOptions("8.6", "faulty")), made
+
+
+def _culprit(found: Compilation) -> Culprit:
+    assert found.verification is not None
+    assert not found.verification.passed
+    assert found.verification.culprit is not None
+    return found.verification.culprit
+
+
+@pytest.mark.parametrize("turn", [0, TURN, LENGTH - 1])
+def test_the_op_is_found_in_few_builds(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, made = _compiled(monkeypatch, with_other_activation, turn)
+    culprit = _culprit(found)
+    assert culprit.origin is not None
+    assert culprit.origin.op == "aten.tanh.default"
+    assert culprit.origin.frame is not None
+    assert culprit.origin.frame.code.strip() == "y = y.tanh()"
+    assert (culprit.layer, culprit.since) == ("Activation", None)
+    assert culprit.note == "every layer of its network is right: the engine is not"
+    assert culprit.max_abs > 0.01
+    assert 2 <= len(made.built) <= 4  # the engine itself, and to look inside
+    line = culprit_line(culprit, {})
+    assert "aten.tanh.default (tanh)" in line
+    assert line.endswith(": every layer of its network is right: the engine is not")
+
+
+def test_a_right_engine_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, made = _compiled(monkeypatch, lambda network: network)
+    assert found.verification is not None
+    assert found.verification.passed
+    assert len(made.built) == 1
+
+
+def test_a_saved_program_is_searched_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, made = _compiled(monkeypatch, with_other_activation)
+    before = len(made.built)
+    torch.manual_seed(0)
+    asked = (Chain(LENGTH, TURN).eval(), (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})
+    culprit = verify_saved(found.compiled, asked).verification.culprit
+    assert culprit is not None
+    assert culprit.origin is not None
+    assert culprit.origin.op == "aten.tanh.default"
+    assert len(made.built) > before
+
+
+def test_a_fault_of_a_fusion_is_told_by_the_last_range_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault needs tanh and the product before it in one kernel: as soon as the product is an output it is gone."""
+
+    def alter(network: Network) -> Network:
+        fused = not is_output(network, "tanh") and not is_output(network, f"linear_{TURN}")
+        return with_other_activation(network) if fused else network
+
+    found, made = _compiled(monkeypatch, alter)
+    culprit = _culprit(found)
+    assert culprit.origin is not None
+    assert culprit.origin.node == f"add_{TURN}"  # the first that shows it
+    assert culprit.since is not None
+    assert culprit.since.node == f"add_{TURN - 1}"
+    assert "the fusion is at fault, or hides it" in culprit.note
+    assert len(made.built) <= 1 + MOST_BUILDS
+    assert f"after aten.add.Tensor (add_{TURN - 1})" in culprit_line(culprit, {})
+
+
+def test_a_difference_that_goes_away_at_once_is_left_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def alter(network: Network) -> Network:
+        return with_other_activation(network) if len(network.outputs) == 2 else network
+
+    found, made = _compiled(monkeypatch, alter)
+    culprit = _culprit(found)
+    assert (culprit.origin, culprit.since) == (None, None)
+    assert culprit.layer == "every layer of its network is right: the engine is not"
+    assert "changes what TensorRT fuses" in culprit.note or "engines were built" in culprit.note
+    assert 3 <= len(made.built) <= 1 + MOST_BUILDS
+
+
+def test_a_backend_that_refuses_to_show_its_inside_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def alter(network: Network) -> Network:
+        if len(network.outputs) > 2:
+            raise EngineBuildError("no such output", because="a test", fix="none", reference="engine-refused")
+        return with_other_activation(network)
+
+    found, _ = _compiled(monkeypatch, alter)
+    culprit = _culprit(found)
+    assert culprit.origin is None
+    assert culprit.note == "an engine that shows what is between them cannot be made: no such output"
+
+
+def test_a_build_that_is_refused_for_many_outputs_is_tried_with_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def alter(network: Network) -> Network:
+        if len(network.outputs) > 2 + MOST_TAPS // 2:
+            raise EngineBuildError("too many outputs", because="a test", fix="none", reference="engine-refused")
+        return with_other_activation(network)
+
+    culprit = _culprit(_compiled(monkeypatch, alter)[0])
+    assert culprit.origin is not None
+    assert culprit.origin.op == "aten.tanh.default"
+
+
+def test_a_right_output_clears_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, made = _compiled(monkeypatch, with_other_activation)
+    own = made.built[0]
+    outputs = {port.tensor for port in own.outputs}
+    inside = {port.tensor for network in made.built[1:] for port in network.outputs} - outputs
+    makers = {number: placed for placed in own.layers for number in placed.outputs}
+    waiting, before = [port.tensor for port in own.outputs if makers[port.tensor].origin.node == "cos"], set()
+    while waiting:
+        number = waiting.pop()
+        before.add(number)
+        waiting += [n for n in makers[number].inputs if n in makers] if number in makers else []
+    assert len(before) > TURN
+    assert inside
+    assert not inside & before
+
+
+@pytest.mark.parametrize(("length", "most"), [(0, 4), (1, 4), (4, 4), (5, 4), (97, 16), (1000, 1)])
+def test_taps_lie_inside_in_order(length: int, most: int) -> None:
+    taps = spread(range(length), most)
+    assert len(taps) == min(length, most)
+    assert taps == sorted(set(taps))
+    gaps = [b - a for a, b in zip([-1, *taps], [*taps, length], strict=True)]
+    assert max(gaps) <= length // (most + 1) + 2

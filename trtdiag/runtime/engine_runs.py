@@ -1,0 +1,46 @@
+"""The engines of a compiled program one at a time, and others in their place: what a search for a difference needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from trtdiag.engine.backend import Runner, get_backend
+from trtdiag.engine.build import build_engine
+from trtdiag.network import Network
+from trtdiag.options import CompileOptions
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.engine_cache import engine_bytes
+from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.targets import get_target
+
+
+class EngineRuns:
+    """Runs and builds engines of a compiled program.
+
+    Args:
+        compiled: The program.
+        options: What it was compiled with.
+    """
+
+    def __init__(self, compiled: CompiledProgram, options: CompileOptions) -> None:
+        self._nodes = engine_nodes(compiled.exported_program)
+        self._options = options
+
+    def run(self, index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The outputs of the engine of this index."""
+        node = self._nodes[index]
+        return get_backend(node.manifest.backend).load(engine_bytes(node.engine), node.manifest)(inputs)
+
+    def build(self, index: int, network: Network) -> Runner:
+        """Another network, built as the engine of this index was: by its backend, for its sizes and target.
+
+        Raises:
+            EngineBuildError: The backend refuses the network.
+        """
+        manifest = self._nodes[index].manifest
+        backend = get_backend(manifest.backend)
+        profile = {port.name: port.profile for port in manifest.inputs}
+        engine = build_engine(backend, network, profile, self._options, get_target(manifest.target))
+        return backend.load(memoryview(engine.blob), engine.manifest)

@@ -1,0 +1,194 @@
+"""Where an engine leaves its own network: it is built again with tensors from inside as outputs, a few times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from trtdiag.errors import TrtdiagError
+from trtdiag.network import Network, Origin, Placed, Port, run
+from trtdiag.network.layers.constant import Constant
+from trtdiag.verify.compare import compare
+from trtdiag.verify.facts import OutputError, Tolerance
+
+MOST_BUILDS = 10
+"""Own choice: three suffice for 4096 layers while the difference stays; the rest is for when it comes and goes."""
+MOST_HIDING = 3
+"""Own choice: tensors that each make the difference go away when they are an output, before the search ends."""
+MOST_TAPS = 16
+"""Own choice: each further output takes a layer out of a fusion; few keep the engine near to what it was."""
+
+Runs = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+Rebuild = Callable[[Network], Runs]
+"""Builds a network as the engine was built, and gives what runs it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """How far the search came.
+
+    Attributes:
+        placed: The first layer whose output was seen to differ; ``None`` where nothing was seen inside.
+        max_abs: By how much.
+        since: The op before it that was right, where there are layers between the two that could not be told apart.
+        note: Why they could not; empty where the layer itself is at fault.
+        builds: How many engines were built for it.
+    """
+
+    placed: Placed | None
+    max_abs: float
+    since: Origin | None
+    note: str
+    builds: int
+
+
+def search_engine(
+    network: Network,
+    inputs: Sequence[torch.Tensor],
+    errors: Sequence[OutputError],
+    rebuild: Rebuild,
+    tolerance: Tolerance,
+) -> Found:
+    """The first layer whose output in an engine is not what its network gives.
+
+    A tensor that is an output cannot be fused away, so every build is another engine: only builds in which the
+    difference is still there count.
+
+    Args:
+        network: The engine's; the reference functions say what is right.
+        inputs: What the engine was run with.
+        errors: Of each output of the engine, beside what the network gives.
+        rebuild: Builds the network with further outputs.
+        tolerance: The program's.
+    """
+    return _Search(network, inputs, errors, rebuild, tolerance).run()
+
+
+class _Search:
+    def __init__(
+        self,
+        network: Network,
+        inputs: Sequence[torch.Tensor],
+        errors: Sequence[OutputError],
+        rebuild: Rebuild,
+        tolerance: Tolerance,
+    ) -> None:
+        self._network, self._inputs, self._rebuild, self._tolerance = network, inputs, rebuild, tolerance
+        self._reference = on_cpu(network)
+        self._made = {number: placed for placed in network.layers for number in placed.outputs}
+        off = [(port.tensor, error) for port, error in zip(network.outputs, errors, strict=True) if not error.passed]
+        self._bad, error = off[0]
+        self._max_abs = error.max_abs
+        self._learned = False
+        self._right = {port.tensor for port, e in zip(network.outputs, errors, strict=True) if e.passed}
+        self._builds = 0
+        self._refused = ""
+
+    def run(self) -> Found:
+        most, hiding = MOST_TAPS, set[int]()
+        suspects = self._suspects()
+        while suspects and self._builds < MOST_BUILDS and len(hiding) < MOST_HIDING:
+            taps = spread([number for number in suspects if number not in hiding], most)
+            if not taps:
+                break
+            seen = self._tapped(taps)
+            if seen is not None and not all(error.passed for error in seen.values()):
+                self._learn(taps, seen)
+                suspects = self._suspects()
+            elif len(taps) > 1:  # fewer outputs leave more of the fusions as they were
+                most = len(taps) // 2
+            else:
+                hiding.update(taps)
+        return self._found(suspects)
+
+    def _found(self, suspects: Sequence[int]) -> Found:
+        placed = self._made.get(self._bad)
+        if not suspects:
+            return Found(placed, self._max_abs, None, "", self._builds)
+        why = self._refused or (
+            f"{self._builds} engines were built to look inside"
+            if self._builds >= MOST_BUILDS
+            else "the difference is gone when tensors between them are outputs of the engine, which changes what"
+            " TensorRT fuses: the fusion is at fault, or hides it"
+        )
+        if not self._learned:
+            return Found(None, self._max_abs, None, why, self._builds)
+        return Found(placed, self._max_abs, self._last_right(suspects), why, self._builds)
+
+    def _last_right(self, suspects: Sequence[int]) -> Origin | None:
+        """The op whose output enters the first of the suspects."""
+        first = self._made[suspects[0]]
+        before = [self._made[number] for number in first.inputs if number in self._made]
+        ops = [placed.origin for placed in before if not isinstance(placed.layer, Constant)]
+        return ops[-1] if ops else None
+
+    def _learn(self, taps: Sequence[int], seen: Mapping[int, OutputError]) -> None:
+        wrong = next((number for number in taps if not seen[number].passed), None)
+        self._right.update(number for number in taps if seen[number].passed)
+        self._learned = True
+        if wrong is not None:
+            self._bad, self._max_abs = wrong, seen[wrong].max_abs
+
+    def _suspects(self) -> list[int]:
+        """In order what the wrong tensor is made from, without what right tensors are made from."""
+        left = self._ancestors([self._bad]) - self._ancestors(self._right) - {self._bad}
+        return [number for number in self._made if number in left and self._can_be_output(number)]
+
+    def _ancestors(self, numbers: Iterable[int]) -> set[int]:
+        found: set[int] = set()
+        waiting = list(numbers)
+        while waiting:
+            number = waiting.pop()
+            if number not in found:
+                found.add(number)
+                waiting += self._made[number].inputs if number in self._made else ()
+        return found
+
+    def _can_be_output(self, number: int) -> bool:
+        """Sizes are computed on the host and constants are no result."""
+        tensor = self._network.tensors[number]
+        return tensor.values is None and not isinstance(self._made[number].layer, Constant)
+
+    def _tapped(self, taps: Sequence[int]) -> dict[int, OutputError] | None:
+        """How far these tensors and the one that was wrong are off in an engine that gives them."""
+        own = {port.tensor for port in self._network.outputs}
+        further = [number for number in {*taps, self._bad} if number not in own]
+        network = replace(
+            self._network,
+            outputs=(*self._network.outputs, *(Port(f"inside {number}", number) for number in sorted(further))),
+        )
+        self._builds += 1
+        try:
+            given = self._rebuild(network)(self._inputs)
+        except TrtdiagError as error:
+            self._refused = f"an engine that shows what is between them cannot be made: {error.message}"
+            return None
+        asked = {*taps, self._bad}
+        made = {
+            port.tensor: tensor for port, tensor in zip(network.outputs, given, strict=True) if port.tensor in asked
+        }
+        right = self._expected(asked)
+        return {n: compare(str(n), right[n], made[n].cpu(), self._tolerance) for n in sorted(made)}
+
+    def _expected(self, asked: set[int]) -> dict[int, torch.Tensor]:
+        found: dict[int, torch.Tensor] = {}
+
+        def see(placed: Placed, outputs: tuple[torch.Tensor, ...]) -> None:
+            found.update((n, tensor) for n, tensor in zip(placed.outputs, outputs, strict=True) if n in asked)
+
+        run(self._reference, [tensor.cpu() for tensor in self._inputs], see)
+        return found
+
+
+def spread(items: Sequence[int], most: int) -> list[int]:
+    """At most so many of the items, at even distances, in order."""
+    if len(items) <= most:
+        return list(items)
+    return [items[(index + 1) * len(items) // (most + 1)] for index in range(most)]
+
+
+def on_cpu(network: Network) -> Network:
+    """The network with its constants on the CPU, where the reference functions run."""
+    return replace(network, weights={key: weight.cpu() for key, weight in network.weights.items()})
