@@ -20,6 +20,7 @@ from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.layers.grid_sample import GridSample
 from trtdiag.network.layers.matmul import MatrixMultiply
+from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.one_hot import OneHot
 from trtdiag.network.layers.pooling import Pooling, PoolingType
@@ -69,6 +70,7 @@ RULES: dict[str, tuple[Layer, tuple[Spec, ...], set[DType]]] = {
     "gather_indices": (Gather(GatherMode.ELEMENT), (((4,), DType.BOOL), _VECTOR), INDEX),
     "grid_sample": (GridSample(), (_IMAGE, ((1, 3, 3, 2), T)), FLOAT),
     "matmul": (MatrixMultiply(), (((2, 3), T), ((3, 2), T)), FLOAT),
+    "non_zero": (NonZero("n"), (_VECTOR,), BOOL),
     "normalization": (Normalization((0,), 0.1), (_VECTOR, _VECTOR, _VECTOR), FLOAT),
     "one_hot": (OneHot(0), (_VECTOR, ((2,), DType.FLOAT32), ((), DType.INT64)), INDEX),
     "one_hot_values": (OneHot(0), (((3,), DType.INT64), ((2,), T), ((), DType.INT64)), COMPUTED),

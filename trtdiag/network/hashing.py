@@ -15,8 +15,8 @@ def canonical_hash(network: Network) -> str:
     """A sha256 over what decides the outputs: attributes, wiring, dtypes, shapes, and the content of the weights.
 
     Names of inputs, outputs and symbols, the numbering of tensors, the order of independent layers, layers computed
-    twice, origins, ranges, conditions and definitions are not in it: with other ranges the same network is built for
-    another profile, which an engine's key has beside this hash.
+    twice, origins, ranges, conditions, definitions and what layers call the sizes that they bear are not in it: with
+    other ranges the same network is built for another profile, which an engine's key has beside this hash.
 
     Cost: linear; weights are hashed when they become constants, not here.
     """
@@ -28,7 +28,8 @@ def canonical_hash(network: Network) -> str:
         digests[port.tensor] = _digest("input", index, tensor.dtype.name, shape, values)
     for placed in network.layers:
         layer = placed.layer
-        own = _digest(layer.kind, attributes_to_json(layer), [digests[number] for number in placed.inputs])
+        attributes = {name: value for name, value in attributes_to_json(layer).items() if name not in layer.labels}
+        own = _digest(layer.kind, attributes, [digests[number] for number in placed.inputs])
         for index, number in enumerate(placed.outputs):
             digests[number] = _digest(own, index)
     inputs = [digests[port.tensor] for port in network.inputs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -44,11 +44,18 @@ class Layer(ABC):
     fewest_inputs: ClassVar[int] = 1
     most_inputs: ClassVar[int | None] = 1
     """``None``: any number."""
+    labels: ClassVar[frozenset[str]] = frozenset()
+    """Fields that only name something: two layers that differ in them alone compute the same."""
 
     @property
     def kind(self) -> str:
         """The name of the kind."""
         return type(self).__name__
+
+    def born(self, inputs: Sequence[Tensor]) -> Mapping[str, Expr]:
+        """The symbols that the data decides and only sizes of the outputs give, each with the most that it can be."""
+        del inputs
+        return {}
 
     @abstractmethod
     def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:

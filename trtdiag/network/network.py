@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -42,7 +43,8 @@ class Network:
         tensors: Dtype, symbolic shape and, for sizes, values of each tensor; its id is its index.
         weights: The constants' content by key, each once.  Not copied: they change where their owner changes them.
         ranges: The range of each symbol.  A symbol of a shape or value is a size of an input, an element of an input
-            whose values are known, or made by one as ``a * symbol + b``.  Others only occur in the two below.
+            whose values are known, made by one as ``a * symbol + b``, or born of a layer (``counts``).  Others only
+            occur in the two below.
         given: Conditions that hold for all inputs the network is run with; shapes may rest on them.
         definitions: What symbols are made of, where shapes rest on that.
     """
@@ -65,6 +67,15 @@ class Network:
     def output_types(self) -> tuple[Tensor, ...]:
         """The tensor of each output."""
         return tuple(self.tensors[port.tensor] for port in self.outputs)
+
+    @cached_property
+    def counts(self) -> Mapping[str, Expr]:
+        """The sizes that the data decides, by symbol, with the most that each can be; those it rests on come first."""
+        found: dict[str, Expr] = {}
+        for placed in self.layers:
+            for name, most in placed.layer.born([self.tensors[number] for number in placed.inputs]).items():
+                found.setdefault(name, most)
+        return found
 
     def describe(self, placed: Placed) -> str:
         """A layer in words: ``SoftMax for aten.softmax.int (softmax) at model.py:12``."""

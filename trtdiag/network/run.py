@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,6 +14,7 @@ from trtdiag.network.layer import numbers
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network, Placed
 from trtdiag.network.tensor import Tensor
+from trtdiag.symbolic import Range, Sym
 
 Observe = Callable[[Placed, tuple[torch.Tensor, ...]], None]
 _Numbers: TypeAlias = tuple[tuple[int, ...], "list[int] | None"]
@@ -65,6 +66,8 @@ class PreparedRun:
         network = self._network
         _check_inputs(network, self._types, inputs)
         sizes = self._sizes(inputs)
+        if network.counts:  # what is found below holds for this call alone
+            sizes = _Sizes(dict(sizes.symbols))
         live = {port.tensor: tensor for port, tensor in zip(network.inputs, inputs, strict=True)}
         with torch.no_grad():
             for placed, done in zip(network.layers, self._done, strict=True):
@@ -73,6 +76,8 @@ class PreparedRun:
                 if isinstance(layer, Constant):
                     read = [network.weights[layer.weights]]
                 made = _computed(network, placed, read)
+                if network.counts:
+                    _count(network, placed, made, sizes.symbols)
                 for number, tensor in zip(placed.outputs, made, strict=True):
                     _check_result(network, placed, number, tensor, sizes)
                     live[number] = tensor
@@ -103,7 +108,7 @@ class PreparedRun:
 class _Sizes:
     """The symbols' values, and shape and elements of each tensor that was checked for them."""
 
-    symbols: Mapping[str, int]
+    symbols: dict[str, int]
     found: dict[int, _Numbers] = field(default_factory=dict)
 
     def of(self, number: int, inferred: Tensor) -> _Numbers:
@@ -138,6 +143,24 @@ def _computed(network: Network, placed: Placed, read: Sequence[torch.Tensor]) ->
             fix="look at the values of the inputs: an index or slice that depends on them may lie outside",
             reference="layer-failed",
         ) from error
+
+
+def _count(network: Network, placed: Placed, made: Sequence[torch.Tensor], symbols: dict[str, int]) -> None:
+    """Enter the sizes that a layer has found; one that is known already must be the same."""
+    born = placed.layer.born([network.tensors[number] for number in placed.inputs])
+    for number, tensor in zip(placed.outputs, made, strict=True):
+        for size, actual in zip(network.tensors[number].shape, tensor.shape, strict=True):
+            if not isinstance(size, Sym) or size.name not in born:
+                continue
+            known = symbols.setdefault(size.name, actual)
+            if known != actual or actual not in network.ranges.get(size.name, Range()):
+                allowed = network.ranges.get(size.name, Range()) if known == actual else known
+                raise UserError(
+                    f"{network.describe(placed)} finds {actual} elements, and the program allows {allowed}",
+                    because="how many there are depends on the values of the inputs, and the program asserts otherwise",
+                    fix="look at the values of the inputs, and at what the model asserts about this size",
+                    reference="layer-failed",
+                )
 
 
 def _check_inputs(network: Network, types: Sequence[Tensor], inputs: Sequence[torch.Tensor]) -> None:

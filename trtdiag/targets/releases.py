@@ -35,7 +35,7 @@ def _names(text: str) -> frozenset[str]:
 
 _LAYERS = _names(
     "Activation Cast Concatenation Constant Convolution Deconvolution ElementWise Fill Gather GridSample Identity "
-    "MatrixMultiply Normalization OneHot ParametricReLU Pooling Reduce Resize Scatter Select Shape Shuffle Slice "
+    "MatrixMultiply NonZero Normalization OneHot ParametricReLU Pooling Reduce Resize Scatter Select Shape Shuffle Slice "
     "SoftMax TopK Unary"
 )
 _TEN_LAYERS = _LAYERS | {"Attention", "Cumulative", "Squeeze", "Unsqueeze"}

@@ -11,6 +11,7 @@ import torch
 
 sys.path.append(str(Path(__file__).parents[2] / "network"))
 
+import choosing_cases
 import pointwise_cases
 import reducing_cases
 import spatial_cases
@@ -20,7 +21,7 @@ from trtdiag.errors import InternalError
 from trtdiag.network import DType
 from trtdiag.network.layer import LayerError
 
-CASES = {case.name: case for module in (pointwise_cases, reducing_cases, spatial_cases) for case in module.CASES}
+CASES = {case.name: case for module in (choosing_cases, pointwise_cases, reducing_cases, spatial_cases) for case in module.CASES}
 
 
 def in_other_types(case: Case, types: dict[DType, DType]) -> Case:

@@ -83,6 +83,12 @@ class Dialect:
             return definition.add_topk(x, operation, k, 1 << axis, self.dtype(indices))
         return definition.add_topk(x, operation, k, 1 << axis)
 
+    def add_non_zero(self, definition: Any, x: Any, indices: DType) -> Any:
+        """A NonZero layer; 8.6 has no indices but int32."""
+        if self.strongly_typed:
+            return definition.add_non_zero(x, self.dtype(indices))
+        return definition.add_non_zero(x)
+
     def add_normalization(self, definition: Any, x: Any, scale: Any, bias: Any, axes: int) -> Any:
         """A Normalization layer; from 10 on with one scale a channel also for groups."""
         add = definition.add_normalization_v2 if self.strongly_typed else definition.add_normalization

@@ -12,6 +12,7 @@ from trtdiag.network.layers.elementwise import ElementWise, Select
 from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.grid_sample import GridSample
 from trtdiag.network.layers.matmul import MatrixMultiply
+from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.one_hot import OneHot
 from trtdiag.network.layers.pooling import Pooling
@@ -42,6 +43,7 @@ KINDS: dict[str, type[Layer]] = {
         GridSample,
         Identity,
         MatrixMultiply,
+        NonZero,
         Normalization,
         OneHot,
         ParametricReLU,

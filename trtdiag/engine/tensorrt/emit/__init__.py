@@ -20,6 +20,7 @@ _FAMILIES = (
     "gather",
     "grid_sample",
     "matmul",
+    "non_zero",
     "normalization",
     "one_hot",
     "pooling",
