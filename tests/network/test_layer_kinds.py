@@ -18,7 +18,11 @@ from trtdiag.network.binding import bind
 from trtdiag.network.layers import KINDS
 from trtdiag.symbolic import Sym
 
-CASES = {case.name: case for module in (choosing_cases, pointwise_cases, reducing_cases, spatial_cases) for case in module.CASES}
+CASES = {
+    case.name: case
+    for module in (choosing_cases, pointwise_cases, reducing_cases, spatial_cases)
+    for case in module.CASES
+}
 
 
 def _inputs(case: Case, tensors: list[torch.Tensor]) -> list[torch.Tensor]:

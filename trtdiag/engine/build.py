@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from trtdiag import __version__
 from trtdiag.engine.backend import Backend, Profile
-from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
+from trtdiag.engine.counted_dims import counted_dims
+from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.profiles import size_value
 from trtdiag.errors import InternalError
 from trtdiag.network import Network, canonical_hash
@@ -44,6 +45,8 @@ def build_engine(
     blob = backend.build(network, profile, options, target)
     tensorrt, gpu = backend.built_by()
     given = frozenset().union(*(free_symbols(expr) for port in inputs for expr in _read_off(port)))
+    counted = counted_dims(network, given)
+    ranges = {name: range_ for name, range_ in network.ranges.items() if name in given}
     return Engine(
         blob,
         Manifest(
@@ -54,12 +57,11 @@ def build_engine(
             network_hash=canonical_hash(network),
             engine_sha256=hashlib.sha256(blob).hexdigest(),
             inputs=inputs,
-            outputs=tuple(
-                EngineOutput(port.name, tensor.dtype.torch, tensor.shape)
-                for port, tensor in zip(network.outputs, network.output_types, strict=True)
-            ),
-            ranges={name: range_ for name, range_ in network.ranges.items() if name in given},
+            outputs=counted.outputs,
+            ranges={**ranges, **counted.ranges},
             conditions=tuple(c for c in network.given if free_symbols(c) <= given),
+            counts=counted.counts,
+            waits=bool(network.counts),
             tensorrt=tensorrt,
             gpu=gpu,
         ),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import Condition, Expr, Range
+from trtdiag.symbolic import Condition, Expr, Range, free_symbols
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class EngineInput:
 
 @dataclass(frozen=True)
 class EngineOutput:
-    """One output of an engine; ``dims`` are over the symbols of its inputs."""
+    """One output of an engine; ``dims`` are over the symbols of its inputs and ``Manifest.counts``."""
 
     name: str
     dtype: torch.dtype
@@ -59,6 +59,9 @@ class Manifest:
         outputs: In the order of its network.
         ranges: Of each symbol.
         conditions: What else the network rests on.
+        counts: The sizes that the data decides, each at least one dim of an output by itself, with the most that it
+            can be over the symbols of the inputs; ``None`` where that is not known.
+        waits: Whether the data decides any size in it: TensorRT then waits for the device in the middle of a run.
         tensorrt: The version of the TensorRT that built it, where one did.
         gpu: The GPU that it was built on, where it was.
     """
@@ -73,5 +76,11 @@ class Manifest:
     outputs: tuple[EngineOutput, ...]
     ranges: Mapping[str, Range]
     conditions: tuple[Condition, ...] = ()
+    counts: Mapping[str, Expr | None] = field(default_factory=dict)
+    waits: bool = False
     tensorrt: str | None = None
     gpu: str | None = None
+
+    def is_counted(self, output: EngineOutput) -> bool:
+        """Whether the data decides a size of an output."""
+        return any(free_symbols(dim) & self.counts.keys() for dim in output.dims)

@@ -41,6 +41,8 @@ def manifest_to_text(manifest: Manifest) -> str:
             "outputs": [[port.name, _dtype_name(port.dtype), _texts(port.dims)] for port in manifest.outputs],
             "ranges": {name: [range_.min, range_.max] for name, range_ in manifest.ranges.items()},
             "conditions": [to_text(condition) for condition in manifest.conditions],
+            "counts": {name: None if most is None else to_text(most) for name, most in manifest.counts.items()},
+            "waits": manifest.waits,
         },
         sort_keys=True,
         separators=(",", ":"),
@@ -78,6 +80,9 @@ def _read(document: Any) -> Manifest:
         outputs=tuple(_output_from_json(entry) for entry in _list(document["outputs"])),
         ranges={_text(name): _range(ends) for name, ends in document["ranges"].items()},
         conditions=tuple(parse_condition(_text(text)) for text in _list(document["conditions"])),
+        # Engines of an earlier version have no such sizes, and do not say so.
+        counts={_text(name): _optional(_expr, most) for name, most in document.get("counts", {}).items()},
+        waits=_flag(document.get("waits", False)),
         tensorrt=_optional(_text, document["tensorrt"]),
         gpu=_optional(_text, document["gpu"]),
     )
@@ -122,6 +127,16 @@ def _profile(entry: Any) -> DimProfile:
 def _range(ends: Any) -> Range:
     low, high = ends
     return Range(_optional(_integer, low), _optional(_integer, high))
+
+
+def _expr(text: Any) -> Expr:
+    return parse_expr(_text(text))
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _MisfitError(f"{value!r} is neither true nor false")
+    return value
 
 
 def _texts(dims: Sequence[Expr]) -> list[str]:

@@ -15,7 +15,7 @@ from trtdiag.runtime.engine_inputs import check_engine_inputs, wrong_carrier
 from trtdiag.runtime.size_calls import call_now, computed
 from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
 from trtdiag.runtime.symbol_values import Reading, readings, symbol_values
-from trtdiag.symbolic import Num, to_text
+from trtdiag.symbolic import Num, Range, to_text
 
 
 def execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> list[torch.Tensor]:
@@ -42,6 +42,7 @@ def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) ->
     """Empty outputs, their shapes bound to the sizes of these inputs, whatever trace they belong to.
 
     The engine's ranges become guards of the trace, so that a program exported anew does not promise more than it runs.
+    Sizes that the data decides are new symbols of the trace, with their ranges.
 
     Raises:
         ShapeOutOfRangeError: A size is outside of what the engine was built for.
@@ -55,6 +56,7 @@ def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) ->
     values = symbol_values(manifest, numbers.__getitem__)
     for reading, number in numbers.items():
         _expect_size(manifest.inputs[reading.input], reading, number, values)
+    values |= {name: _new_size(manifest.ranges[name]) for name in manifest.counts}
     device = _device(manifest, inputs)
     return [
         torch.empty([computed(dim, values, call_now) for dim in port.dims], dtype=port.dtype, device=device)
@@ -78,6 +80,11 @@ def _number(manifest: Manifest, inputs: Sequence[torch.Tensor], reading: Reading
     shape = inputs[reading.input].shape
     found: int | torch.SymInt
     found = read_size(manifest.inputs[reading.input], shape) if reading.dim is None else shape[reading.dim]
+    return found
+
+
+def _new_size(allowed: Range) -> torch.SymInt:
+    found: torch.SymInt = torch.library.get_ctx().new_dynamic_size(min=allowed.min or 0, max=allowed.max)
     return found
 
 

@@ -35,8 +35,8 @@ def _names(text: str) -> frozenset[str]:
 
 _LAYERS = _names(
     "Activation Cast Concatenation Constant Convolution Deconvolution ElementWise Fill Gather GridSample Identity "
-    "MatrixMultiply NonZero Normalization OneHot ParametricReLU Pooling Reduce Resize Scatter Select Shape Shuffle Slice "
-    "SoftMax TopK Unary"
+    "MatrixMultiply NonZero Normalization OneHot ParametricReLU Pooling Reduce Resize Scatter Select Shape Shuffle "
+    "Slice SoftMax TopK Unary"
 )
 _TEN_LAYERS = _LAYERS | {"Attention", "Cumulative", "Squeeze", "Unsqueeze"}
 _ACTIVATIONS = _names(

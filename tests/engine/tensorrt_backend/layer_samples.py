@@ -21,7 +21,11 @@ from trtdiag.errors import InternalError
 from trtdiag.network import DType
 from trtdiag.network.layer import LayerError
 
-CASES = {case.name: case for module in (choosing_cases, pointwise_cases, reducing_cases, spatial_cases) for case in module.CASES}
+CASES = {
+    case.name: case
+    for module in (choosing_cases, pointwise_cases, reducing_cases, spatial_cases)
+    for case in module.CASES
+}
 
 
 def in_other_types(case: Case, types: dict[DType, DType]) -> Case:

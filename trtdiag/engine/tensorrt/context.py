@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from trtdiag.engine.tensorrt.counted_outputs import CountedOutputs
 from trtdiag.engine.tensorrt.ports import ALIGNMENT, Key, Ports
 from trtdiag.errors import InternalError, PlatformError
 
@@ -36,6 +37,8 @@ class EngineContext:
         self.context = context
         self.key: Key | None = None
         self._ports = ports
+        self._counted = CountedOutputs(ports.trt, context, ports.counted, ports.device) if ports.counted else None
+        self._known = [index for index, name in enumerate(ports.outputs) if name not in ports.counted]
         self._shapes: tuple[tuple[int, ...], ...] = ()
         self._addresses: dict[str, int] = {}
         self._nothing = torch.empty(ALIGNMENT, dtype=torch.uint8, device=ports.device)
@@ -53,8 +56,14 @@ class EngineContext:
         """
         self.tell(given, key)
         outputs = self.outputs()
-        self.enqueue(outputs, stream)
-        return outputs
+        if self._counted is None:
+            self.enqueue(outputs, stream)
+            return outputs
+        with self._counted.asked():
+            self.enqueue(outputs, stream)
+        names = [self._ports.outputs[index] for index in self._known]
+        every = {**dict(zip(names, outputs, strict=True)), **self._counted.tensors()}
+        return tuple(every[name] for name in self._ports.outputs)
 
     def tell(self, given: Sequence[torch.Tensor], key: Key) -> None:
         """Say where the inputs are and, where it does not know it yet, of what sizes."""
@@ -66,10 +75,11 @@ class EngineContext:
             self._tell_shapes(key)
 
     def outputs(self) -> tuple[torch.Tensor, ...]:
-        """Memory for the outputs."""
+        """Memory for the outputs, but for those whose size the data decides."""
+        ports = self._ports.manifest.outputs
         return tuple(
-            torch.empty(shape, dtype=port.dtype, device=self._ports.device)
-            for port, shape in zip(self._ports.manifest.outputs, self._shapes, strict=True)
+            torch.empty(self._shapes[index], dtype=ports[index].dtype, device=self._ports.device)
+            for index in self._known
         )
 
     def enqueue(self, outputs: Sequence[torch.Tensor], stream: int) -> None:
@@ -78,8 +88,8 @@ class EngineContext:
         Raises:
             InternalError: ``tensorrt-run``.
         """
-        for name, tensor in zip(self._ports.outputs, outputs, strict=True):
-            self._put(name, tensor)
+        for index, tensor in zip(self._known, outputs, strict=True):
+            self._put(self._ports.outputs[index], tensor)
         if not self.context.execute_async_v3(stream):
             raise _failed("TensorRT does not run the engine")
 
@@ -99,7 +109,7 @@ class EngineContext:
         if missing:
             raise _failed(f"TensorRT cannot tell the sizes of its outputs without {', '.join(missing)}")
         self._shapes = tuple(tuple(self.context.get_tensor_shape(name)) for name in ports.outputs)
-        if any(size < 0 for shape in self._shapes for size in shape):
+        if any(size < 0 for index in self._known for size in self._shapes[index]):
             raise _failed(f"TensorRT does not know the sizes of its outputs: {self._shapes}")
         self.key = key
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ class Ports:
         outputs: Their names, in the order of the manifest.
         read: Which inputs TensorRT kept: it leaves out those that nothing reads.
         on_host: Which inputs it reads on the host.
+        counted: The dtype of each output whose size the data decides, by name.
+        trt: The module ``tensorrt``.
     """
 
     manifest: Manifest
@@ -38,6 +40,8 @@ class Ports:
     outputs: tuple[str, ...]
     read: tuple[bool, ...]
     on_host: tuple[bool, ...]
+    counted: Mapping[str, torch.dtype]
+    trt: Any
 
     @classmethod
     def of(cls, trt: Any, engine: Any, manifest: Manifest, device: torch.device) -> Ports:
@@ -47,7 +51,10 @@ class Ports:
         names = {engine.get_tensor_name(index) for index in range(engine.num_io_tensors)}
         host = trt.TensorLocation.HOST
         on_host = tuple(name in names and engine.get_tensor_location(name) == host for name in inputs)
-        return cls(manifest, device, inputs, outputs, tuple(name in names for name in inputs), on_host)
+        ports = zip(outputs, manifest.outputs, strict=True)
+        counted = {name: port.dtype for name, port in ports if manifest.is_counted(port)}
+        read = tuple(name in names for name in inputs)
+        return cls(manifest, device, inputs, outputs, read, on_host, counted, trt)
 
     def key(self, inputs: Sequence[torch.Tensor]) -> Key:
         """What decides the sizes of a run with these inputs."""

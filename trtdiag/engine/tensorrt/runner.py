@@ -16,6 +16,7 @@ from trtdiag.engine.tensorrt.contexts import Contexts, Place
 from trtdiag.engine.tensorrt.gpu import Cuda, Gpu
 from trtdiag.engine.tensorrt.graphs import EngineGraphs
 from trtdiag.engine.tensorrt.ports import Key, Ports
+from trtdiag.errors import UserError
 
 
 class EngineRunner:
@@ -52,7 +53,8 @@ class EngineRunner:
         """The outputs.
 
         Raises:
-            UserError: ``tensorrt-device``; ``recorded-before-run`` while a CUDA graph is recorded around it.
+            UserError: ``tensorrt-device``; ``recorded-before-run`` while a CUDA graph is recorded around it, and
+                ``recorded-counts`` where the data decides a size in it.
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
             PlatformError: ``context-memory``.
         """
@@ -65,6 +67,8 @@ class EngineRunner:
         key = self._ports.key(given)
         stream = self._gpu.stream(self._device)
         if self._gpu.recording():
+            if self._ports.manifest.waits:
+                raise _never_recorded(self._ports)
             return self._contexts.for_recording(key).run(self._ports.readable(given), key, stream)
         place = self._contexts.place(stream)
         outputs = self._recorded(place, given, key, stream)
@@ -77,7 +81,7 @@ class EngineRunner:
     ) -> tuple[torch.Tensor, ...] | None:
         """The outputs by a CUDA graph, where the program asks for them and these sizes have one."""
         choice = chosen_graphs()
-        if choice is None:
+        if choice is None or self._ports.manifest.waits:
             return None
         graphs = place.graphs.get(choice)
         if graphs is None:
@@ -94,3 +98,15 @@ class EngineRunner:
 
     def _make_context(self) -> EngineContext:
         return EngineContext(self._engine.create_execution_context(), self._ports)
+
+
+def _never_recorded(ports: Ports) -> UserError:
+    names = [port.name for port in ports.manifest.outputs if ports.manifest.is_counted(port)]
+    what = f"how large {', '.join(names)} is" if names else "a size inside of it"
+    return UserError(
+        "a CUDA graph is being recorded around an engine that cannot be recorded",
+        because=f"the values of its inputs decide {what}, and a graph has fixed sizes",
+        fix="record only the part of the program before it; keep_in_torch with the op that chooses by values makes"
+        " an engine that ends there",
+        reference="recorded-counts",
+    )

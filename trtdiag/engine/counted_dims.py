@@ -1,0 +1,76 @@
+"""The sizes of an engine's outputs that the data decides, as its manifest says them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trtdiag.engine.manifest import EngineOutput
+from trtdiag.network import Network
+from trtdiag.symbolic import Expr, Num, Range, Sym, bounds, free_symbols
+
+
+@dataclass(frozen=True)
+class CountedDims:
+    """Outputs with the sizes that the data decides.
+
+    Attributes:
+        outputs: In the order of the network.
+        counts: As in a manifest.
+        ranges: Of each of them.
+    """
+
+    outputs: tuple[EngineOutput, ...]
+    counts: Mapping[str, Expr | None]
+    ranges: Mapping[str, Range]
+
+
+def counted_dims(network: Network, given: frozenset[str]) -> CountedDims:
+    """The outputs of a network.
+
+    Who reads an output sees its sizes alone.  So each symbol that they are made of is a dim by itself: in the place of
+    ``u0 + 1``, where no output has ``u0``, there is a symbol of its own.
+
+    Args:
+        network: The network.
+        given: The symbols that its inputs give.
+    """
+    dims = [size for tensor in network.output_types for size in tensor.shape]
+    plain = given | {size.name for size in dims if isinstance(size, Sym)}
+    renamed: dict[Expr, Sym] = {}
+    for size in dims:
+        if size not in renamed and not free_symbols(size) <= plain:
+            renamed[size] = Sym(_free_name(network, len(renamed)))
+    outputs = tuple(
+        EngineOutput(port.name, tensor.dtype.torch, tuple(renamed.get(size, size) for size in tensor.shape))
+        for port, tensor in zip(network.outputs, network.output_types, strict=True)
+    )
+    counts: dict[str, Expr | None] = {}
+    ranges: dict[str, Range] = {}
+    for name in sorted(plain - given):
+        counts[name] = _most(network, network.counts[name], given)
+        ranges[name] = network.ranges.get(name, Range(0, None))
+    for size, own in renamed.items():
+        extent = bounds(size, network.ranges).range
+        counts[own.name] = None if extent.max is None else Num(extent.max)
+        ranges[own.name] = Range(max(0, extent.min or 0), extent.max)
+    return CountedDims(outputs, counts, ranges)
+
+
+def _most(network: Network, most: Expr, given: frozenset[str]) -> Expr | None:
+    if free_symbols(most) <= given:
+        return most
+    highest = bounds(most, network.ranges).range.max
+    return None if highest is None else Num(highest)
+
+
+def _free_name(network: Network, index: int) -> str:
+    taken = {*network.ranges, *network.counts}
+    return next(name for name in _names(index) if name not in taken)
+
+
+def _names(index: int) -> Iterator[str]:
+    name = f"n{index}"
+    while True:
+        yield name
+        name += "_"
