@@ -13,6 +13,8 @@ from tests.convert.op_check import check_op
 from tests.convert.op_samples import Sample
 from tests.convert.sampled_ops import FLOATS, NUMBERS, Sampled, run_samples
 from trtdiag.convert.registry import converters
+from trtdiag.network import DType
+from trtdiag.network.layers.topk import TopK
 
 aten = torch.ops.aten
 _ONE_TENSOR = {"takes": lambda sample: not any(isinstance(arg, torch.Tensor) for arg in sample.args[1:])}
@@ -128,6 +130,34 @@ def test_most_elements_that_are_put_in_order(monkeypatch: pytest.MonkeyPatch) ->
     for greatest, expected in ((3840, set()), (3841, {"top-k"})):
         monkeypatch.setattr(op_check, "GREATEST", greatest)
         assert _codes(aten.sort.stable, _without_repeats(2, 11), stable=True, dynamic=True) == expected
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_integers_in_order_where_the_layer_takes_none(descending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours beyond 2**24 are one float32; equal ones come in order, for no two ranks are equal."""
+    monkeypatch.setattr(op_check, "GREATEST", 40)
+    x = torch.tensor([[2**24 + 1, 2**24, -(2**31), 2**31 - 1, 2**24, 2**31 - 2, -7]], dtype=torch.int32)
+    both = torch.cat([x, x.flip(1)]).long()
+    for dynamic in (False, True):
+        for axis, values in ((1, both), (0, both.T.contiguous())):
+            outcome = check_op(aten.sort.stable, (values,), _sorting(axis, descending), dynamic=dynamic, target="8.6")
+            assert outcome.converted is not None
+            network = outcome.converted.network
+            taken = [network.tensors[p.inputs[0]].dtype for p in network.layers if isinstance(p.layer, TopK)]
+            assert taken == [DType.FLOAT32]
+    assert not check_op(aten.sort.default, (both > 0, 1), target="8.6", compare=_values_only).limits
+
+
+def _sorting(axis: int, descending: bool) -> dict[str, Any]:
+    return {"stable": True, "dim": axis, "descending": descending}
+
+
+def test_most_integers_that_are_put_in_order_where_the_layer_takes_none() -> None:
+    one = _without_repeats(2896).int()  # 2896 * 2896 pairs are the most that are below 2 ** 23
+    assert check_op(aten.sort.default, (one.expand(2, 2896),), target="8.6").converted is not None
+    found = check_op(aten.sort.default, (one.expand(3, 2896),), target="8.6").limits
+    assert {limit.code for limit in found.values()} == {"pairs"}
+    assert check_op(aten.sort.default, (one.expand(3, 2896),), target="10.16").converted is not None
 
 
 def test_greatest_of_many_has_no_limit() -> None:

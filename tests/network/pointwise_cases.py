@@ -80,8 +80,8 @@ CASES = [
     Case("prelu", ParametricReLU(), (X, torch.tensor([[[0.1], [-2.0], [0.5]]])), lambda x, a: F.prelu(x, a.reshape(3))),
     *(Case(f"unary_{op.name}", Unary(op), (X,), expected, NEAR) for op, expected in _UNARY.items()),
     Case("unary_NOT", Unary(_U.NOT), (_BOOL,), lambda x: ~x),
-    Case("unary_NEG_int", Unary(_U.NEG), (_INT,), lambda x: 0 - x),
     Case("unary_ABS_int", Unary(_U.ABS), (_INT,), lambda x: torch.where(x < 0, -x, x)),
+    Case("unary_SIGN_int", Unary(_U.SIGN), (_INT,), lambda x: (x > 0).to(x.dtype) - (x < 0).to(x.dtype)),
     *(
         Case(f"float_{op.name}", ElementWise(op), (X, In((1, 3, 1))), expected, NEAR)
         for op, expected in _FLOAT_PAIRS.items()

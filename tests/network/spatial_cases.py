@@ -122,11 +122,28 @@ CASES = [
             f"pool_average_padded_{'excluding' if excludes else 'including'}_{'up' if up else 'down'}",
             _pool(_AVG, (3, 3), (2, 2), (1, 1), up, excludes),
             (IMAGE,),
-            lambda x, up=up, excludes=excludes: F.avg_pool2d(x, 3, 2, 1, up, not excludes),
+            # A window that reaches over the padding counts whole, in PyTorch as far as the padding.
+            lambda x, up=up, excludes=excludes: F.avg_pool2d(
+                x, 3, 2, 1, up, not excludes, divisor_override=9 if up and not excludes else None
+            ),
             NEAR,
         )
         for up in (False, True)
         for excludes in (False, True)
+    ),
+    Case(
+        "pool_average_uneven_padding_including_up",
+        Pooling(_AVG, (3, 4), (2, 3), (1, 0), (0, 2), PaddingMode.EXPLICIT_ROUND_UP, False),
+        (IMAGE,),
+        lambda x: F.avg_pool2d(F.pad(x, (0, 2, 1, 0)), (3, 4), (2, 3), 0, True, divisor_override=12),
+        NEAR,
+    ),
+    Case(
+        "pool_3d_including_up",
+        Pooling(_AVG, (2, 2, 3), (1, 3, 2), (1, 0, 1), (1, 0, 1), PaddingMode.EXPLICIT_ROUND_UP, False),
+        (VOLUME,),
+        lambda x: F.avg_pool3d(x, (2, 2, 3), (1, 3, 2), (1, 0, 1), True, divisor_override=12),
+        NEAR,
     ),
     Case(
         "pool_3d",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -90,7 +91,9 @@ def test_poolings(seed: int) -> None:
     # What PyTorch has left out are windows without an element of the input.
     assert all(actual[..., most.size(2) :, :].isinf().flatten())
     assert all(actual[..., most.size(3) :].isinf().flatten())
-    mean = F.avg_pool2d(x, window, stride, pad, up, not excludes)
+    # A window that reaches over the padding counts whole, in PyTorch as far as the padding.
+    whole = math.prod(window) if up and not excludes else None
+    mean = F.avg_pool2d(x, window, stride, pad, up, not excludes, divisor_override=whole)
     actual = _run(Pooling(PoolingType.AVERAGE, window, stride, pad, pad, mode, excludes), x)
     # Sums of up to 25 numbers in another order.
     torch.testing.assert_close(actual[:, :, : mean.size(2), : mean.size(3)], mean, rtol=1e-4, atol=1e-5)

@@ -206,7 +206,7 @@ VALUES = {
     "count": (lambda w: w.add(Reduce(ReduceOperation.PROD, (0,), True), w.shape), ["2*b*h*w"]),
     "scalar": (lambda w: w.of(_E.SUM, *[w.add(Reduce(ReduceOperation.MAX, (0,)), w.size(3))] * 2), ["2*w"]),
     "sum": (lambda w: w.add(Reduce(ReduceOperation.SUM, (0,), True), w.shape), ["b + h + w + 2"]),
-    "negative": (lambda w: w.add(Unary(UnaryOperation.NEG), w.size(3)), ["-w"]),
+    "negative": (lambda w: w.of(_E.SUB, w.number(0), w.size(3)), ["-w"]),
     "absolute": (
         lambda w: w.add(Unary(UnaryOperation.ABS), w.of(_E.SUB, w.size(2), w.size(3))),
         None,

@@ -89,7 +89,8 @@ RULES: dict[str, tuple[Layer, tuple[Spec, ...], set[DType]]] = {
     "topk": (TopK(TopKOperation.MAX, 2, 0), (_VECTOR,), FLOAT | INDEX),
     "SIN": (Unary(_U.SIN), (_VECTOR,), FLOAT),
     "ISNAN": (Unary(_U.ISNAN), (_VECTOR,), FLOAT),
-    "NEG": (Unary(_U.NEG), (_VECTOR,), FLOAT | INDEX),
+    "NEG": (Unary(_U.NEG), (_VECTOR,), FLOAT),
+    "SIGN": (Unary(_U.SIGN), (_VECTOR,), FLOAT | INDEX),
     "NOT": (Unary(_U.NOT), (_VECTOR,), BOOL),
 }
 

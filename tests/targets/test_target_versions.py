@@ -57,6 +57,8 @@ def test_every_statement_has_a_source(target):
         "layers",
         "activations",
         "unaries",
+        "layer_dtypes",
+        "groups",
     ):
         assert any(statement.startswith(field) for statement, _ in target.sources), field
     assert all(source for _, source in target.sources)

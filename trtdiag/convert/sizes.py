@@ -292,7 +292,7 @@ class SizeWriter:
         return self._builder.add_single(ElementWise(op), left, right)
 
     def _negated(self, value: Value) -> Value:
-        return self._builder.add_single(Unary(UnaryOperation.NEG), value)
+        return self._two(Op.SUB, self._numbers([0]), value)
 
 
 def _common_divisor(expr: Expr) -> int | None:

@@ -11,6 +11,7 @@ from trtdiag.convert.refused import refuse
 from trtdiag.convert.sizes import Ask, SizeWriter
 from trtdiag.network.builder import NetworkBuilder, Value
 from trtdiag.network.dtype import DType
+from trtdiag.network.lacks import lacks
 from trtdiag.network.layer import INPUT, Given, Layer
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.cast import Cast
@@ -51,6 +52,9 @@ class Writer:
 
     def add_all(self, layer: Layer, *inputs: Value) -> tuple[Value, ...]:
         """The outputs of a layer."""
+        missing = lacks(self.target, layer, [value.tensor for value in inputs])
+        if missing is not None:
+            raise refuse("layer-missing", f"TensorRT {self.target.version} has no {missing}")
         values = self.builder.add(layer, *inputs)
         for value in values:
             if value.rank > self.target.max_rank:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trtdiag.targets.target import Target
 
 _DOCS = "https://docs.nvidia.com/deeplearning/tensorrt"
+_SEEN = "seen on TensorRT 8.6.0, H200"
 _ISSUES = "https://github.com/NVIDIA/TensorRT/issues"
 _INT32_MAX = 2**31 - 1
 
@@ -90,8 +91,19 @@ TENSORRT_8_6 = Target(
         ),
         ("activations", "members of tensorrt.ActivationType in the 8.6.1 bindings"),
         ("unaries", "members of tensorrt.UnaryOperation in the 8.6.1 bindings"),
+        (
+            "layer_dtypes: TopK takes no integers",
+            f"'only activation types allowed as input to this layer', {_SEEN}; "
+            "https://github.com/onnx/onnx-tensorrt/issues/918",
+        ),
+        (
+            "groups: one scale a group, and 4 dims at least",
+            f"'Assertion rank >= 4 failed', {_SEEN}; add_normalization_v2 is missing from the 8.6.1 bindings",
+        ),
     ),
     edge_dtypes=frozenset({"uint8"}),
+    layer_dtypes=(("TopK", frozenset({"float32", "float16"})),),
+    groups=False,
 )
 
 TENSORRT_10_16 = Target(
@@ -129,6 +141,8 @@ TENSORRT_10_16 = Target(
         ("layers", "methods add_* of tensorrt.INetworkDefinition in the 10.16.1 bindings"),
         ("activations", "members of tensorrt.ActivationType in the 10.16.1 bindings"),
         ("unaries", "members of tensorrt.UnaryOperation in the 10.16.1 bindings"),
+        ("layer_dtypes: TopK takes integers", f"{_DOCS}/latest/_static/operators/TopK.html, T1"),
+        ("groups", "add_normalization_v2 of tensorrt.INetworkDefinition in the 10.16.1 bindings"),
     ),
     edge_dtypes=frozenset({"uint8"}),
     weight_dtypes=_QUANTIZED,
@@ -171,6 +185,8 @@ TENSORRT_11_4 = Target(
         ("layers", "methods add_* of tensorrt.INetworkDefinition in the 11.4.0 bindings"),
         ("activations", "members of tensorrt.ActivationType in the 11.4.0 bindings"),
         ("unaries", "members of tensorrt.UnaryOperation in the 11.4.0 bindings"),
+        ("layer_dtypes: TopK takes integers", f"{_DOCS}/latest/_static/operators/TopK.html, T1"),
+        ("groups", "add_normalization_v2 of tensorrt.INetworkDefinition in the 11.4.0 bindings"),
     ),
     edge_dtypes=frozenset({"uint8"}),
     weight_dtypes=_QUANTIZED,

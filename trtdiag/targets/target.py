@@ -22,6 +22,8 @@ class Target:
         edge_dtypes: Those of ``dtypes`` that only network inputs and outputs may have; casts lead in and out.
         weight_dtypes: Those of ``dtypes`` that only quantized values and their scales may have.
         volume_is_per_layer: Whether some layers take tensors above ``max_volume``.
+        layer_dtypes: Of layer kinds that take fewer dtypes here than in other versions, those that they take.
+        groups: Whether Normalization splits channels into groups with a scale for each channel.
     """
 
     version: str
@@ -36,6 +38,12 @@ class Target:
     edge_dtypes: frozenset[str] = frozenset()
     weight_dtypes: frozenset[str] = frozenset()
     volume_is_per_layer: bool = False
+    layer_dtypes: tuple[tuple[str, frozenset[str]], ...] = ()
+    groups: bool = True
+
+    def takes(self, kind: str, dtype: str) -> bool:
+        """Whether layers of a kind take a dtype that the network's layers of this kind take."""
+        return all(dtype in taken for name, taken in self.layer_dtypes if name == kind)
 
     @property
     def release(self) -> tuple[int, ...]:

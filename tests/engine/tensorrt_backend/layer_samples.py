@@ -27,6 +27,18 @@ CASES = {
     for case in module.CASES
 }
 
+# What a version was seen to refuse, or has no method for; converters write it with other layers.
+_KINDS = ("attention", "cumulative", "group_norm")
+_LACKING = {
+    "8.6": {name for name in CASES if name.startswith(_KINDS)}
+    | {"activation_GELU_ERF", "activation_GELU_TANH", "unary_ISNAN", "topk_min_ties"}
+}
+
+
+def lacks(name: str, target: str) -> bool:
+    """Whether a version has no such layer."""
+    return name in _LACKING.get(target, ())
+
 
 def in_other_types(case: Case, types: dict[DType, DType]) -> Case:
     """The same case with dtypes replaced, in inputs, constants and attributes."""

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from layer_samples import CASES, case_for, in_half
+from layer_samples import CASES, case_for, in_half, lacks
 from standin import ContractError, TensorRT
 from written import write
 
@@ -15,25 +15,16 @@ from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType
 from trtdiag.network.layers import KINDS
 from trtdiag.symbolic import Num
-from trtdiag.targets import TARGETS, get_target
+from trtdiag.targets import TARGETS
 
 VERSIONS = [target.version for target in TARGETS]
-
-
-def _lacks(name: str, version: str) -> bool:
-    """Whether the version has no such layer, by its data; Squeeze and Unsqueeze are written as Shuffle."""
-    layer, target = CASES[name].layer, get_target(version)
-    if layer.kind in ("Squeeze", "Unsqueeze"):
-        return False
-    operations = {"Activation": target.activations, "Unary": target.unaries}.get(layer.kind)
-    return layer.kind not in target.layers or (operations is not None and layer.op.name not in operations)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_is_written_with_names_that_the_version_has(name: str, version: str) -> None:
     network = case_for(name, version).network()
-    if _lacks(name, version):
+    if lacks(name, version):
         with pytest.raises(EngineBuildError) as caught:
             write(network, version)
         assert caught.value.reference == "layer-missing"
@@ -63,7 +54,7 @@ UNPINNED = {"IConstantLayer", "ICastLayer", "IFillLayer", "IShapeLayer"}
 @pytest.mark.parametrize("name", CASES)
 def test_float16_is_pinned_on_the_weakly_typed_version(name: str) -> None:
     half = in_half(case_for(name, "8.6"))
-    if half is None or _lacks(name, "8.6"):
+    if half is None or lacks(name, "8.6"):
         return  # nothing of it is float16, or the test above has seen it refused
     network = half.network()
     trt, emission = write(network, "8.6")

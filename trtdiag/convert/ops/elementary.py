@@ -28,7 +28,6 @@ _NATIVE = {
     "aten::erf(Tensor self) -> Tensor": UnaryOperation.ERF,
     "aten::exp(Tensor self) -> Tensor": UnaryOperation.EXP,
     "aten::log(Tensor self) -> Tensor": UnaryOperation.LOG,
-    "aten::neg(Tensor self) -> Tensor": UnaryOperation.NEG,
     "aten::reciprocal(Tensor self) -> Tensor": UnaryOperation.RECIP,
     "aten::sin(Tensor self) -> Tensor": UnaryOperation.SIN,
     "aten::sinh(Tensor self) -> Tensor": UnaryOperation.SINH,
@@ -54,6 +53,12 @@ def rsqrt(call: Call) -> Value:
     """aten::rsqrt(Tensor self) -> Tensor"""
     x = call.operand("self", computed(call))
     return call.write.unary(UnaryOperation.RECIP, call.write.unary(UnaryOperation.SQRT, x))
+
+
+@converter
+def neg(call: Call) -> Value:
+    """aten::neg(Tensor self) -> Tensor"""
+    return elementary.opposite(call.write, call.operand("self", computed(call)))
 
 
 @converter

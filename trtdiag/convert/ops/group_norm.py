@@ -13,9 +13,6 @@ from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.symbolic import Expr, Num, floordiv
 
-_GROUPS_SINCE = (10, 16)
-"""The release of TensorRT, of those in ``targets``, from which add_normalization_v2 is there: one scale a channel."""
-
 
 @converter
 def group_norm(call: Call) -> Value:
@@ -72,7 +69,7 @@ def _group_norm(call: Call, groups: int) -> Value:
     scale, shift = by_channel(write, x, weight), by_channel(write, x, bias)
     if groups == 1:
         return normalized(write, x, range(1, x.rank), eps, scale, shift, shape=shape)
-    if x.rank > 2 and isinstance(x.shape[1], Num) and write.target.release >= _GROUPS_SINCE:
+    if x.rank > 2 and isinstance(x.shape[1], Num) and write.target.groups:
         return normalized(write, x, range(2, x.rank), eps, scale, shift, shape=shape, groups=groups)
     # One dim more: a group's channels stand beside its elements.
     sizes = _grouped(call, x, groups)

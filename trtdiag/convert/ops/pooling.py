@@ -12,7 +12,7 @@ from trtdiag.convert.writing.pools import divisors, greatest, windows
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.pooling import PoolingType
+from trtdiag.network.layers.pooling import PaddingMode, PoolingType
 
 
 @converter
@@ -106,7 +106,9 @@ def _avg_pool(call: Call, dims: int) -> Value:
     override = call.number_or_none("divisor_override") if "divisor_override" in call.arguments else None
     includes = call.flag("count_include_pad")
     mode = found.rounding()
-    if mode is not None and override is None:
+    # What lies beyond the padding counts in the layer, and not in PyTorch.
+    counts_beyond = includes and mode is PaddingMode.EXPLICIT_ROUND_UP
+    if mode is not None and override is None and not counts_beyond:
         return found.space.leave(write.add(found.layer(PoolingType.AVERAGE, mode, excludes=not includes), x))
     # The sum of a window is its average with all that is filled in, times the window's elements.
     whole = prod(found.window)

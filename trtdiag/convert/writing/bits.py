@@ -10,7 +10,6 @@ from trtdiag.convert.writing.division import integer_rest
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.unary import UnaryOperation
 
 
 def width(dtype: DType) -> int:
@@ -19,8 +18,8 @@ def width(dtype: DType) -> int:
 
 
 def flipped(write: Writer, x: Value) -> Value:
-    """Every bit the other way: ``-x - 1``."""
-    return write.elementwise(Op.SUB, write.unary(UnaryOperation.NEG, x), write.scalar(1, x))
+    """Every bit the other way: ``-1 - x``."""
+    return write.elementwise(Op.SUB, write.scalar(-1, x), x)
 
 
 def shifted_left(write: Writer, x: Value, places: int) -> Value:

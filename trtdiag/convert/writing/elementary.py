@@ -23,6 +23,13 @@ def plus(write: Writer, x: Value, summand: float) -> Value:
     return x if summand == 0 else write.elementwise(Op.SUM, x, write.scalar(summand, x))
 
 
+def opposite(write: Writer, x: Value) -> Value:
+    """``-x``: integers are taken from 0, for which there is no layer of its own."""
+    if x.dtype.is_float:
+        return write.unary(UnaryOperation.NEG, x)
+    return write.elementwise(Op.SUB, write.scalar(0, x), x)
+
+
 def negated(write: Writer, condition: Value) -> Value:
     """The opposite of a bool."""
     return write.unary(UnaryOperation.NOT, condition)

@@ -15,6 +15,7 @@ from trtdiag.engine.tensorrt.names import input_name, layer_name, output_name, t
 from trtdiag.engine.tensorrt.refusal import lacking, refused_layer
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Layer, Network, Origin, Placed, Tensor
+from trtdiag.network.lacks import lacks
 from trtdiag.network.layers.cast import Identity
 from trtdiag.network.layers.constant import Constant
 from trtdiag.symbolic import Num, to_text
@@ -136,11 +137,12 @@ class Emission:
         return outputs
 
     def _emit(self, placed: Placed, emitters: Mapping[type[Layer], Emitter]) -> None:
-        emitter = emitters.get(type(placed.layer))
-        if emitter is None:
-            raise lacking(self.network, placed, self.dialect.target.version, f"layer {placed.layer.kind}")
+        target = self.dialect.target
+        missing = lacks(target, placed.layer, [self.network.tensors[number] for number in placed.inputs])
+        if missing is not None:
+            raise lacking(self.network, placed, target.version, missing)
         try:
-            outputs = emitter(Step(self, placed), placed.layer)
+            outputs = emitters[type(placed.layer)](Step(self, placed), placed.layer)
         except _NOT_TAKEN as error:
             raise refused_layer(self.network, placed, self.lines, _first_line(error)) from error
         self.made.append((placed, outputs))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 
 import torch
 import torch.nn.functional as F
@@ -43,8 +44,8 @@ class Pooling(Layer):
         pre_padding: Elements before the first; they are never the greatest.
         post_padding: Elements after the last.
         padding_mode: See above.
-        average_count_excludes_padding: Divide by the input's elements in the window; otherwise by those of the input
-            with its padding, which what lies beyond the padding (EXPLICIT_ROUND_UP) does not belong to.
+        average_count_excludes_padding: Divide by the input's elements in the window; otherwise by all elements of the
+            window, also by those beyond the padding (EXPLICIT_ROUND_UP).  Source: seen on TensorRT 8.6.0, H200.
     """
 
     op: PoolingType
@@ -92,10 +93,13 @@ class Pooling(Layer):
             pool = F.max_pool2d if len(self.window) == 2 else F.max_pool3d
             y = pool(padded(y, nothing, beyond, -torch.inf), self.window, self.stride)
         else:
-            inside = 0.0 if self.average_count_excludes_padding else 1.0
-            counted = padded(torch.ones((1, 1, *x.shape[2:])), self.pre_padding, self.post_padding, inside)
             values = padded(x, self.pre_padding, self.post_padding)
-            y = self._sums(padded(values, nothing, beyond)) / self._sums(padded(counted, nothing, beyond))
+            y = self._sums(padded(values, nothing, beyond))
+            if self.average_count_excludes_padding:
+                counted = padded(torch.ones((1, 1, *x.shape[2:])), self.pre_padding, self.post_padding)
+                y = y / self._sums(padded(counted, nothing, beyond))
+            else:
+                y = y / prod(self.window)
         return (y.to(inputs[0].dtype),)
 
     def _beyond(self, sizes: Sequence[int]) -> tuple[int, ...]:

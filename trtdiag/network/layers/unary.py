@@ -55,13 +55,14 @@ _FUNCTIONS: dict[UnaryOperation, Callable[[torch.Tensor], torch.Tensor]] = {
     UnaryOperation.RECIP: torch.reciprocal,
     UnaryOperation.ERF: torch.special.erf,
 }
-_ALSO_INTEGERS = (UnaryOperation.ABS, UnaryOperation.NEG, UnaryOperation.SIGN)
+_ALSO_INTEGERS = (UnaryOperation.ABS, UnaryOperation.SIGN)
+"""Source: TensorRT Operators, Unary, and for NEG "operation NEG not allowed on type Int32", seen on 8.6.0, H200."""
 _TESTS = (UnaryOperation.ISINF, UnaryOperation.ISNAN)
 
 
 @dataclass(frozen=True)
 class Unary(Layer):
-    """``op`` of each element: floats; ABS, NEG and SIGN also integers; NOT bools only; ISINF and ISNAN give bools."""
+    """``op`` of each element: floats; ABS and SIGN also integers; NOT bools only; ISINF and ISNAN give bools."""
 
     op: UnaryOperation
 
@@ -83,7 +84,6 @@ class Unary(Layer):
 
 
 _SIZES: dict[UnaryOperation, Callable[[Expr], Expr]] = {
-    UnaryOperation.NEG: neg,
     UnaryOperation.ABS: lambda value: maximum(value, neg(value)),
     UnaryOperation.NOT: lambda value: as_bool(negate(truth_of(value))),
     UnaryOperation.SIGN: lambda value: where(

@@ -25,7 +25,6 @@ def attention(step: Step, layer: Attention) -> Outputs:
     Its own causal mask goes with no other mask (Source: ``nvinfer1::IAttention::setCausal``, 10.15), and before 11 it
     is that of the upper left.  So where there is a mask too, both become one; it has the full size of the scores.
     """
-    step.require(layer.kind in step.dialect.target.layers, f"layer {layer.kind}")
     kinds = step.dialect.target.release >= _KINDS_SINCE
     masked = step.count == 4
     native = not masked and (kinds or layer.causal is not CausalMaskKind.LOWER_RIGHT)

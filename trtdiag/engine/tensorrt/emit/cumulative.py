@@ -12,7 +12,6 @@ from trtdiag.network.layers.cumulative import Cumulative
 @emitter(Cumulative)
 def cumulative(step: Step, layer: Cumulative) -> Outputs:
     """One layer, whose axis is a constant input."""
-    step.require(layer.kind in step.dialect.target.layers, f"layer {layer.kind}")
     axis = step.constant(torch.tensor(layer.axis, dtype=torch.int32))
     operation = step.dialect.trt.CumulativeOperation.SUM
     made = step.definition.add_cumulative(step.tensor(0), axis, operation, layer.exclusive, layer.reverse)

@@ -10,5 +10,4 @@ from trtdiag.network.layers.unary import Unary
 @emitter(Unary)
 def unary(step: Step, layer: Unary) -> Outputs:
     """One layer."""
-    step.require(layer.op.name in step.dialect.target.unaries, f"unary operation {layer.op.name}")
     return step.place(step.definition.add_unary(step.tensor(0), step.dialect.member(layer.op)))

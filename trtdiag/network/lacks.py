@@ -1,0 +1,29 @@
+"""What a layer needs that a target does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trtdiag.network.layer import Layer
+from trtdiag.network.layers.activation import Activation
+from trtdiag.network.layers.normalization import Normalization
+from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze
+from trtdiag.network.layers.unary import Unary
+from trtdiag.network.tensor import Tensor
+from trtdiag.targets.target import Target
+
+
+def lacks(target: Target, layer: Layer, inputs: Sequence[Tensor]) -> str | None:
+    """What of a layer the target does not have, in words; ``None`` where it has all of it."""
+    # Each of these is one Shuffle where there is no layer of its own.
+    if layer.kind not in target.layers and not isinstance(layer, (Squeeze, Unsqueeze)):
+        return f"layer {layer.kind}"
+    if isinstance(layer, Activation) and layer.op.name not in target.activations:
+        return f"activation {layer.op.name}"
+    if isinstance(layer, Unary) and layer.op.name not in target.unaries:
+        return f"unary operation {layer.op.name}"
+    if isinstance(layer, Normalization) and layer.groups != 1 and not target.groups:
+        return "normalization of groups with a scale for each channel"
+    if inputs and not target.takes(layer.kind, inputs[0].dtype.value):
+        return f"{layer.kind} of {inputs[0].dtype.value}"
+    return None
