@@ -99,6 +99,8 @@ class CompileOptions:
             variable ``TRTDIAG_TACTIC_SOURCES``, else its own default.
         timing_cache: A file that keeps what TensorRT measured, so that the next build is quicker.
         tf32: Let TensorRT compute float32 products with 10 bits of mantissa.
+        cuda_graphs: For how many sizes each engine keeps its run as a CUDA graph; ``CompiledProgram.cuda_graphs`` says
+            what that costs, and changes it later.
     """
 
     target: str | None = None
@@ -116,3 +118,4 @@ class CompileOptions:
     tactic_sources: tuple[str, ...] = ()
     timing_cache: str | None = None
     tf32: bool = False
+    cuda_graphs: int = 0

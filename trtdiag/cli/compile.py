@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 @engine_options
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
 @click.option("--portable", is_flag=True, help="Keep the networks, so that engines can be rebuilt elsewhere.")
+@click.option(
+    "--cuda-graphs",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]",
+)
 @click.option("--force", is_flag=True, help="Go on in spite of ERROR findings.")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
 @click.option("--report", "html", type=click.Path(path_type=Path), help="The HTML report  [default: <output>.html]")
@@ -45,6 +52,7 @@ def compile_command(
     target: str | None,
     opt: tuple[str, ...],
     portable: bool,
+    cuda_graphs: int,
     force: bool,
     no_verify: bool,
     html: Path | None,
@@ -69,6 +77,7 @@ def compile_command(
         **vars(chosen_engine_options(config, engine)),
         opt=sizes_of(opt),
         portable=portable,
+        cuda_graphs=cuda_graphs,
         force=force,
         verify=not no_verify,
     )

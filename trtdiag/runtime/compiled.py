@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from threading import Lock
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
+from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
+from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.flat_program import FlatProgram
@@ -18,6 +21,8 @@ from trtdiag.runtime.program_inputs import Described, ProgramInputs, described
 
 MOST_REMEMBERED = 4096
 """Own choice: calls of other sizes than these are looked at again."""
+
+_AUTOCAST = ("cuda", "cpu")
 
 
 class CompiledProgram:
@@ -59,9 +64,14 @@ class CompiledProgram:
         self._module: GraphModule | None = None
         self._flat: FlatProgram | None = None
         self._lock = Lock()
+        self._graphs: GraphChoice | None = None
+        if options is not None:
+            self.cuda_graphs(options.cuda_graphs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs of the program.
+
+        It computes as it was compiled: gradients are off, and autocast around the call does not reach it.
 
         Raises:
             ShapeOutOfRangeError: A tensor's size is outside of its range: its name, what it is and what is allowed.
@@ -70,7 +80,13 @@ class CompiledProgram:
         args, kwargs = self._by_place(args, kwargs)
         leaves = self._inputs.leaves(args, kwargs)
         seen = described(leaves)
-        with torch.no_grad():
+        with ExitStack() as stack:
+            for device in _AUTOCAST:
+                if torch.is_autocast_enabled(device):
+                    stack.enter_context(torch.autocast(device, enabled=False))
+            stack.enter_context(torch.no_grad())
+            if self._graphs is not None:
+                stack.enter_context(choosing_graphs(self._graphs))
             # Sizes, dtypes and numbers decide all that is checked: what went well once needs no second look.
             if seen is not None and seen in self._known and self._flat is not None:
                 return self._flat(leaves)
@@ -79,6 +95,30 @@ class CompiledProgram:
         if seen is not None and len(self._known) < MOST_REMEMBERED:
             self._known.add(seen)
         return outputs
+
+    def cuda_graphs(self, most: int = 8) -> CompiledProgram:
+        """This program, whose engines from now on replay their runs as CUDA graphs.
+
+        A run that is replayed costs the CPU one launch, whatever its number of kernels: that helps where kernels are
+        short.  Sizes are recorded when they come for the second time.  Off unless asked for, since each graph has
+        memory of its own for the engine's inputs, outputs and scratch, and copies them in and out; results are the
+        caller's to keep.  Engines of TensorRT only; an engine that cannot be recorded runs as always, with a warning.
+
+        Args:
+            most: For how many sizes each engine keeps a graph, on each stream of each thread; 0 drops them all.
+
+        Raises:
+            UserError: ``wrong-option``.
+        """
+        if type(most) is not int or most < 0:
+            raise UserError(
+                f"cuda_graphs cannot be {most!r}",
+                because="it says for how many sizes each engine keeps a graph",
+                fix="write 0 or a small number",
+                reference="wrong-option",
+            )
+        self._graphs = GraphChoice(most) if most else None
+        return self
 
     def module(self) -> torch.nn.Module:
         """A new module with the program's calling convention, for example to export or compile it again."""
