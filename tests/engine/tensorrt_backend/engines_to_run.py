@@ -1,0 +1,77 @@
+"""Programs and engines for tests of how they run: dynamic rows, an engine alone or with PyTorch between two."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.export import Dim, export
+
+import trtdiag
+from trtdiag.network import DType, Network, NetworkBuilder, Origin
+from trtdiag.network.layer import INPUT
+from trtdiag.network.layers.concatenation import Concatenation
+from trtdiag.network.layers.shuffle import Shuffle
+from trtdiag.network.layers.slice import SampleMode, Slice
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import Range, symbol
+
+MOST_ROWS = 61
+
+
+class Alone(nn.Module):
+    """All in one engine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(5, 32), nn.LayerNorm(32), nn.Linear(32, 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(F.gelu(self.norm(self.first(x))))
+
+
+class Between(Alone):
+    """A sum that stays with PyTorch, between two engines."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = F.gelu(self.first(x))
+        total = torch.cumsum(y, 0)
+        return self.last(self.norm(total)), F.relu(y) + 1
+
+
+MODELS = {"alone": Alone, "between": Between}
+
+
+def model(name: str, device: str) -> nn.Module:
+    """The model, always with the same weights."""
+    torch.manual_seed(11)
+    return MODELS[name]().eval().to(device)
+
+
+def program(name: str, backend: str, device: str) -> CompiledProgram:
+    """The model compiled for 1 to ``MOST_ROWS`` rows."""
+    rows = {"x": {0: Dim("rows", min=1, max=MOST_ROWS)}}
+    exported = export(model(name, device), (torch.randn(7, 5, device=device),), dynamic_shapes=rows)
+    return trtdiag.compile(
+        exported,
+        backend=backend,
+        min_segment_ops=1,
+        keep_in_torch=("aten.cumsum",),
+        optimization_level=1,
+        verify=False,
+    )
+
+
+def repeated_rows(sizes: DType) -> tuple[Network, dict[str, tuple[DimProfile, ...]]]:
+    """``n`` rows of ``x``, from the first on and around: ``n`` enters as a number, and both may be 0."""
+    builder = NetworkBuilder({"s": Range(1, 9), "n": Range(0, 12)})
+    with builder.at(Origin("aten.test.default", "rows")):
+        x = builder.input("x", DType.FLOAT32, [symbol("s"), 5])
+        n = builder.input("n", sizes, [], [symbol("n")])
+        line = builder.add_single(Shuffle(reshape=(1,)), n)
+        wide = builder.constant(torch.tensor([5], dtype=sizes.torch))
+        size = builder.add_single(Concatenation(0), line, wide)
+        builder.output("y", builder.add_single(Slice((0, 0), INPUT, (1, 1), SampleMode.WRAP), x, size))
+    profile = {"x": (DimProfile(1, 3, 9), DimProfile(5, 5, 5)), "n": (DimProfile(0, 4, 12),)}
+    return builder.build(), profile
