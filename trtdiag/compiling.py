@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
 
 from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts, engine_facts
@@ -18,6 +17,7 @@ from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import StageTiming
 from trtdiag.capture.load import Source
+from trtdiag.capture.on_device import program_device
 from trtdiag.convert.engine_plan import EnginePlan, convert_segments, given_conditions, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, get_backend
@@ -31,11 +31,13 @@ from trtdiag.pipeline import Progress, analyze
 from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import assemble
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.shapes.opt_sizes import opt_sizes
 from trtdiag.symbolic import mul
 from trtdiag.targets.target import Target
 from trtdiag.targets.versions import get_target
+from trtdiag.verify.beside import beside, inputs_of
 from trtdiag.verify.bisect import first_difference
 from trtdiag.verify.facts import Culprit, Point, Tolerance, Verification
 from trtdiag.verify.run import VerifyLimits, elements_of, verify
@@ -99,7 +101,7 @@ def compile(
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
         PlatformError: The backend cannot be used here.
         EngineBuildError: The backend refuses a network.
-        UserError: An option is unknown or wrong.
+        UserError: An option is unknown or wrong; ``program-devices`` where the program is on several devices.
     """
     return compile_in_stages(source, with_changes(options or CompileOptions(), changes), progress=progress).compiled
 
@@ -118,7 +120,7 @@ def compile_in_stages(
     program, checked = analysis.program, analysis.checked
     if checked is None or program.exported is None:
         raise _without_graph(report)
-    _refuse_device(program.exported, backend)
+    before = program_device(program.exported)
     planned = None if analysis.partition is None else replace(analysis.partition.plan, options=options)
     # Without a plan one of its stages failed in the analysis, which tells of it; here the fault is the answer.
     if planned is None or options.partition.require_full:
@@ -130,7 +132,12 @@ def compile_in_stages(
         engines = _built(plan, converted, backend, report)
     with clock("assemble"):
         exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
+    with clock("move"):
+        exported = on_engine_device(exported, backend.device)
         compiled = CompiledProgram(exported, _networks(converted, options), options=options, source=_file(source))
+    if before is not None and before.type != backend.device:
+        note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
+        analysis = replace(analysis, program=replace(program, notes=(*program.notes, note)))
     verification = None
     if options.verify:
         with clock("verify"):
@@ -221,6 +228,7 @@ def compare(
         if plan is None:
             return None
         run, build = (of_network, None) if engines is None else (engines.run, engines.build)
+        flat = inputs_of(analysis.program, flat)
         return first_difference(plan.lowered, converted, run, point, flat, tolerance, build=build)
 
     volumes = []
@@ -228,7 +236,7 @@ def compare(
         tensors = [tensor for found in analysis.shapes.tensors.values() for tensor in found]
         volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
     return verify(
-        analysis.program,
+        beside(analysis.program, compiled),
         compiled,
         given_conditions(analysis.dims),
         precision=options.precision,
@@ -258,19 +266,6 @@ def _file(source: Source) -> str | None:
     if isinstance(source, (str, os.PathLike)) and os.path.exists(source):
         return os.path.abspath(source)
     return None
-
-
-def _refuse_device(exported: ExportedProgram, backend: Backend) -> None:
-    """Refuse a program that is nowhere near where its engines would run: it takes what they cannot read."""
-    values = [node.meta.get("val") for node in exported.graph.find_nodes(op="placeholder")]
-    devices = sorted({value.device.type for value in values if isinstance(value, torch.Tensor)})
-    if devices and backend.device not in devices:
-        raise UserError(
-            f"the program was exported on {' and '.join(devices)}",
-            because=f"engines of the backend {backend.name!r} run on {backend.device}, and nothing is moved",
-            fix=f"move the model and its inputs to {backend.device} before exporting it, or choose another backend",
-            reference="program-device",
-        )
 
 
 def _refuse_errors(report: Report, options: CompileOptions) -> None:

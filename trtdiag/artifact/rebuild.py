@@ -7,16 +7,17 @@ from dataclasses import replace
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
+from trtdiag.capture.rebuilt_program import rebuilt_program
 from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError
 from trtdiag.graph.fake_values import FakeValues
-from trtdiag.lower.rebuilt_program import rebuilt_program
 from trtdiag.network import Network, canonical_hash, from_bytes
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.engine_cache import engine_bytes, engine_tensor
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 from trtdiag.targets import Target
@@ -27,27 +28,22 @@ def rebuild(compiled: CompiledProgram, backend: Backend, options: CompileOptions
 
     Args:
         compiled: A program whose networks were kept, or whose engines are networks; it stays as it is.
-        backend: Builds the engines; its device is that of the old ones.
+        backend: Builds the engines; the program is moved to its device.
         options: What to build with.
         target: The TensorRT version to build for; the networks were written for the manifests' one.
 
     Raises:
-        ArtifactError: ``networks-not-kept``, ``other-device``.
+        ArtifactError: ``networks-not-kept``.
         EngineBuildError: The backend refuses a network.
     """
     exported = compiled.exported_program
     calls = engine_nodes(exported)
     engines = []
     for index, call in enumerate(calls):
-        if call.manifest.device != backend.device:
-            raise _refused(
-                f"the backend {backend.name!r} runs on {backend.device}",
-                f"the program was compiled for {call.manifest.device}, which is written into its graph",
-                "other-device",
-            )
         network = _network(compiled, index, call)
         engines.append(build_engine(backend, network, _profile(call.manifest), options, target))
-    return CompiledProgram(_with_engines(exported, calls, engines), compiled.networks, options=options)
+    made = on_engine_device(_with_engines(exported, calls, engines), backend.device)
+    return CompiledProgram(made, compiled.networks, options=options)
 
 
 def _network(compiled: CompiledProgram, index: int, call: EngineNode) -> Network:

@@ -12,6 +12,7 @@ from torch._export.serde import schema, serialize
 
 from trtdiag.capture import archive_errors as errors
 from trtdiag.capture.archive_container import Container
+from trtdiag.capture.devices import is_here
 from trtdiag.capture.safe_load import UnsafePickleError, load_plain
 
 Progress = Callable[[str, int, int], None]
@@ -117,7 +118,7 @@ class PayloadReader:
         device = serialize.deserialize_device(meta.device)
         if device.type == "cpu":
             return flat
-        if not _is_available(device):
+        if not is_here(device):
             self._note(f"weights were saved from {device}, which this machine lacks: they are on the CPU")
             return flat
         return flat.to(device)
@@ -171,12 +172,3 @@ def _shaped(flat: torch.Tensor, meta: schema.TensorMeta, *, is_parameter: bool) 
     if is_parameter:
         return torch.nn.Parameter(view, requires_grad=meta.requires_grad)
     return view.requires_grad_(True) if meta.requires_grad else view
-
-
-def _is_available(device: torch.device) -> bool:
-    if device.type == "meta":
-        return True
-    backend = getattr(torch, device.type, None)
-    if backend is None or not backend.is_available():
-        return False
-    return device.index is None or bool(device.index < backend.device_count())

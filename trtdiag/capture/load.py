@@ -20,6 +20,7 @@ from trtdiag.capture.failure import failed_env, failed_guards
 from trtdiag.capture.guard_stacks import GuardStacks
 from trtdiag.capture.inputs import input_tensors
 from trtdiag.capture.naming import symbol_names
+from trtdiag.capture.on_device import missing_device, on_device
 from trtdiag.capture.origins import op_origins
 from trtdiag.capture.pins import joined_dims, pinned_dims
 from trtdiag.capture.program import InputTensor, Program, RawGuard, SourceKind, Versions
@@ -92,7 +93,12 @@ def _silent(step: str) -> None:
 def _from_file(path: Path, step: Callable[[str], None]) -> Program:
     step("load")
     read = read_archive(path, progress=_percent(step))
-    return _from_exported(read.exported, path.name, SourceKind.FILE, summary=read.summary, notes=read.notes)
+    exported, notes = read.exported, read.notes
+    missing = missing_device(exported)
+    if missing is not None:
+        exported = on_device(exported, "cpu")
+        notes = (*notes, f"it was exported on {missing.type}, which this machine lacks: it is read as one for the CPU")
+    return _from_exported(exported, path.name, SourceKind.FILE, summary=read.summary, notes=notes)
 
 
 def _percent(step: Callable[[str], None]) -> Callable[[str, int, int], None]:

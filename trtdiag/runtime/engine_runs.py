@@ -8,6 +8,7 @@ import torch
 
 from trtdiag.engine.backend import Runner, get_backend
 from trtdiag.engine.build import build_engine
+from trtdiag.engine.manifest import Manifest
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
@@ -31,7 +32,8 @@ class EngineRuns:
     def run(self, index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The outputs of the engine of this index."""
         node = self._nodes[index]
-        return get_backend(node.manifest.backend).load(engine_bytes(node.engine), node.manifest)(inputs)
+        runner = get_backend(node.manifest.backend).load(engine_bytes(node.engine), node.manifest)
+        return runner(_on_its_device(node.manifest, inputs))
 
     def build(self, index: int, network: Network) -> Runner:
         """Another network, built as the engine of this index was: by its backend, for its sizes and target.
@@ -43,4 +45,11 @@ class EngineRuns:
         backend = get_backend(manifest.backend)
         profile = {port.name: port.profile for port in manifest.inputs}
         engine = build_engine(backend, network, profile, self._options, get_target(manifest.target))
-        return backend.load(memoryview(engine.blob), engine.manifest)
+        runner = backend.load(memoryview(engine.blob), engine.manifest)
+        return lambda inputs: runner(_on_its_device(manifest, inputs))
+
+
+def _on_its_device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Inputs for an engine, which may come from a program that was exported elsewhere; sizes are read on the host."""
+    ports = zip(manifest.inputs, inputs, strict=True)
+    return [tensor.cpu() if port.is_size else tensor.to(manifest.device) for port, tensor in ports]

@@ -7,7 +7,6 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
-from seed_models import seeds
 from standin import TensorRT
 
 from tests.engine.linear_network import PROFILE, linear, linear_engine, linear_network
@@ -17,7 +16,7 @@ from trtdiag.engine.tensorrt import backend as home
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt import door as doors
 from trtdiag.engine.tensorrt.door import Door, open_door, require_gpu
-from trtdiag.errors import ArtifactError, PlatformError, UserError
+from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.options import CompileOptions
 from trtdiag.targets import get_target, target_of
 
@@ -111,14 +110,6 @@ def test_a_network_for_another_version_is_not_built() -> None:
     with pytest.raises(PlatformError, match=r"8\.6\.1 cannot build an engine for TensorRT 11\.4") as caught:
         get_backend("tensorrt").build(linear_network(linear()), PROFILE, CompileOptions(), get_target("11.4"))
     assert "target='8.6'" in caught.value.fix
-
-
-@pytest.mark.usefixtures("old")
-def test_a_program_on_the_cpu_is_not_compiled_for_the_gpu() -> None:
-    with pytest.raises(UserError, match="exported on cpu") as caught:
-        compile_in_stages(seeds()["mlp"], CompileOptions("8.6", verify=False))
-    assert caught.value.reference == "program-device"
-    assert "run on cuda" in caught.value.because
 
 
 @pytest.mark.usefixtures("old")

@@ -18,6 +18,9 @@ def rebuilt_program(
     signature: ExportGraphSignature,
     state: Mapping[str, Any],
     constants: Mapping[str, Any],
+    *,
+    example_inputs: Any = None,
+    same_modules: bool = False,
 ) -> ExportedProgram:
     """A program that is called like ``exported`` and accepts what it accepts; ``exported`` stays as it is.
 
@@ -28,9 +31,11 @@ def rebuilt_program(
         signature: The role of each placeholder and output of ``graph``.
         state: Parameters and persistent buffers by name.
         constants: Other tensors and objects by name.
+        example_inputs: Those of the program; ``None``: as they are in ``exported``.
+        same_modules: Whether the graph has the nodes of ``exported`` under their names.
     """
-    # Modules below the root are no places of the new graph; the root's entry holds the calling convention.
-    entries = [copy.copy(entry) for entry in exported.module_call_graph if entry.fqn == ""]
+    # Modules below the root are no places of another graph; the root's entry holds the calling convention.
+    entries = [copy.copy(entry) for entry in exported.module_call_graph if same_modules or entry.fqn == ""]
     made = ExportedProgram(
         root=root,
         graph=graph,
@@ -38,7 +43,7 @@ def rebuilt_program(
         state_dict=dict(state),
         range_constraints=dict(exported.range_constraints),
         module_call_graph=entries,
-        example_inputs=exported.example_inputs,
+        example_inputs=exported.example_inputs if example_inputs is None else example_inputs,
         constants=dict(constants),
         verifiers=exported.verifiers,
     )
