@@ -7,7 +7,10 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
+from trtdiag.capture.on_device import program_device
 from trtdiag.compiling import compile
+from trtdiag.engine.backend import get_backend
+from trtdiag.errors import UserError
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.torch_compile import backend_of
 
@@ -17,8 +20,19 @@ def _compile_exported(exported: ExportedProgram, options: Mapping[str, Any]) -> 
 
     Findings do not stop it: torch.compile's sizes have no upper ends, and what no engine takes runs in PyTorch.  It
     is not verified: the graph is all that there is to compare with, and it would run on made-up inputs at each call
-    that compiles.
+    that compiles.  Nor is it moved: the model that calls it stays where it is.
+
+    Raises:
+        UserError: ``program-device`` where the model is on another device than its engines.
     """
+    backend, device = get_backend(options.get("backend")), program_device(exported)
+    if device is not None and device.type != backend.device:
+        raise UserError(
+            f"the model is on {device.type}: engines of the backend {backend.name!r} run on {backend.device}",
+            because="torch.compile calls the compiled graphs with the model's own tensors",
+            fix=f"move the model and its inputs to {backend.device}, or choose another backend",
+            reference="program-device",
+        )
     return compile(exported, **{"force": True, "verify": False, **options})
 
 
