@@ -132,7 +132,6 @@ def compile_in_stages(
         engines = _built(plan, converted, backend, report)
     with clock("assemble"):
         exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
-    with clock("move"):
         exported = on_engine_device(exported, backend.device)
         compiled = CompiledProgram(exported, _networks(converted, options), options=options, source=_file(source))
     if before is not None and before.type != backend.device:
