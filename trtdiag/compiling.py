@@ -21,7 +21,8 @@ from trtdiag.capture.on_device import program_device
 from trtdiag.convert.engine_plan import EnginePlan, convert_segments, given_conditions, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, get_backend
-from trtdiag.engine.build import Engine, build_engine
+from trtdiag.engine.build import Engine
+from trtdiag.engine.builds import build_engines
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import DiagnosisError, InternalError, UserError
 from trtdiag.network import run as run_network
@@ -129,7 +130,7 @@ def compile_in_stages(
     with clock("convert"):
         plan, converted = convert_segments(plan, program)
     with clock("build"):
-        engines = _built(plan, converted, backend, report)
+        engines = _built(plan, converted, backend, report, clock.progress)
     with clock("assemble"):
         exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
         exported = on_engine_device(exported, backend.device)
@@ -246,14 +247,12 @@ def compare(
 
 
 def _built(
-    plan: EnginePlan, converted: Sequence[ConvertedSegment], backend: Backend, report: Report
+    plan: EnginePlan, converted: Sequence[ConvertedSegment], backend: Backend, report: Report, progress: Progress
 ) -> tuple[Engine, ...]:
     program = report.analysis.program
     opt = opt_sizes(program, plan.source.ranges, plan.options.opt)
-    return tuple(
-        build_engine(backend, one.network, network_profile(one.network, opt), plan.options, plan.target)
-        for one in converted
-    )
+    wanted = [(one.network, network_profile(one.network, opt)) for one in converted]
+    return build_engines(backend, wanted, plan.options, plan.target, progress)
 
 
 def _networks(converted: Sequence[ConvertedSegment], options: CompileOptions) -> tuple[bytes, ...]:

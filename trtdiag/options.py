@@ -101,6 +101,14 @@ class CompileOptions:
         tf32: Let TensorRT compute float32 products with 10 bits of mantissa.
         cuda_graphs: For how many sizes each engine keeps its run as a CUDA graph; ``CompiledProgram.cuda_graphs`` says
             what that costs, and changes it later.
+        hardware_compatibility: On which GPUs else an engine may run: ``none``, ``ampere+`` (Ampere and later; costs
+            speed) or ``same-compute-capability`` (not with TensorRT 8.6).
+        version_compatible: Whether later TensorRT versions of the same major number may run an engine.
+        engine_cache: A folder that keeps engines, so that what was built before is not built again.
+        engine_cache_mib: Above that the engines that were not used for longest are removed from the folder.  The
+            default, 10 GiB, is a convention: some dozens of engines of usual size, an unnoticed share of a disk.
+        build_jobs: How many engines are built at once; ``None``: one, since builds on one GPU disturb each other's
+            measurements, but several at optimization level 0, which measures nothing.
     """
 
     target: str | None = None
@@ -119,3 +127,8 @@ class CompileOptions:
     timing_cache: str | None = None
     tf32: bool = False
     cuda_graphs: int = 0
+    hardware_compatibility: str = "none"
+    version_compatible: bool = False
+    engine_cache: str | None = None
+    engine_cache_mib: int = 10_240
+    build_jobs: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol
@@ -10,6 +11,7 @@ from typing import Protocol
 import torch
 
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.watch import Watch
 from trtdiag.errors import PlatformError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
@@ -28,6 +30,21 @@ _HOMES = {
 
 INSTALL = "pip install tensorrt (tensorrt-cu12 or tensorrt-cu13 for a driver of CUDA 12 or 13)"
 """How to get TensorRT.  Source: NVIDIA TensorRT Installation Guide, "Python Package Index Installation"."""
+
+
+@dataclass(frozen=True)
+class BuiltBy:
+    """What an engine that is built here needs to run; ``None`` for what it does not need.
+
+    Attributes:
+        tensorrt: The version of TensorRT.
+        gpu: The name of the GPU.
+        compute_capability: The GPU's (``9.0``).
+    """
+
+    tensorrt: str | None = None
+    gpu: str | None = None
+    compute_capability: str | None = None
 
 
 class Runner(Protocol):
@@ -57,8 +74,17 @@ class Backend(Protocol):
         """
         ...
 
-    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes | bytearray:
+    def build(
+        self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch
+    ) -> bytes | bytearray:
         """The engine of a network; a ``bytearray`` is taken as it is, without a copy.
+
+        Args:
+            network: What to build.
+            profile: The sizes to build for.
+            options: What the user asked for.
+            target: The TensorRT version that the network was written for.
+            watch: Is told how far the build is, and may ask for its end.
 
         Raises:
             EngineBuildError: The backend refuses the network.
@@ -73,8 +99,16 @@ class Backend(Protocol):
         """
         ...
 
-    def built_by(self) -> tuple[str | None, str | None]:
-        """The TensorRT version and the GPU that engines built here need; ``None`` where they need none."""
+    def built_by(self) -> BuiltBy:
+        """What engines built here need."""
+        ...
+
+    def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
+        """What else decides over an engine's bytes, for JSON: beside what the network computes, its names and sizes.
+
+        Raises:
+            UserError: An option that the backend does not have.
+        """
         ...
 
     def differences(self, manifest: Manifest) -> tuple[str, ...]:

@@ -6,10 +6,14 @@ import hashlib
 from dataclasses import dataclass
 
 from trtdiag import __version__
-from trtdiag.engine.backend import Backend, Profile
+from trtdiag.engine.backend import Backend, BuiltBy, Profile
+from trtdiag.engine.built_here import note_built
 from trtdiag.engine.counted_dims import counted_dims
-from trtdiag.engine.manifest import EngineInput, Manifest
+from trtdiag.engine.engine_key import engine_key
+from trtdiag.engine.manifest import Compatibility, EngineInput, Manifest
 from trtdiag.engine.profiles import size_value
+from trtdiag.engine.saved_engines import SavedEngines
+from trtdiag.engine.watch import Watch
 from trtdiag.errors import InternalError
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions
@@ -19,16 +23,28 @@ from trtdiag.targets import Target
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine: its bytes, which nobody changes, and what they are."""
+    """An engine: its bytes, which nobody changes, and what they are.
+
+    Attributes:
+        blob: The bytes.
+        manifest: What they are.
+        saved: Whether they came from the engine cache.
+    """
 
     blob: bytes | bytearray
     manifest: Manifest
+    saved: bool = False
 
 
 def build_engine(
-    backend: Backend, network: Network, profile: Profile, options: CompileOptions, target: Target
+    backend: Backend,
+    network: Network,
+    profile: Profile,
+    options: CompileOptions,
+    target: Target,
+    watch: Watch | None = None,
 ) -> Engine:
-    """The engine of a network.
+    """The engine of a network, from the engine cache of the options where it is there.
 
     Args:
         backend: Builds it.
@@ -36,14 +52,28 @@ def build_engine(
         profile: The sizes to build for, of every input.
         options: What the user asked for.
         target: The TensorRT version that the network was written for.
+        watch: Is told how far the build is.
 
     Raises:
         EngineBuildError: The backend refuses the network.
+        UserError: ``engine-cache-folder``; an option that the backend does not have.
         InternalError: ``engine-profile`` where the profile does not fit the network.
     """
     inputs = tuple(_input(port.name, network, index, profile) for index, port in enumerate(network.inputs))
-    blob = backend.build(network, profile, options, target)
-    tensorrt, gpu = backend.built_by()
+    network_hash = canonical_hash(network)
+    saved, key = None, ""
+    blob: bytes | bytearray | None = None
+    if options.engine_cache is not None:
+        saved = SavedEngines.at(options.engine_cache, options.engine_cache_mib)
+        key = engine_key(backend, network, network_hash, profile, options, target)
+        blob = saved.find(key)
+    found = blob is not None
+    if blob is None:
+        blob = backend.build(network, profile, options, target, watch or Watch())
+        if saved is not None:
+            saved.keep(key, blob)
+    by, digest = backend.built_by(), hashlib.sha256(blob).hexdigest()
+    note_built(digest)
     given = frozenset().union(*(free_symbols(expr) for port in inputs for expr in _read_off(port)))
     counted = counted_dims(network, given)
     ranges = {name: range_ for name, range_ in network.ranges.items() if name in given}
@@ -54,18 +84,27 @@ def build_engine(
             backend=backend.name,
             target=target.version,
             device=backend.device,
-            network_hash=canonical_hash(network),
-            engine_sha256=hashlib.sha256(blob).hexdigest(),
+            network_hash=network_hash,
+            engine_sha256=digest,
             inputs=inputs,
             outputs=counted.outputs,
             ranges={**ranges, **counted.ranges},
             conditions=tuple(c for c in network.given if free_symbols(c) <= given),
             counts=counted.counts,
             waits=bool(network.counts),
-            tensorrt=tensorrt,
-            gpu=gpu,
+            tensorrt=by.tensorrt,
+            gpu=by.gpu,
+            compatibility=_compatibility(by, options),
         ),
+        saved=found,
     )
+
+
+def _compatibility(by: BuiltBy, options: CompileOptions) -> Compatibility:
+    """Where the engine may run: what needs no TensorRT has nothing to be compatible with."""
+    if by.tensorrt is None:
+        return Compatibility()
+    return Compatibility(options.hardware_compatibility, options.version_compatible, by.compute_capability)
 
 
 def _input(name: str, network: Network, index: int, profile: Profile) -> EngineInput:

@@ -45,6 +45,21 @@ class EngineOutput:
 
 
 @dataclass(frozen=True)
+class Compatibility:
+    """On what else than where it was built an engine of TensorRT may run.
+
+    Attributes:
+        hardware: ``none`` (the same GPU), ``ampere+`` or ``same-compute-capability``.
+        versions: Whether later versions of TensorRT's same major number take it.
+        compute_capability: That of the GPU that it was built on (``9.0``), where it is known.
+    """
+
+    hardware: str = "none"
+    versions: bool = False
+    compute_capability: str | None = None
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What an engine says of itself.
 
@@ -64,6 +79,7 @@ class Manifest:
         waits: Whether the data decides any size in it: TensorRT then waits for the device in the middle of a run.
         tensorrt: The version of the TensorRT that built it, where one did.
         gpu: The GPU that it was built on, where it was.
+        compatibility: Where else it may run.
     """
 
     trtdiag: str
@@ -80,6 +96,7 @@ class Manifest:
     waits: bool = False
     tensorrt: str | None = None
     gpu: str | None = None
+    compatibility: Compatibility = Compatibility()
 
     def is_counted(self, output: EngineOutput) -> bool:
         """Whether the data decides a size of an output."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
+from trtdiag.engine.manifest import Compatibility, EngineInput, EngineOutput, Manifest
 from trtdiag.errors import ArtifactError
 from trtdiag.network import DType
 from trtdiag.shapes.profile import DimProfile
@@ -35,6 +35,7 @@ def manifest_to_text(manifest: Manifest) -> str:
             "device": manifest.device,
             "tensorrt": manifest.tensorrt,
             "gpu": manifest.gpu,
+            **_compatibility_to_json(manifest.compatibility),
             "network": manifest.network_hash,
             "engine": manifest.engine_sha256,
             "inputs": [_input_to_json(port) for port in manifest.inputs],
@@ -85,7 +86,24 @@ def _read(document: Any) -> Manifest:
         waits=_flag(document.get("waits", False)),
         tensorrt=_optional(_text, document["tensorrt"]),
         gpu=_optional(_text, document["gpu"]),
+        compatibility=_compatibility_from_json(document.get("compatibility")),
     )
+
+
+def _compatibility_to_json(found: Compatibility) -> Mapping[str, Any]:
+    """Nothing where there is nothing to say, as in manifests of before there was any."""
+    if found == Compatibility():
+        return {}
+    return {"compatibility": [found.hardware, found.versions, found.compute_capability]}
+
+
+def _compatibility_from_json(entry: Any) -> Compatibility:
+    if entry is None:
+        return Compatibility()
+    hardware, versions, capability = entry
+    if not isinstance(versions, bool):
+        raise _MisfitError(f"{versions!r} is neither true nor false")
+    return Compatibility(_text(hardware), versions, _optional(_text, capability))
 
 
 def _input_to_json(port: EngineInput) -> Mapping[str, Any]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 
 import torch
 
-from trtdiag.engine.backend import Profile
+from trtdiag.engine.backend import BuiltBy, Profile
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.watch import Watch
 from trtdiag.errors import UserError
-from trtdiag.network import Network, from_bytes
+from trtdiag.network import Network, from_bytes, to_json
 from trtdiag.network.file_format import to_parts
 from trtdiag.network.run import PreparedRun
 from trtdiag.options import CompileOptions
@@ -45,9 +47,11 @@ class _Reference:
         """Nothing: it builds for any target."""
         del target
 
-    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytearray:
+    def build(
+        self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch
+    ) -> bytearray:
         """The bytes of the network; it runs for any sizes that the network takes."""
-        del profile, options, target
+        del profile, options, target, watch
         return bytearray().join(to_parts(network))
 
     def load(self, blob: bytes | memoryview, manifest: Manifest) -> _Run:
@@ -55,9 +59,14 @@ class _Reference:
         del manifest
         return _Run(from_bytes(blob))
 
-    def built_by(self) -> tuple[str | None, str | None]:
+    def built_by(self) -> BuiltBy:
         """Nothing: it runs anywhere."""
-        return None, None
+        return BuiltBy()
+
+    def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
+        """The network as it is written into the engine, source lines included."""
+        del options
+        return {"network": hashlib.sha256(to_json(network).encode()).hexdigest()}
 
     def differences(self, manifest: Manifest) -> tuple[str, ...]:
         """None: it runs anywhere."""

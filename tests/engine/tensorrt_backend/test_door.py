@@ -11,11 +11,12 @@ from standin import TensorRT
 
 from tests.engine.linear_network import PROFILE, linear, linear_engine, linear_network
 from trtdiag.compiling import compile_in_stages
-from trtdiag.engine.backend import get_backend
+from trtdiag.engine.backend import BuiltBy, get_backend
 from trtdiag.engine.tensorrt import backend as home
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt import door as doors
 from trtdiag.engine.tensorrt.door import Door, open_door, require_gpu
+from trtdiag.engine.watch import Watch
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.options import CompileOptions
 from trtdiag.targets import get_target, target_of
@@ -85,6 +86,8 @@ def old(monkeypatch: pytest.MonkeyPatch) -> TensorRT:
     monkeypatch.setattr(home, "open_door", lambda: Door(trt, "8.6.1", get_target("8.6")))
     monkeypatch.setattr(home, "require_gpu", lambda: None)
     monkeypatch.setattr(home, "gpu_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(home, "compute_capability", lambda: "9.0")
+    monkeypatch.setattr(building, "compute_capability", lambda: "9.0")
     monkeypatch.setattr(building, "check_agreement", lambda *_: None)
     monkeypatch.setattr("trtdiag.engine.backend.installed_version", lambda: "8.6.1")
     return trt
@@ -93,8 +96,8 @@ def old(monkeypatch: pytest.MonkeyPatch) -> TensorRT:
 @pytest.mark.usefixtures("old")
 def test_the_registry_takes_tensorrt_where_it_is_installed() -> None:
     made = get_backend(None)
-    assert (made.name, made.device, made.built_by()) == ("tensorrt", "cuda", ("8.6.1", "NVIDIA H200"))
-    assert made.build(linear_network(linear()), PROFILE, CompileOptions(), get_target("8.6"))
+    assert (made.name, made.device, made.built_by()) == ("tensorrt", "cuda", BuiltBy("8.6.1", "NVIDIA H200", "9.0"))
+    assert made.build(linear_network(linear()), PROFILE, CompileOptions(), get_target("8.6"), Watch())
 
 
 @pytest.mark.usefixtures("old")
@@ -108,7 +111,7 @@ def test_another_target_is_refused_before_anything_else() -> None:
 @pytest.mark.usefixtures("old")
 def test_a_network_for_another_version_is_not_built() -> None:
     with pytest.raises(PlatformError, match=r"8\.6\.1 cannot build an engine for TensorRT 11\.4") as caught:
-        get_backend("tensorrt").build(linear_network(linear()), PROFILE, CompileOptions(), get_target("11.4"))
+        get_backend("tensorrt").build(linear_network(linear()), PROFILE, CompileOptions(), get_target("11.4"), Watch())
     assert "target='8.6'" in caught.value.fix
 
 

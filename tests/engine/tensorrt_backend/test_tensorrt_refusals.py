@@ -24,6 +24,7 @@ ASKED = REFUSALS["layer-rank"]
 def _shapes_are_not_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in infers none."""
     monkeypatch.setattr(building, "check_agreement", lambda *_: None)
+    monkeypatch.setattr(building, "compute_capability", lambda: "9.0")
 
 
 def _build(trt: Any, name: str = "layer-rank") -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
-from trtdiag.engine.backend import Profile
+from trtdiag.engine.backend import BuiltBy, Profile
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.build import build
-from trtdiag.engine.tensorrt.door import Door, gpu_name, open_door, require_gpu
+from trtdiag.engine.tensorrt.compatibility import allow_host_code, gpu_difference, version_difference
+from trtdiag.engine.tensorrt.config import chosen_sources
+from trtdiag.engine.tensorrt.door import Door, compute_capability, gpu_name, open_door, require_gpu
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.runner import EngineRunner
+from trtdiag.engine.watch import Watch
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
@@ -30,20 +35,21 @@ class TensorRTBackend:
         """
         self._ready_for(target)
 
-    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes:
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> bytes:
         """The serialised engine.
 
         Raises:
             EngineBuildError: TensorRT refuses the network.
             PlatformError: TensorRT or a GPU is missing, or TensorRT is another than the target (``engine-target``).
         """
-        return build(self._ready_for(target), network, profile, options)
+        return build(self._ready_for(target), network, profile, options, watch)
 
     def load(self, blob: bytes | memoryview, manifest: Manifest) -> EngineRunner:
         """The engine, on the current GPU.
 
         Raises:
-            ArtifactError: ``engine-elsewhere`` where it was built for another TensorRT or GPU, ``engine-damaged``.
+            ArtifactError: ``engine-elsewhere`` where it was built for another TensorRT or GPU, ``engine-damaged``,
+                ``engine-host-code``.
             PlatformError: TensorRT or a GPU is missing.
         """
         door = self._ready()
@@ -58,6 +64,7 @@ class TensorRTBackend:
         logger = logger_of(door.trt)
         with logger.listeners.listening() as lines:
             runtime = door.trt.Runtime(logger)
+            allow_host_code(runtime, manifest)
             engine = runtime.deserialize_cuda_engine(blob)
             if engine is None:
                 raise ArtifactError(
@@ -69,9 +76,21 @@ class TensorRTBackend:
         device = torch.device("cuda", torch.cuda.current_device())
         return EngineRunner(door.trt, engine, manifest, device, alive=runtime)
 
-    def built_by(self) -> tuple[str | None, str | None]:
+    def built_by(self) -> BuiltBy:
         """The TensorRT that is installed and the GPU that is current."""
-        return self._ready().version, gpu_name()
+        return BuiltBy(self._ready().version, gpu_name(), compute_capability())
+
+    def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
+        """The options that TensorRT is told, but for the timing cache: its entries are measurements of the same."""
+        del network
+        return {
+            "workspace_mib": options.workspace_mib,
+            "optimization_level": options.optimization_level,
+            "tactic_sources": sorted(set(chosen_sources(options))),
+            "tf32": options.tf32,
+            "hardware_compatibility": options.hardware_compatibility,
+            "version_compatible": options.version_compatible,
+        }
 
     def differences(self, manifest: Manifest) -> tuple[str, ...]:
         """What of this machine an engine cannot run on: another TensorRT, another GPU, or none of them."""
@@ -104,10 +123,8 @@ def backend() -> TensorRTBackend:
 
 
 def _differences(door: Door, manifest: Manifest) -> tuple[str, ...]:
-    found = []
-    if manifest.tensorrt != door.version:
-        found.append(f"it was built by TensorRT {manifest.tensorrt}, and here is {door.version}")
-    here = gpu_name()
-    if manifest.gpu != here:
-        found.append(f"it was built for {manifest.gpu}, and here is {here}")
-    return tuple(found)
+    found = (
+        version_difference(manifest, door.version),
+        gpu_difference(manifest, gpu_name(), compute_capability()),
+    )
+    return tuple(difference for difference in found if difference)

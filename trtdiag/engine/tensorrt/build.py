@@ -7,25 +7,30 @@ from typing import Any
 
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.tensorrt.agreement import check_agreement
-from trtdiag.engine.tensorrt.config import keep_timings, new_config
+from trtdiag.engine.tensorrt.config import new_config
 from trtdiag.engine.tensorrt.dialect import Dialect
-from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.door import Door, compute_capability
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
 from trtdiag.engine.tensorrt.log import Lines, logger_of
+from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.profile import add_profile
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder
+from trtdiag.engine.tensorrt.timings import keep_timings
+from trtdiag.engine.watch import Watch
+from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 
 
-def build(door: Door, network: Network, profile: Profile, options: CompileOptions) -> bytes:
+def build(door: Door, network: Network, profile: Profile, options: CompileOptions, watch: Watch | None = None) -> bytes:
     """The serialised engine of a network, for the current GPU.
 
     Raises:
         EngineBuildError: TensorRT refuses the network; names layer, op and source line where they are known.
         PlatformError: ``builder-missing`` where TensorRT cannot use this GPU, ``builder-memory``.
         UserError: An option is none of this version's.
+        EngineBuildError: ``build-stopped`` where ``watch`` asked for that.
     """
     dialect = Dialect(door.trt, door.target)
     logger = logger_of(door.trt)
@@ -35,14 +40,29 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
         emission = Emission(dialect, network, definition, lines)
         emission.write(EMITTERS)
         check_agreement(dialect, network, emission.made, lines)
-        config = new_config(dialect, builder, options, pinned=emission.pinned)
+        capability = compute_capability()
+        config = new_config(
+            dialect, builder, options, pinned=emission.pinned, version=door.version, capability=capability
+        )
+        watch = watch or Watch()
+        monitor = new_monitor(door.trt, watch)
+        if monitor is not None:
+            config.progress_monitor = monitor
         add_profile(builder, config, network, profile, emission.inputs, lines)
+        watch.tell("TensorRT builds", 0.0)
         engine = builder.build_serialized_network(definition, config)
         # TensorRT has read the weights now, so `emission` may go.
+        if engine is None and watch.stopped:
+            raise EngineBuildError(
+                "the build was stopped",
+                because="its engine is not wanted any more",
+                fix="compile again",
+                reference="build-stopped",
+            )
         if engine is None:
             raise refused_build(network, emission.layers, lines)
         if options.timing_cache is not None:
-            keep_timings(config, Path(options.timing_cache))
+            keep_timings(config, Path(options.timing_cache).expanduser())
         return bytes(engine)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trtdiag.engine.tensorrt.compatibility import set_compatibility
 from trtdiag.engine.tensorrt.dialect import Dialect
+from trtdiag.engine.tensorrt.timings import give_timings
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
 
@@ -17,7 +18,9 @@ TACTIC_SOURCES = "TRTDIAG_TACTIC_SOURCES"
 _MIB = 2**20
 
 
-def new_config(dialect: Dialect, builder: Any, options: CompileOptions, *, pinned: bool) -> Any:
+def new_config(
+    dialect: Dialect, builder: Any, options: CompileOptions, *, pinned: bool, version: str, capability: str
+) -> Any:
     """A configuration.
 
     Args:
@@ -25,9 +28,12 @@ def new_config(dialect: Dialect, builder: Any, options: CompileOptions, *, pinne
         builder: Its builder.
         options: What the user asked for.
         pinned: Whether the network's layers are held to their types: 8.6 must then be allowed float16, and obey.
+        version: TensorRT's, for errors.
+        capability: The compute capability of the GPU that builds.
 
     Raises:
-        UserError: ``unknown-tactic-source``; ``wrong-option`` for a level that there is not.
+        UserError: ``unknown-tactic-source``; ``wrong-option`` for a level that there is not; what
+            ``set_compatibility`` refuses.
     """
     trt = dialect.trt
     config = builder.create_builder_config()
@@ -35,7 +41,7 @@ def new_config(dialect: Dialect, builder: Any, options: CompileOptions, *, pinne
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_mib * _MIB)
     if options.optimization_level is not None:
         config.builder_optimization_level = _level(options.optimization_level)
-    sources = tuple(options.tactic_sources) or _from_environment()
+    sources = chosen_sources(options)
     if sources:
         config.set_tactic_sources(tactic_mask(trt, sources))
     if options.tf32:
@@ -48,7 +54,8 @@ def new_config(dialect: Dialect, builder: Any, options: CompileOptions, *, pinne
     # The inspector then tells tactics and fused layers, which the layer names lead back to ops.
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     if options.timing_cache is not None:
-        _give_timings(config, Path(options.timing_cache))
+        give_timings(config, Path(options.timing_cache).expanduser())
+    set_compatibility(trt, version, config, options, sources, capability)
     return config
 
 
@@ -70,26 +77,9 @@ def tactic_mask(trt: Any, sources: Sequence[str]) -> int:
     return sum(1 << int(members[source]) for source in dict.fromkeys(sources))
 
 
-def keep_timings(config: Any, path: Path) -> None:
-    """Write what was measured, for the next build; another build that writes too does not damage the file."""
-    content = bytes(config.get_timing_cache().serialize())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _give_timings(config: Any, path: Path) -> None:
-    """The timings of earlier builds; of another GPU or version they are left out, and written anew."""
-    content = path.read_bytes() if path.is_file() else b""
-    cache = config.create_timing_cache(content)
-    if not config.set_timing_cache(cache, False):
-        config.set_timing_cache(config.create_timing_cache(b""), False)
+def chosen_sources(options: CompileOptions) -> tuple[str, ...]:
+    """The tactic sources that were asked for, here or in the environment; none: TensorRT's own choice."""
+    return tuple(options.tactic_sources) or _from_environment()
 
 
 def _from_environment() -> tuple[str, ...]:

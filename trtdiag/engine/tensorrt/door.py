@@ -94,6 +94,12 @@ def require_gpu() -> None:
         ) from error
 
 
+def compute_capability(device: int | None = None) -> str:
+    """The compute capability of a GPU (``9.0``); ``None``: of the current one."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"{major}.{minor}"
+
+
 def gpu_name(device: int | None = None) -> str:
     """The name of a GPU; ``None``: the current one."""
     return str(torch.cuda.get_device_name(device))

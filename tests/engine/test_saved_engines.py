@@ -1,0 +1,187 @@
+"""The folder of engines: what is found again, what is not taken for it, and what goes when there is too much."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trtdiag.engine.saved_engines import SavedEngines
+from trtdiag.errors import UserError
+
+KIB = 2**10
+
+
+def _folder(path: Path, limit_kib: int = 1000) -> SavedEngines:
+    return SavedEngines(path, limit_kib * KIB)
+
+
+def _age(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_537])
+def test_an_engine_is_found_by_what_was_said_of_it(size: int, tmp_path: Path) -> None:
+    blob = os.urandom(size)
+    saved = _folder(tmp_path)
+    assert saved.find("this") is None
+    assert saved.keep("this", blob)
+    assert saved.find("this") == blob
+    assert saved.find("that") is None
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def _cut(content: bytes) -> bytes:
+    return content[:-1]
+
+
+def _flipped(content: bytes) -> bytes:
+    return content[:-3] + bytes([content[-3] ^ 1]) + content[-2:]
+
+
+def _longer(content: bytes) -> bytes:
+    return content + b"\0"
+
+
+def _headless(content: bytes) -> bytes:
+    return content[:20]
+
+
+def _huge_head(content: bytes) -> bytes:
+    at = content.index(b"\n") + 1
+    return content[:at] + b"\xff" * 8 + content[at + 8 :]
+
+
+def _no_json(content: bytes) -> bytes:
+    at = content.index(b"{")
+    return content[:at] + b"[" + content[at + 1 :]
+
+
+def _foreign(content: bytes) -> bytes:
+    return b"PK\x03\x04" * 100
+
+
+@pytest.mark.parametrize("change", [_cut, _flipped, _longer, _headless, _huge_head, _no_json, _foreign, lambda _: b""])
+def test_a_damaged_or_foreign_file_counts_as_none_and_is_replaced(
+    change: Callable[[bytes], bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved = _folder(tmp_path)
+    saved.keep("this", b"engine" * 100)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(change(path.read_bytes()))
+    with caplog.at_level(logging.WARNING):
+        assert saved.find("this") is None
+    assert "damaged" in caplog.text
+    assert saved.keep("this", b"again")
+    assert saved.find("this") == b"again"
+
+
+def test_an_engine_under_the_name_of_another_is_not_taken(tmp_path: Path) -> None:
+    saved = _folder(tmp_path)
+    saved.keep("this", b"one")
+    (path,) = tmp_path.iterdir()
+    saved.keep("that", b"other")
+    (other,) = set(tmp_path.iterdir()) - {path}
+    other.write_bytes(path.read_bytes())
+    assert saved.find("that") is None
+    assert saved.find("this") == b"one"
+
+
+def test_those_that_were_not_used_for_longest_go(tmp_path: Path) -> None:
+    saved = _folder(tmp_path, 10)
+    for name in ("a", "b", "c"):
+        saved.keep(name, os.urandom(3 * KIB))
+    paths = {name: saved._path(name) for name in "abcd"}
+    for age, name in enumerate(("c", "b", "a")):
+        _age(paths[name], 100 * (age + 1))
+    assert saved.find("a")  # the oldest, used again
+    assert saved.keep("d", os.urandom(3 * KIB))
+    assert {name for name, path in paths.items() if path.exists()} == {"a", "c", "d"}
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10 * KIB
+
+
+def test_an_engine_that_alone_is_too_large_is_not_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    saved = _folder(tmp_path, 4)
+    saved.keep("small", b"x")
+    with caplog.at_level(logging.WARNING):
+        assert not saved.keep("large", os.urandom(4 * KIB))
+    assert "not kept" in caplog.text
+    assert saved.find("large") is None
+    assert saved.find("small") == b"x"
+
+
+def test_other_files_stay_and_what_a_killed_program_left_goes(tmp_path: Path) -> None:
+    kept = [tmp_path / name for name in ("my.engine", "film.part", "note.txt", ".hidden.part")]
+    for path in kept:
+        path.write_bytes(bytes(20 * KIB))
+        _age(path, 1e7)
+    left, young = (tmp_path / f".{'0a' * 32}.{name}.part" for name in ("left", "young"))
+    for path in (left, young):
+        path.write_bytes(b"half")
+    _age(left, 2e5)
+    saved = _folder(tmp_path, 10)
+    assert saved.keep("this", b"engine")
+    assert saved.find("this") == b"engine"
+    assert all(path.exists() for path in (*kept, young))
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "\0"])
+def test_a_folder_that_cannot_be_is_refused_at_once(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError) as caught:
+        SavedEngines.at(str(tmp_path / place), 1)
+    assert caught.value.reference == "engine-cache-folder"
+
+
+def test_a_folder_is_made_and_may_be_below_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    saved = SavedEngines.at("~/a/b", 3)
+    assert saved.folder == tmp_path / "a" / "b"
+    assert saved.folder.is_dir()
+    assert saved.limit_bytes == 3 * 2**20
+
+
+def test_what_cannot_be_written_is_said_and_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    saved = _folder(tmp_path / "gone")
+    with caplog.at_level(logging.WARNING):
+        assert not saved.keep("this", b"engine")
+    assert "not kept" in caplog.text
+    saved._path("this").mkdir(parents=True)  # a folder in the place of a file
+    assert saved.find("this") is None
+    assert not saved.keep("this", b"engine")
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from trtdiag.engine.saved_engines import SavedEngines
+saved, seen = SavedEngines(Path(sys.argv[1]), 40 * 1024), 0
+for turn in range(150):
+    name = str(turn % 12)
+    blob = saved.find(name)
+    if blob is None:
+        saved.keep(name, name.encode() * 5000)
+    else:
+        assert blob == name.encode() * 5000, name
+        seen += 1
+print(seen)
+"""
+
+
+def test_several_programs_use_a_folder_at_once(tmp_path: Path) -> None:
+    # Room for 7 of 12 engines of 5 to 10 KB: each program removes what others wrote, while they read it.
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path)]
+    programs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    ended = [(program, *program.communicate(timeout=120)) for program in programs]
+    for program, out, err in ended:
+        assert program.returncode == 0, err
+        assert int(out) > 0
+    assert all(path.suffix == ".engine" for path in tmp_path.iterdir())

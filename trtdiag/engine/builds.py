@@ -1,0 +1,189 @@
+"""Builds the engines of a program, one after the other or several at once.
+
+Builds run in threads of their own, also when there is one at a time: TensorRT then never runs the code that answers
+Ctrl-C, which only the main thread does, and the main thread can leave.  A build of TensorRT 10 or later ends at its
+next step, one of 8.6 cannot be stopped and goes on without anyone waiting.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import NoReturn
+
+import torch
+
+from trtdiag.engine.backend import Backend, Profile
+from trtdiag.engine.build import Engine, build_engine
+from trtdiag.engine.watch import Steps, Watch
+from trtdiag.errors import EngineBuildError, InternalError, TrtdiagError, UserError
+from trtdiag.network import Network
+from trtdiag.options import CompileOptions
+from trtdiag.targets import Target
+
+_MOST_JOBS = 8
+"""Own choice: each build holds its network's weights twice and needs a CPU core."""
+_UNMEASURED_LEVEL = 0
+"""At this level nothing is measured.
+
+Source: TensorRT 10.16, Optimizing Builder Performance, "Builder Optimization Level": level 0 selects the first tactic
+that succeeds."""
+_GRACE_S = 5.0
+"""Own choice: a step of a build that can be stopped takes less."""
+_POLL_S = 0.2
+"""How soon Ctrl-C is noticed on systems where waiting for a lock is not interrupted."""
+_THREADS: list[Thread] = []
+
+
+@dataclass
+class _Builds:
+    """What the threads share: ``results`` has an engine or an error for each index that is done."""
+
+    backend: Backend
+    wanted: Sequence[tuple[Network, Profile]]
+    options: CompileOptions
+    target: Target
+    steps: Steps
+    stop: Event
+    device: int | None
+    waiting: SimpleQueue[int] = field(default_factory=SimpleQueue)
+    results: dict[int, Engine | BaseException] = field(default_factory=dict)
+
+    def work(self) -> None:
+        """Build what waits, until nothing does or one cannot be built."""
+        here: AbstractContextManager[object] = nullcontext()
+        if self.device is not None:  # the current GPU is each thread's own
+            here = torch.cuda.device(self.device)
+        with here:
+            while not self.stop.is_set():
+                try:
+                    index = self.waiting.get_nowait()
+                except Empty:
+                    return
+                try:
+                    self.results[index] = self._one(index)
+                    self.steps.finished(index)
+                except BaseException as error:  # the thread that waits raises it
+                    self.results[index] = error
+                    self.stop.set()
+
+    def _one(self, index: int) -> Engine:
+        network, profile = self.wanted[index]
+        name = engine_name(index, len(self.wanted))
+        words = f"building {name}, {len(network.layers):,} layers"
+        self.steps.tell(index, words, 0.0)
+        watch = Watch(lambda what, share: self.steps.tell(index, f"{words}: {what}", share), self.stop)
+        return build_engine(self.backend, network, profile, self.options, self.target, watch)
+
+
+def build_engines(
+    backend: Backend,
+    wanted: Sequence[tuple[Network, Profile]],
+    options: CompileOptions,
+    target: Target,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[Engine, ...]:
+    """The engine of each network.
+
+    Args:
+        backend: Builds them.
+        wanted: Networks and the sizes to build each for.
+        options: What the user asked for; ``build_jobs`` says how many are built at once.
+        target: The TensorRT version that the networks were written for.
+        progress: Called with a ``BuildStep`` for each step, one at a time but from other threads.
+
+    Raises:
+        EngineBuildError: The backend refuses a network; names the engine.
+        UserError: ``wrong-option`` for a number of jobs below 1.
+    """
+    if not wanted:
+        return ()
+    stop = Event()
+    steps = Steps(progress or (lambda _step: None), len(wanted), stop)
+    device = torch.cuda.current_device() if backend.device == "cuda" and torch.cuda.is_available() else None
+    builds = _Builds(backend, wanted, options, target, steps, stop, device)
+    for index in range(len(wanted)):
+        builds.waiting.put(index)
+    jobs = jobs_of(options, len(wanted))
+    threads = [Thread(target=builds.work, name=f"trtdiag-build-{index}", daemon=True) for index in range(jobs)]
+    _THREADS[:] = [*filter(Thread.is_alive, _THREADS), *threads]
+    for thread in threads:
+        thread.start()
+    try:
+        _wait(threads)
+    except BaseException:
+        stop.set()
+        _wait(threads, _GRACE_S)
+        raise
+    if steps.raised is not None:
+        raise steps.raised
+    for index in range(len(wanted)):
+        found = builds.results.get(index)
+        if isinstance(found, BaseException) and not _is_stopped(found):
+            _raise(found, index, len(wanted))
+    return tuple(found for index in range(len(wanted)) if isinstance(found := builds.results[index], Engine))
+
+
+def jobs_of(options: CompileOptions, count: int) -> int:
+    """How many engines are built at once.
+
+    TensorRT allows several builders at once, each in a thread of its own, but they measure kernels on the same GPU, so
+    each sees the others' load, and may choose a slower kernel.  So by default there is one, but where nothing is
+    measured.
+
+    Source: TensorRT Developer Guide, "Thread Safety"; python/src/infer/pyCore.cpp of NVIDIA/TensorRT:
+    ``build_serialized_network`` releases the GIL.
+
+    Raises:
+        UserError: ``wrong-option``.
+    """
+    jobs = options.build_jobs
+    if jobs is None:
+        measured = options.optimization_level != _UNMEASURED_LEVEL
+        jobs = 1 if measured else min(_MOST_JOBS, os.cpu_count() or 1)
+    if jobs < 1:
+        raise UserError(
+            f"{jobs} engines cannot be built at once",
+            because="build_jobs is the number of engines that are built at once",
+            fix="choose 1 or more, or leave it out",
+            reference="wrong-option",
+        )
+    return max(1, min(jobs, count))
+
+
+def engine_name(index: int, count: int) -> str:
+    """``engine 1 (2 of 5)``: its number as in the report, which counts from 0, and where it is among all."""
+    return f"engine {index} ({index + 1} of {count})" if count > 1 else "the engine"
+
+
+def unfinished() -> bool:
+    """Whether a build that nobody waits for is still going on."""
+    return any(thread.is_alive() for thread in _THREADS)
+
+
+def _wait(threads: Sequence[Thread], most_s: float | None = None) -> None:
+    left = most_s
+    for thread in threads:
+        while thread.is_alive() and (left is None or left > 0):
+            thread.join(_POLL_S)
+            left = None if left is None else left - _POLL_S
+
+
+def _is_stopped(error: BaseException) -> bool:
+    return isinstance(error, TrtdiagError) and error.reference == "build-stopped"
+
+
+def _raise(error: BaseException, index: int, count: int) -> NoReturn:
+    """Raise what a thread met; what is wrong with one network names its engine."""
+    if count > 1 and isinstance(error, (EngineBuildError, InternalError)):
+        raise type(error)(
+            f"{engine_name(index, count)}: {error.message}",
+            because=error.because,
+            fix=error.fix,
+            reference=error.reference,
+        ) from error
+    raise error
