@@ -20,12 +20,14 @@ class EngineFacts:
         engine_bytes: Its size.
         ops: How many ops of the lowered graph it holds; ``None`` where its network is not at hand.
         layers: How many layers of each kind its network has, the most frequent first; empty where it is not at hand.
+        saved: Whether it came from the engine cache; ``None`` where that is not known.
     """
 
     manifest: Manifest
     engine_bytes: int
     ops: int | None = None
     layers: Mapping[str, int] | None = None
+    saved: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,11 @@ class CompilationFacts:
     verification: Verification | None
 
 
-def engine_facts(manifest: Manifest, engine_bytes: int, converted: ConvertedSegment | None = None) -> EngineFacts:
+def engine_facts(
+    manifest: Manifest, engine_bytes: int, converted: ConvertedSegment | None = None, *, saved: bool | None = None
+) -> EngineFacts:
     """The facts of one engine; ``converted`` is what it was built from, where that is at hand."""
     if converted is None:
-        return EngineFacts(manifest, engine_bytes)
+        return EngineFacts(manifest, engine_bytes, saved=saved)
     kinds = Counter(placed.layer.kind for placed in converted.network.layers)
-    return EngineFacts(manifest, engine_bytes, len(converted.segment.ops), dict(kinds.most_common()))
+    return EngineFacts(manifest, engine_bytes, len(converted.segment.ops), dict(kinds.most_common()), saved)

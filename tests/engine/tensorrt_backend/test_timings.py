@@ -1,4 +1,4 @@
-"""The timing cache's file: what several builds measure ends up in it, and nothing that is wrong with it ends a build."""
+"""The timing cache's file: what several builds measure is in it, and nothing wrong with it ends a build."""
 
 from __future__ import annotations
 

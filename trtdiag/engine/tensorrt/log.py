@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt")
@@ -26,11 +26,15 @@ Lines = deque[str]
 
 
 class Listeners:
-    """Who listens to the one logger of a process: TensorRT ignores every further one that it is given."""
+    """Who listens to the one logger of a process: TensorRT ignores every further one that it is given.
+
+    A thread hears what is said in it.  What TensorRT says in threads of its own all hear: whose work they do is not
+    known.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._listening: list[Lines] = []
+        self._listening: list[tuple[int, Lines]] = []
 
     def hear(self, severity: str, text: str) -> None:
         """Take one line."""
@@ -38,21 +42,23 @@ class Listeners:
         if level is None:  # verbose: tens of thousands of lines
             return
         _LOGGER.log(level, "%s", text)
+        here = get_ident()
         with self._lock:
-            for lines in self._listening:
+            own = [lines for thread, lines in self._listening if thread == here]
+            for lines in own or [lines for _, lines in self._listening]:
                 lines.append(f"[{severity}] {text}")
 
     @contextmanager
     def listening(self) -> Iterator[Lines]:
-        """The lines said inside; what other threads do at the same time is among them."""
+        """The lines said inside, by this thread or by one that does not listen itself."""
         lines: Lines = deque(maxlen=_MOST_LINES)
         with self._lock:
-            self._listening.append(lines)
+            self._listening.append((get_ident(), lines))
         try:
             yield lines
         finally:
             with self._lock:
-                self._listening = [other for other in self._listening if other is not lines]
+                self._listening = [other for other in self._listening if other[1] is not lines]
 
 
 def errors_of(lines: Lines) -> list[str]:
