@@ -33,7 +33,7 @@ def opt_sizes(program: Program, box: Mapping[str, Range], asked: Sequence[tuple[
     sites = Sites(program)
     asks = [read_ask(name, size, sites, list(box)) for name, size in dict(asked).items()]
     asks = [ask for ask in asks if free_symbols(ask.expr)]
-    choice = _Choice(box, program.hints, _conditions(program, box), sites.names)
+    choice = _Choice(box, program.hints, conditions_of(program, box), sites.names)
     found: dict[str, int] = {}
     for names in choice.groups(asks):
         found.update(choice.sizes(names, [ask for ask in asks if free_symbols(ask.expr) <= names]))
@@ -46,7 +46,7 @@ def allowed_box(program: Program, box: Mapping[str, Range]) -> dict[str, Range]:
     A profile's ends must be sizes that the program takes: ``x.view(-1, 8)`` has none below 8.
     """
     singles: dict[str, list[Condition]] = {}
-    for condition in _conditions(program, box):
+    for condition in conditions_of(program, box):
         names = sorted(free_symbols(condition))
         if len(names) == 1:
             singles.setdefault(names[0], []).append(condition)
@@ -58,7 +58,7 @@ def allowed_box(program: Program, box: Mapping[str, Range]) -> dict[str, Range]:
     return found
 
 
-def _conditions(program: Program, box: Mapping[str, Range]) -> list[Condition]:
+def conditions_of(program: Program, box: Mapping[str, Range]) -> list[Condition]:
     """Return the guards that can be read and speak of nothing but the box; the others are findings of their own."""
     sites = Sites(program)
     found: dict[Condition, None] = {}

@@ -1,0 +1,43 @@
+"""The compiled program with its engines' runs recorded as CUDA graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trtdiag.benching.clock import Call
+from trtdiag.benching.memory import engines_bytes
+from trtdiag.benching.original import Original
+from trtdiag.benching.ways import Ready
+from trtdiag.errors import PlatformError
+from trtdiag.runtime.compiled import CompiledProgram
+
+_SIZES = 8
+"""Own choice: more than are timed in one run."""
+
+
+def prepare(original: Original, compiled: CompiledProgram) -> Ready:
+    """Return a program of its own with the same engines, which records.
+
+    Raises:
+        PlatformError: ``no-cuda-graphs`` where the engines do not run on a GPU.
+    """
+    if original.device.type != "cuda":
+        raise PlatformError(
+            "there are no CUDA graphs here",
+            because=f"the engines run on {original.device}",
+            fix="leave cuda-graphs out, or compile with the backend 'tensorrt'",
+            reference="no-cuda-graphs",
+        )
+    recorded = CompiledProgram(compiled.exported_program, options=compiled.options)
+    recorded.cuda_graphs(_SIZES)
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        return lambda: recorded(*args, **kwargs)
+
+    return Ready(bind, compiled_words(compiled), build_s=compiled.build_s, bytes=engines_bytes(compiled))
+
+
+def compiled_words(compiled: CompiledProgram) -> str:
+    """What the program computes in, in words."""
+    precision = compiled.options.precision.value if compiled.options is not None else "keep"
+    return {"keep": "as exported", "fp16": "float16", "bf16": "bfloat16"}[precision]

@@ -1,0 +1,23 @@
+"""PyTorch itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trtdiag.benching.clock import Call
+from trtdiag.benching.half import arguments, runnable
+from trtdiag.benching.original import Original
+from trtdiag.benching.ways import Ready
+from trtdiag.runtime.compiled import CompiledProgram
+
+
+def prepare(original: Original, compiled: CompiledProgram) -> Ready:
+    """Return the original's module, op by op."""
+    del compiled
+    module, computes = runnable(original, original.inputs(original.sizes("opt")))
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        args, kwargs = arguments(original, computes, (args, kwargs))
+        return lambda: module(*args, **kwargs)
+
+    return Ready(bind, computes)

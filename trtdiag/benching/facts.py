@@ -1,0 +1,99 @@
+"""The facts of the bench stage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+OURS = "trtdiag"
+"""The name of the compiled program among the ways."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Milliseconds of many calls.
+
+    Attributes:
+        median: Half of them took no longer.
+        low: A tenth took no longer.
+        high: A tenth took longer.
+        calls: How many there were.
+    """
+
+    median: float
+    low: float
+    high: float
+    calls: int
+
+
+@dataclass(frozen=True)
+class WayResult:
+    """One way to run the program, at one set of sizes.
+
+    Attributes:
+        way: Its name: ``trtdiag``, ``eager``.
+        computes: What it computes in, in words: ``float32``, ``float16 (autocast)``.
+        ms: How long a call takes among others in a row; ``None`` where it cannot run.
+        alone_ms: How long it takes from one call until its result is there, with nothing else waiting.
+        per_s: Calls in a second, one after the other without waiting.
+        ratio: Its median, of that of the compiled program.
+        build_s: Preparing it, the first call left out; ``None`` where that is not known.
+        bytes: The most memory that a call takes beside weights, inputs and what was there before; ``None`` where that
+            is not known.
+        failed: Why it cannot run; empty where it can.
+    """
+
+    way: str
+    computes: str = ""
+    ms: Spread | None = None
+    alone_ms: Spread | None = None
+    per_s: float | None = None
+    ratio: float | None = None
+    build_s: float | None = None
+    bytes: int | None = None
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class SizeResult:
+    """All ways at one set of sizes.
+
+    Attributes:
+        label: What was asked for: ``opt``, ``batch=4``.
+        sizes: By the user's names of dims.
+        inputs: Name, dtype and shape of each input, in words.
+        ways: The compiled program first.
+    """
+
+    label: str
+    sizes: Mapping[str, int]
+    inputs: tuple[str, ...]
+    ways: tuple[WayResult, ...]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A comparison of speed.
+
+    Attributes:
+        device: What everything ran on: ``cpu``, ``NVIDIA H200``.
+        backend: Of the engines; ``none`` where the program has none.
+        tensorrt: The version that built them, where it was one.
+        torch: Its version.
+        precision: What the program was compiled to compute in.
+        rounds: How often the ways took turns.
+        results: By sizes.
+    """
+
+    device: str
+    backend: str
+    tensorrt: str | None
+    torch: str
+    precision: str
+    rounds: int
+    results: tuple[SizeResult, ...]
+
+    def to_json(self) -> str:
+        """Everything as a JSON text."""
+        return json.dumps({"schema": "trtdiag-bench/1", **asdict(self)}, indent=1) + "\n"

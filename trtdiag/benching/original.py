@@ -1,0 +1,88 @@
+"""The program that was compiled, where the engines run, and inputs of given sizes for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.passes import move_to_device_pass
+
+from trtdiag.capture.program import Program
+from trtdiag.errors import UserError
+from trtdiag.graph.trees import leaves_of, rebuilt
+from trtdiag.options import Precision
+from trtdiag.shapes.opt_sizes import conditions_of, opt_sizes
+from trtdiag.symbolic import Range, free_symbols
+from trtdiag.verify.inputs import InputMaker
+from trtdiag.verify.points import points
+
+ENDS = ("min", "opt", "max")
+
+
+@dataclass(frozen=True)
+class Original:
+    """What is compared with.
+
+    Attributes:
+        program: As it was captured.
+        exported: On the device that everything runs on.
+        device: That.
+        precision: What the compiled program computes in.
+        opt: The sizes that its engines were tuned for, as they were asked for.
+    """
+
+    program: Program
+    exported: ExportedProgram
+    device: torch.device
+    precision: Precision
+    opt: tuple[tuple[str, int], ...] = ()
+
+    def sizes(self, asked: str | Sequence[tuple[str, int]]) -> Mapping[str, int]:
+        """Return a size for each symbol of the inputs: an end of all ranges, or what is asked for.
+
+        Raises:
+            DimsError: An asked name is not known, or ranges and guards do not allow what is asked.
+        """
+        box = self._box()
+        if asked == "min":
+            return points(box, {}, conditions_of(self.program, box))[0].sizes
+        if asked == "max":
+            found = points(box, self.program.hints, conditions_of(self.program, box))
+            return next((point for point in found if point.label == "max"), found[0]).sizes
+        return opt_sizes(self.program, box, (*self.opt, *(() if isinstance(asked, str) else asked)))
+
+    def inputs(self, sizes: Mapping[str, int]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments and keyword arguments of these sizes."""
+        example = self.exported.example_inputs
+        maker = InputMaker(self.program.inputs, None if example is None else leaves_of(example))
+        flat = [leaf.to(self.device) if isinstance(leaf, torch.Tensor) else leaf for leaf in maker.at(sizes)]
+        args, kwargs = rebuilt(flat, self.exported.call_spec.in_spec)
+        return tuple(args), dict(kwargs)
+
+    def _box(self) -> dict[str, Range]:
+        symbols = {name for tensor in self.program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
+        return {name: self.program.ranges.get(name, Range(1, None)) for name in sorted(symbols)}
+
+
+def original(program: Program, device: torch.device, precision: Precision, opt: Sequence[tuple[str, int]]) -> Original:
+    """Return the original on a device.
+
+    Raises:
+        UserError: ``bench-without-program`` where its export failed.
+    """
+    exported = program.exported
+    if exported is None:
+        raise UserError(
+            "there is nothing to compare with",
+            because="the export of the original failed",
+            fix="give a program that exports",
+            reference="bench-without-program",
+        )
+    values = [*exported.state_dict.values(), *exported.constants.values(), *leaves_of(exported.example_inputs)]
+    elsewhere = [value for value in values if isinstance(value, torch.Tensor) and value.device.type != device.type]
+    if elsewhere:
+        exported = move_to_device_pass(exported, str(device))
+    return Original(program, exported, device, precision, tuple(opt))
