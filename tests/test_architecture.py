@@ -38,6 +38,7 @@ ORDER = (
     "pipeline",
     "compiling",
     "verifying",
+    "benching",
     "torch_backend",
     PACKAGE,  # the front door, trtdiag/__init__.py
     "cli",

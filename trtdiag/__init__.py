@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from trtdiag.artifact.load import load
     from trtdiag.artifact.rebuild import rebuild
     from trtdiag.artifact.save import save
+    from trtdiag.benching.facts import Benchmark
+    from trtdiag.benching.run import bench
     from trtdiag.capture.load import capture
     from trtdiag.compiling import compile
     from trtdiag.fixdims.fix import Fix
@@ -23,12 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnalyzeOptions",
+    "Benchmark",
     "CompileOptions",
     "CompiledProgram",
     "Fix",
     "Report",
     "__version__",
     "analyze",
+    "bench",
     "capture",
     "compile",
     "fix_dims",
@@ -45,6 +49,7 @@ except PackageNotFoundError:  # run from a source folder that was never installe
 
 _HOMES = {
     "analyze": "trtdiag.pipeline",
+    "bench": "trtdiag.benching.run",
     "capture": "trtdiag.capture.load",
     "compile": "trtdiag.compiling",
     "fix_dims": "trtdiag.fixdims.run",
@@ -52,6 +57,7 @@ _HOMES = {
     "rebuild": "trtdiag.artifact.rebuild",
     "save": "trtdiag.artifact.save",
     "verify": "trtdiag.verifying",
+    "Benchmark": "trtdiag.benching.facts",
     "AnalyzeOptions": "trtdiag.options",
     "CompileOptions": "trtdiag.options",
     "CompiledProgram": "trtdiag.runtime.compiled",

@@ -138,6 +138,7 @@ def compile_in_stages(
     if before is not None and before.type != backend.device:
         note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
         analysis = replace(analysis, program=replace(program, notes=(*program.notes, note)))
+    compiled.build_s = sum(stage.seconds for stage in clock.stages if stage.name in ("convert", "build"))
     verification = None
     if options.verify:
         with clock("verify"):

@@ -25,6 +25,8 @@ from trtdiag.targets.versions import get_target
 from trtdiag.verify.facts import Verification
 from trtdiag.verify.run import VerifyLimits
 
+_NAME_IT = "name the original: trtdiag verify compiled.ep --against model.ep"
+
 
 @dataclass(frozen=True)
 class Verified:
@@ -68,7 +70,7 @@ def verify_saved(
     step = progress or (lambda _stage: None)
     step("load")
     compiled = path if isinstance(path, CompiledProgram) else load(path)
-    original = _original(compiled, against)
+    original = original_of(compiled, against)
     options = compiled.options or CompileOptions()
     versions = {manifest.target for manifest in compiled.manifests}
     target = get_target(next(iter(versions), options.target))
@@ -88,7 +90,17 @@ def verify_saved(
     return Verified(found, replace(report, analysis=analysis), compiled)
 
 
-def _original(compiled: CompiledProgram, against: Source | None) -> Source:
+def original_of(compiled: CompiledProgram, against: Source | None, fix: str = _NAME_IT) -> Source:
+    """Return what a compiled program is to be compared with: what is given, else the file that it was compiled from.
+
+    Args:
+        compiled: The program.
+        against: What was given.
+        fix: How to give it.
+
+    Raises:
+        UserError: ``verify-without-original``: it is not known, or not there.
+    """
     if against is not None:
         return against
     source: str | None = compiled.source
@@ -96,14 +108,14 @@ def _original(compiled: CompiledProgram, against: Source | None) -> Source:
         raise UserError(
             "it is not known what to compare with",
             because="the program was not compiled from a file",
-            fix="name the original: trtdiag verify compiled.ep --against model.ep",
+            fix=fix,
             reference="verify-without-original",
         )
     if not os.path.exists(source):
         raise UserError(
             "the original is not there",
             because=f"it was compiled from {source}",
-            fix="name it: trtdiag verify compiled.ep --against model.ep",
+            fix=fix,
             reference="verify-without-original",
         )
     return source

@@ -40,6 +40,7 @@ class Description:
         engines: In the order of execution.
         options: What it was compiled with, as plain values; empty where that is not known.
         source: The file that it was compiled from, where it was one.
+        build_s: What building its engines took, where that is known.
     """
 
     trtdiag: str
@@ -48,6 +49,7 @@ class Description:
     engines: tuple[EngineEntry, ...]
     options: Mapping[str, Any]
     source: str | None = None
+    build_s: float | None = None
 
 
 def description_to_text(description: Description) -> str:
@@ -64,6 +66,7 @@ def description_to_text(description: Description) -> str:
             ],
             "options": dict(description.options),
             "source": description.source,
+            "build_s": description.build_s,
         },
         indent=1,
         sort_keys=True,
@@ -94,6 +97,7 @@ def description_from_text(text: str, file: str) -> Description:
             tuple(_entry(entry) for entry in document["engines"]),
             dict(document["options"]),
             None if document["source"] is None else str(document["source"]),
+            None if document.get("build_s") is None else float(document["build_s"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtifactError(

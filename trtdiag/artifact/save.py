@@ -51,6 +51,7 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
         entries,
         {} if compiled.options is None else plain_options(compiled.options),
         compiled.source,
+        compiled.build_s,
     )
     extra = {MEMBER: description_to_text(description)}
     for index, network in enumerate(networks):

@@ -46,8 +46,9 @@ def take_turns(ways: Mapping[str, Call], rounds: int, device: torch.device) -> d
     """
     found = {name: Timed() for name in ways}
     calls: dict[str, int] = {}
+    order = list(ways)
     for turn in range(rounds):
-        for name in list(ways) if turn % 2 == 0 else list(reversed(ways)):
+        for name in order if turn % 2 == 0 else reversed(order):
             timed = found[name]
             if timed.failed:
                 continue
@@ -107,7 +108,7 @@ def _measure(call: Call, calls: int, device: torch.device, timed: Timed) -> None
     call()  # what ran before has left other things in the caches
     wait(device)
     if device.type == "cuda":
-        events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(calls)]
+        events = [(_event(), _event()) for _ in range(calls)]
         started = time.perf_counter()
         for before, after in events:
             before.record()
@@ -121,6 +122,10 @@ def _measure(call: Call, calls: int, device: torch.device, timed: Timed) -> None
         timed.wall_s += sum(own)
         timed.row += [1e3 * each for each in own]
     timed.alone += [1e3 * _seconds(call, device) for _ in range(max(FEWEST, calls // _ALONE_PART))]
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch says no types here
 
 
 def _seconds(call: Call, device: torch.device) -> float:

@@ -8,6 +8,7 @@ from trtdiag.benching.clock import Call
 from trtdiag.benching.memory import engines_bytes
 from trtdiag.benching.original import Original
 from trtdiag.benching.ways import Ready
+from trtdiag.benching.words import compiled_words
 from trtdiag.errors import PlatformError
 from trtdiag.runtime.compiled import CompiledProgram
 
@@ -35,9 +36,3 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
         return lambda: recorded(*args, **kwargs)
 
     return Ready(bind, compiled_words(compiled), build_s=compiled.build_s, bytes=engines_bytes(compiled))
-
-
-def compiled_words(compiled: CompiledProgram) -> str:
-    """What the program computes in, in words."""
-    precision = compiled.options.precision.value if compiled.options is not None else "keep"
-    return {"keep": "as exported", "fp16": "float16", "bf16": "bfloat16"}[precision]

@@ -25,7 +25,7 @@ def runnable(original: Original, example: tuple[tuple[Any, ...], dict[str, Any]]
         original: The original.
         example: Arguments and keyword arguments to try it with.
     """
-    module = original.exported.module()
+    module = original.module
     dtype = _DTYPES.get(original.precision)
     if dtype is None:
         return module, "as exported"

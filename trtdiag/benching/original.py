@@ -10,10 +10,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.passes import move_to_device_pass
 
+from trtdiag.capture.factory import Recipe, call_factory, load_factory, recipe_of
+from trtdiag.capture.load import Source, capture, names_factory
 from trtdiag.capture.program import Program
 from trtdiag.errors import UserError
 from trtdiag.graph.trees import leaves_of, rebuilt
-from trtdiag.options import Precision
+from trtdiag.options import CompileOptions, Precision
 from trtdiag.shapes.opt_sizes import conditions_of, opt_sizes
 from trtdiag.symbolic import Range, free_symbols
 from trtdiag.verify.inputs import InputMaker
@@ -29,6 +31,7 @@ class Original:
     Attributes:
         program: As it was captured.
         exported: On the device that everything runs on.
+        module: Called like the original: the user's own where there is one, else that of ``exported``.
         device: That.
         precision: What the compiled program computes in.
         opt: The sizes that its engines were tuned for, as they were asked for.
@@ -36,6 +39,7 @@ class Original:
 
     program: Program
     exported: ExportedProgram
+    module: torch.nn.Module
     device: torch.device
     precision: Precision
     opt: tuple[tuple[str, int], ...] = ()
@@ -67,12 +71,15 @@ class Original:
         return {name: self.program.ranges.get(name, Range(1, None)) for name in sorted(symbols)}
 
 
-def original(program: Program, device: torch.device, precision: Precision, opt: Sequence[tuple[str, int]]) -> Original:
-    """Return the original on a device.
+def original(source: Source, device: torch.device, options: CompileOptions) -> Original:
+    """Return the original on the device that everything runs on.
 
     Raises:
+        CaptureError: The source cannot be read into a program.
         UserError: ``bench-without-program`` where its export failed.
     """
+    recipe = _recipe(source)
+    program = capture(source if recipe is None else (recipe.module, recipe.args, recipe.kwargs, recipe.dynamic_shapes))
     exported = program.exported
     if exported is None:
         raise UserError(
@@ -82,7 +89,19 @@ def original(program: Program, device: torch.device, precision: Precision, opt: 
             reference="bench-without-program",
         )
     values = [*exported.state_dict.values(), *exported.constants.values(), *leaves_of(exported.example_inputs)]
-    elsewhere = [value for value in values if isinstance(value, torch.Tensor) and value.device.type != device.type]
-    if elsewhere:
+    if any(isinstance(value, torch.Tensor) and value.device.type != device.type for value in values):
         exported = move_to_device_pass(exported, str(device))
-    return Original(program, exported, device, precision, tuple(opt))
+    module = exported.module() if recipe is None else recipe.module.to(device)
+    return Original(program, exported, module, device, options.precision, options.opt)
+
+
+def _recipe(source: Source) -> Recipe | None:
+    """The user's module with its example, where the source has one."""
+    if isinstance(source, str) and names_factory(source):
+        source = load_factory(source)
+    if isinstance(source, tuple):
+        return recipe_of(source, "the given tuple")
+    if callable(source) and not isinstance(source, (ExportedProgram, torch.nn.Module)):
+        made = call_factory(source, getattr(source, "__qualname__", "factory"))
+        return made if isinstance(made, Recipe) else None
+    return None

@@ -9,6 +9,7 @@ import click
 
 import trtdiag
 from trtdiag.cli.analyze import analyze
+from trtdiag.cli.bench import bench_command
 from trtdiag.cli.compile import compile_command
 from trtdiag.cli.failing import as_internal, show
 from trtdiag.cli.fix_dims import fix_dims
@@ -32,6 +33,7 @@ def cli() -> None:
 cli.add_command(analyze)
 cli.add_command(compile_command)
 cli.add_command(verify_command)
+cli.add_command(bench_command)
 cli.add_command(fix_dims)
 cli.add_command(explain)
 cli.add_command(rules)

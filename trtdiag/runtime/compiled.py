@@ -37,6 +37,7 @@ class CompiledProgram:
         options: What it was compiled with, where it was compiled here.
         report: What compiling found, where it was compiled here.
         source: The file that it was compiled from, where it was one.
+        build_s: What writing its networks and building its engines took, where that is known.
 
     Attributes:
         exported_program: The program, to save, export again or look at.
@@ -51,6 +52,7 @@ class CompiledProgram:
         options: CompileOptions | None = None,
         report: object | None = None,
         source: str | None = None,
+        build_s: float | None = None,
     ) -> None:
         self.exported_program = exported
         self.manifests: tuple[Manifest, ...] = tuple(found.manifest for found in engine_nodes(exported))
@@ -58,6 +60,7 @@ class CompiledProgram:
         self.options = options
         self.report = report
         self.source = source
+        self.build_s = build_s
         self._inputs = ProgramInputs(exported)
         self._known: set[Described] = set()
         self._names = _names_by_place(exported)

@@ -15,6 +15,7 @@ from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.contexts import Contexts, Place
 from trtdiag.engine.tensorrt.gpu import Cuda, Gpu
 from trtdiag.engine.tensorrt.graphs import EngineGraphs
+from trtdiag.engine.tensorrt.memory import scratch_bytes
 from trtdiag.engine.tensorrt.ports import Key, Ports
 from trtdiag.errors import UserError
 
@@ -48,6 +49,11 @@ class EngineRunner:
         self._ports = Ports.of(trt, engine, manifest, device)
         self._contexts = Contexts(self._make_context)
         self._several = device.type == "cuda" and torch.cuda.device_count() > 1
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What each execution context takes beside weights, inputs and outputs."""
+        return scratch_bytes(self._engine)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """The outputs.

@@ -1,0 +1,11 @@
+"""Memory of engines on the GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def scratch_bytes(engine: Any) -> int:
+    """The memory that an execution context of an engine takes."""
+    newer = getattr(engine, "device_memory_size_v2", None)
+    return int(engine.device_memory_size if newer is None else newer)
