@@ -12,7 +12,7 @@ from trtdiag.benching.original import Original
 from trtdiag.symbolic import Num
 
 OPSET = 17
-"""Has LayerNormalization.  Source: onnx-tensorrt 8.6, docs/operators.md: TensorRT 8.6 reads operators up to Opset 17."""
+"""Has LayerNormalization.  Source: onnx-tensorrt 8.6, docs/operators.md: it reads operators up to Opset 17."""
 
 
 def write_onnx(original: Original, path: Path) -> None:

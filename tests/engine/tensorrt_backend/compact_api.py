@@ -14,8 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_MODULE = re.compile(r"\b(?:tensorrt_bindings\.tensorrt|tensorrt\.tensorrt|nvinfer1|typing|collections\.abc)(?:\.|::)")
+_MODULE = re.compile(r"\b(?:tensorrt_bindings\.tensorrt|tensorrt\.tensorrt|nvinfer1|nvonnxparser|typing|collections\.abc)(?:\.|::)")
 _LINE = re.compile(r"^(?P<name>\w+)\((?P<given>.*)\)(?: -> (?P<gives>.+))?$")
+_OURS = frozenset({"OnnxParser", "OnnxParserFlag", "ParserError"})
 _NOT_OURS = re.compile(r"Caffe|Uff|Plugin|Onnx|IAlgorithm|Int8|RNN|Parser|Quick|MoE|DistCollective")
 
 
@@ -23,7 +24,7 @@ def compact(surface: dict[str, Any]) -> dict[str, Any]:
     """Enums as lists of members, classes as what they add to their bases."""
     found: dict[str, Any] = {"enums": {}, "classes": {}}
     for name, entry in sorted(surface.items()):
-        if _NOT_OURS.search(name):
+        if _NOT_OURS.search(name) and name not in _OURS:
             continue
         if entry["kind"] == "enum":
             found["enums"][name] = entry["members"]

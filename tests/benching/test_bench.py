@@ -1,0 +1,162 @@
+"""``trtdiag.bench``: what it times, at which sizes, and what it says of ways that cannot run."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+import trtdiag
+from tests.benching.bench_models import build
+from trtdiag.benching.table import bench_text
+from trtdiag.benching.ways import Ready
+from trtdiag.errors import DimsError, UserError
+from trtdiag.runtime.compiled import CompiledProgram
+
+
+@pytest.fixture(scope="module")
+def compiled() -> CompiledProgram:
+    return trtdiag.compile(build(), backend="reference", verify=False, min_segment_ops=0)
+
+
+@pytest.fixture(scope="module")
+def half() -> CompiledProgram:
+    return trtdiag.compile(build(), backend="reference", verify=False, min_segment_ops=0, precision="fp16")
+
+
+def test_eager_beside_compiled(compiled: CompiledProgram) -> None:
+    found = trtdiag.bench(compiled, "eager", model=build(), rounds=2)
+    ours, eager = found.results[0].ways
+    assert (ours.way, eager.way) == ("trtdiag", "eager")
+    assert ours.ratio == 1
+    assert eager.ms is not None
+    assert ours.ms is not None
+    assert eager.ratio == eager.ms.median / ours.ms.median
+    assert 0 < eager.ms.low <= eager.ms.median <= eager.ms.high
+    assert ours.per_s is not None
+    assert ours.per_s > 0
+    assert ours.build_s is not None
+    assert ours.build_s > 0
+    assert (found.device, found.backend, found.precision, found.rounds) == ("cpu", "reference", "keep", 2)
+    assert ours.bytes is None  # nobody counts on a CPU
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ("opt", "(4, 6, 5)"),
+        ("min", "(1, 4, 5)"),
+        ("max", "(9, 34, 5)"),
+        ({"batch": 7}, "(7, 6, 5)"),
+        ({"batch": 1, "x.shape[1]": 34}, "(1, 34, 5)"),
+    ],
+)
+def test_sizes(compiled: CompiledProgram, sizes: Any, expected: str) -> None:
+    found = trtdiag.bench(compiled, "eager", model=build(), sizes=sizes, rounds=1)
+    assert [result.inputs for result in found.results] == [(f"x float32 {expected}", "scale float32 ()")]
+
+
+def test_opt_is_what_the_engines_were_tuned_for() -> None:
+    tuned = trtdiag.compile(
+        build(), backend="reference", verify=False, min_segment_ops=0, opt={"batch": 9, "x.shape[1]": 8}
+    )
+    both = trtdiag.bench(tuned, "eager", model=build(), sizes=["opt", {"batch": 2}], rounds=1)
+    assert [result.inputs[0] for result in both.results] == ["x float32 (9, 8, 5)", "x float32 (2, 8, 5)"]
+
+
+def test_sizes_that_the_program_does_not_take(compiled: CompiledProgram) -> None:
+    with pytest.raises(DimsError):
+        trtdiag.bench(compiled, "eager", model=build(), sizes={"batch": 10}, rounds=1)
+    with pytest.raises(UserError) as caught:
+        trtdiag.bench(compiled, "eager", model=build(), sizes="largest", rounds=1)
+    assert caught.value.reference == "wrong-option"
+    assert "'largest'" in caught.value.message
+
+
+def test_unknown_way_and_no_original(compiled: CompiledProgram) -> None:
+    with pytest.raises(UserError) as caught:
+        trtdiag.bench(compiled, ["eager", "tvm"], model=build())
+    assert caught.value.reference == "unknown-way"
+    assert "onnx-trt" in caught.value.because
+    with pytest.raises(UserError) as caught:
+        trtdiag.bench(compiled, "eager")
+    assert caught.value.reference == "verify-without-original"
+    assert "--model" in caught.value.fix
+
+
+def test_peers_that_need_a_gpu_say_so(compiled: CompiledProgram) -> None:
+    found = trtdiag.bench(compiled, ["onnx-trt", "cuda-graphs"], model=build(), rounds=1)
+    rows = {way.way: way for way in found.results[0].ways}
+    assert rows["trtdiag"].ms is not None
+    assert "TensorRT" in rows["onnx-trt"].failed
+    assert "CUDA" in rows["cuda-graphs"].failed
+    assert rows["onnx-trt"].ms is None
+    assert rows["onnx-trt"].ratio is None
+
+
+def test_half_precision_peers(half: CompiledProgram) -> None:
+    found = trtdiag.bench(half, "eager", model=build(), rounds=1)
+    assert [way.computes for way in found.results[0].ways] == ["float16", "float16"]
+
+
+def test_a_program_that_takes_no_half_runs_under_autocast() -> None:
+    class Mixed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Linear(5, 7)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.first(x.float())  # with its weights in float16 this is an error
+
+    asked = (Mixed().eval(), (torch.randn(3, 5),))
+    compiled = trtdiag.compile(asked, backend="reference", verify=False, min_segment_ops=0, precision="bf16")
+    found = trtdiag.bench(compiled, "eager", model=asked, rounds=1)
+    assert found.results[0].ways[1].computes == "bfloat16 by autocast"
+
+
+def test_a_way_that_breaks_is_a_row(compiled: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def call() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
+            raise RuntimeError("no more\nthan five")
+
+    def prepare(original: object, compiled: object) -> Ready:
+        return Ready(lambda args, kwargs: call)
+
+    monkeypatch.setattr("trtdiag.benching.run.preparers", lambda names: {"eager": prepare})
+    found = trtdiag.bench(compiled, "eager", model=build(), rounds=2)
+    assert found.results[0].ways[1].failed == "no more"
+    assert found.results[0].ways[0].ms is not None
+
+
+def test_saved_program_is_timed_beside_its_file(tmp_path: Path) -> None:
+    module, args, kwargs, dims = build()
+    torch.export.save(torch.export.export(module, args, kwargs, dynamic_shapes=dims), tmp_path / "small.pt2")
+    compiled = trtdiag.compile(tmp_path / "small.pt2", backend="reference", verify=False, min_segment_ops=0)
+    trtdiag.save(compiled, tmp_path / "small_trt.ep")
+    found = trtdiag.bench(tmp_path / "small_trt.ep", rounds=1, sizes="max")
+    assert found.results[0].inputs[0] == "x float32 (9, 34, 5)"
+    assert found.results[0].ways[0].build_s == compiled.build_s
+    document = json.loads(found.to_json())
+    assert document["schema"] == "trtdiag-bench/1"
+    assert document["results"][0]["ways"][1]["ms"]["calls"] == found.results[0].ways[1].ms.calls  # type: ignore[union-attr]
+
+
+def test_table(compiled: CompiledProgram) -> None:
+    found = trtdiag.bench(compiled, ["eager", "cuda-graphs"], model=build(), sizes=["opt", "max"], rounds=1)
+    console = Console(width=160, file=StringIO())
+    console.print(bench_text(found))
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO
+    assert "to trtdiag" in text
+    assert text.count("1.00x") == 2
+    assert text.count("cuda-graphs: cannot run: there are no CUDA graphs here") == 2
+    assert "opt (_steps=3, batch=4)" in text
+    assert "max (_steps=17, batch=9)" in text
