@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.passes import move_to_device_pass
 
 from trtdiag.capture.factory import Recipe, call_factory, load_factory, recipe_of
 from trtdiag.capture.load import Source, capture, names_factory
+from trtdiag.capture.on_device import on_device
 from trtdiag.capture.program import Program
 from trtdiag.errors import UserError
 from trtdiag.graph.trees import leaves_of, rebuilt
@@ -88,10 +89,9 @@ def original(source: Source, device: torch.device, options: CompileOptions) -> O
             fix="give a program that exports",
             reference="bench-without-program",
         )
-    values = [*exported.state_dict.values(), *exported.constants.values(), *leaves_of(exported.example_inputs)]
-    if any(isinstance(value, torch.Tensor) and value.device.type != device.type for value in values):
-        exported = move_to_device_pass(exported, str(device))
-    module = exported.module() if recipe is None else recipe.module.to(device)
+    exported = on_device(exported, device)
+    # The user's module stays where it is.
+    module = exported.module() if recipe is None else copy.deepcopy(recipe.module).to(device)
     return Original(program, exported, module, device, options.precision, options.opt)
 
 

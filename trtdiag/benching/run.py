@@ -22,6 +22,7 @@ from trtdiag.errors import UserError
 from trtdiag.graph.trees import leaves_of
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.compiled_device import compiled_device
 from trtdiag.verifying import original_of
 
 ROUNDS = 8
@@ -81,7 +82,8 @@ def bench(
     options = program.options or CompileOptions()
     source = original_of(program, model, _NAME_IT)
     step("capture the original")
-    there = original(source, _device(program), options)
+    device = compiled_device(program.exported_program) or torch.device("cpu")
+    there = original(source, device, options)
     points = [there.sizes(each if isinstance(each, str) else tuple(each.items())) for each in asked]
     ways = [_Way(OURS, _ours(program))]
     for name, prepare in wanted.items():
@@ -171,17 +173,6 @@ def _ours(compiled: CompiledProgram) -> Ready:
         return lambda: compiled(*args, **kwargs)
 
     return Ready(bind, compiled_words(compiled), build_s=compiled.build_s, bytes=engines_bytes(compiled))
-
-
-def _device(compiled: CompiledProgram) -> torch.device:
-    """Where the engines run; without any, where the program's tensors are."""
-    for manifest in compiled.manifests:
-        if manifest.device == "cuda":
-            return torch.device("cuda", torch.cuda.current_device())
-        return torch.device(manifest.device)
-    values = [node.meta.get("val") for node in compiled.exported_program.graph.find_nodes(op="placeholder")]
-    devices = [value.device for value in values if isinstance(value, torch.Tensor)]
-    return devices[0] if devices else torch.device("cpu")
 
 
 def _device_words(device: torch.device) -> str:

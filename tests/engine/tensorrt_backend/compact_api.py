@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_MODULE = re.compile(r"\b(?:tensorrt_bindings\.tensorrt|tensorrt\.tensorrt|nvinfer1|nvonnxparser|typing|collections\.abc)(?:\.|::)")
+_MODULE = re.compile(
+    r"\b(?:tensorrt_bindings\.tensorrt|tensorrt\.tensorrt|nvinfer1|nvonnxparser|typing|collections\.abc)(?:\.|::)"
+)
 _LINE = re.compile(r"^(?P<name>\w+)\((?P<given>.*)\)(?: -> (?P<gives>.+))?$")
 _OURS = frozenset({"OnnxParser", "OnnxParserFlag", "ParserError"})
 _NOT_OURS = re.compile(r"Caffe|Uff|Plugin|Onnx|IAlgorithm|Int8|RNN|Parser|Quick|MoE|DistCollective")

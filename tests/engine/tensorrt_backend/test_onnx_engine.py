@@ -10,7 +10,8 @@ import torch
 from standin import Recorded, TensorRT
 
 from trtdiag.engine.tensorrt.door import Door
-from trtdiag.engine.tensorrt.onnx_engine import OnnxEngine, build_onnx, scratch_bytes
+from trtdiag.engine.tensorrt.memory import scratch_bytes
+from trtdiag.engine.tensorrt.onnx_engine import OnnxEngine, build_onnx
 from trtdiag.errors import EngineBuildError, PlatformError
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.targets import TARGETS, get_target
@@ -89,7 +90,9 @@ def test_engine_that_is_not_built() -> None:
 def test_inputs_are_bound_in_the_engines_types(version: str) -> None:
     door = _door(version, get_tensor_name=lambda _, index: ["ids", "y"][index])
     trt = door.trt
-    trt.answers["get_tensor_mode"] = lambda _, name: trt.TensorIOMode.INPUT if name == "ids" else trt.TensorIOMode.OUTPUT
+    trt.answers["get_tensor_mode"] = lambda _, name: (
+        trt.TensorIOMode.INPUT if name == "ids" else trt.TensorIOMode.OUTPUT
+    )
     trt.answers["get_tensor_dtype"] = lambda _, name: trt.DataType.INT32 if name == "ids" else trt.DataType.HALF
     trt.answers["get_tensor_shape"] = lambda _, name: (3, 7)
     trt.answers["deserialize_cuda_engine"] = lambda owner, blob: _engine(trt)
