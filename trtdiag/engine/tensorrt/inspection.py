@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import torch
+
+from trtdiag.engine.backend import Runner
+from trtdiag.engine.built_layers import LayerInfo
+from trtdiag.engine.graph_choice import choosing_graphs
+from trtdiag.engine.tensorrt.fused_layers import joined
+from trtdiag.engine.tensorrt.layer_text import read_layers
+from trtdiag.network import Network
+
+_WARM_UP = 3
+"""Own choice: the first runs load kernels and let the clock rise."""
 
 
 def engine_text(trt: Any, engine: Any, context: Any = None) -> str:
@@ -52,3 +65,34 @@ class TimedEngine:
             made.profiler = self._stopwatch
             self.contexts.append(made)
         return made
+
+
+def engine_layers(
+    trt: Any, engine: Any, network: Network, inputs: Sequence[torch.Tensor], runs: int, runner: Callable[[Any], Runner]
+) -> tuple[LayerInfo, ...]:
+    """The layers of an engine, joined to the ops of its network; timed where ``runs`` is above 0.
+
+    Args:
+        trt: The module ``tensorrt``.
+        engine: The deserialised engine.
+        network: What it was built from.
+        inputs: To time it with.
+        runs: How often it is timed.
+        runner: Gives what runs an engine.
+
+    Raises:
+        PlatformError: ``context-memory``.
+    """
+    if not runs:
+        return joined(read_layers(engine_text(trt, engine)), network)
+    stopwatch = new_stopwatch(trt)
+    timed = TimedEngine(engine, stopwatch)
+    run = runner(timed)
+    times = []
+    with choosing_graphs(None):  # a graph that runs tells no times
+        for number in range(_WARM_UP + runs):
+            stopwatch.times.clear()
+            run(inputs)
+            if number >= _WARM_UP:
+                times.append(tuple(stopwatch.times))
+    return joined(read_layers(engine_text(trt, engine, timed.contexts[-1])), network, times)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.graph_choice import chosen_graphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.context import EngineContext
@@ -16,8 +17,11 @@ from trtdiag.engine.tensorrt.contexts import Contexts, Place
 from trtdiag.engine.tensorrt.gpu import Cuda, Gpu
 from trtdiag.engine.tensorrt.graphs import EngineGraphs
 from trtdiag.engine.tensorrt.memory import scratch_bytes
+from trtdiag.engine.tensorrt.inspection import engine_layers
 from trtdiag.engine.tensorrt.ports import Key, Ports
+from trtdiag.engine.usual_inputs import usual_inputs
 from trtdiag.errors import UserError
+from trtdiag.network import Network
 
 
 class EngineRunner:
@@ -44,7 +48,7 @@ class EngineRunner:
         alive: object = None,
         gpu: Gpu | None = None,
     ) -> None:
-        self._engine, self._device, self._alive = engine, device, alive
+        self._trt, self._engine, self._device, self._alive = trt, engine, device, alive
         self._gpu = gpu or Cuda()
         self._ports = Ports.of(trt, engine, manifest, device)
         self._contexts = Contexts(self._make_context)
@@ -66,6 +70,25 @@ class EngineRunner:
         """
         with torch.cuda.device(self._device) if self._several else nullcontext():
             return self._run(inputs)
+
+    def layers(self, network: Network, runs: int) -> tuple[LayerInfo, ...]:
+        """The layers of the engine, joined to the ops of the network that it was built from.
+
+        Args:
+            network: That network.
+            runs: How often to run the engine at its usual sizes to time them; 0: they are not timed.
+
+        Raises:
+            PlatformError: ``context-memory``.
+        """
+        manifest = self._ports.manifest
+        with torch.cuda.device(self._device) if self._several else nullcontext():
+            inputs = usual_inputs(manifest, self._device) if runs else ()
+
+            def runner(engine: Any) -> EngineRunner:
+                return EngineRunner(self._trt, engine, manifest, self._device, gpu=self._gpu)
+
+            return engine_layers(self._trt, self._engine, network, inputs, runs, runner)
 
     def _run(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         # Copies made here may go at the end: PyTorch reuses their memory on this stream only, after the engine's run.
