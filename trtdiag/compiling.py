@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import assemble
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
+from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.shapes.opt_sizes import opt_sizes
 from trtdiag.symbolic import mul
@@ -149,7 +150,13 @@ def compile_in_stages(
         # A converter refused an op at its place, or the segments are those of require_full.
         split = partition_facts(program, plan, require_full=options.partition.require_full)
         analysis = replace(analysis, partition=split)
-    built = [engine_facts(each.manifest, len(each.blob), one) for each, one in zip(engines, converted, strict=True)]
+    networks = [one.network for one in converted]
+    with clock("profile") if options.profile_layers else nullcontext():
+        told = told_layers(compiled, networks, timed=options.profile_layers)
+    built = [
+        engine_facts(each.manifest, len(each.blob), one, layers)
+        for each, one, layers in zip(engines, converted, told, strict=True)
+    ]
     analysis = after_compiling(analysis, CompilationFacts(tuple(built), verification), clock.stages)
     compiled.report = report = replace(report, analysis=analysis)
     return Compilation(compiled, report, plan, converted, engines, verification, analysis.stages)

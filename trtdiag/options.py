@@ -109,6 +109,8 @@ class CompileOptions:
             default, 10 GiB, is a convention: some dozens of engines of usual size, an unnoticed share of a disk.
         build_jobs: How many engines are built at once; ``None``: one, since builds on one GPU disturb each other's
             measurements, but several at optimization level 0, which measures nothing.
+        profile_layers: Run each engine some times at the sizes to tune for, so that the report has the time of each of
+            its layers.
     """
 
     target: str | None = None
@@ -132,3 +134,4 @@ class CompileOptions:
     engine_cache: str | None = None
     engine_cache_mib: int = 10_240
     build_jobs: int | None = None
+    profile_layers: bool = False

@@ -19,6 +19,7 @@ from trtdiag.options import CompileOptions
 from trtdiag.pipeline import Progress, analyze
 from trtdiag.report.report import Report
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.targets.versions import get_target
@@ -84,7 +85,11 @@ def verify_saved(
         found = compare(report, None, (), compiled, options, limits)
     nodes = engine_nodes(compiled.exported_program)
     converted = planned[1] if planned else (None,) * len(nodes)
-    engines = [engine_facts(n.manifest, n.engine.numel(), one) for n, one in zip(nodes, converted, strict=True)]
+    told = told_layers(compiled, [None if one is None else one.network for one in converted], timed=False)
+    engines = [
+        engine_facts(node.manifest, node.engine.numel(), one, layers)
+        for node, one, layers in zip(nodes, converted, told, strict=True)
+    ]
     stages = (StageTiming("verify", "ok", found.seconds),)
     analysis = after_compiling(report.analysis, CompilationFacts(tuple(engines), found), stages)
     return Verified(found, replace(report, analysis=analysis), compiled)

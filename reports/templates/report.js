@@ -39,3 +39,24 @@ document.getElementById("download").addEventListener("click", async () => {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 });
+
+// Heads of sortable tables become buttons: numbers the largest first, words from a to z, a second press turns it around.
+for (const head of document.querySelectorAll("table.sortable th")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "sort";
+  button.textContent = head.textContent;
+  head.replaceChildren(button);
+  button.addEventListener("click", () => {
+    const numbers = head.classList.contains("number");
+    const before = head.getAttribute("aria-sort");
+    const up = before ? before === "descending" : !numbers || head.cellIndex === 0;
+    for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const key = (row) => row.cells[head.cellIndex].textContent.trim();
+    const number = (row) => parseFloat(key(row).replace(/,/g, "")) || 0;
+    const body = head.closest("table").tBodies[0];
+    const order = (a, b) => (numbers ? number(a) - number(b) : key(a).localeCompare(key(b)));
+    body.append(...[...body.rows].sort((a, b) => (up ? order(a, b) : order(b, a))));
+  });
+}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.manifest import Manifest
+from trtdiag.runtime.engine_layers import ToldLayers
 from trtdiag.verify.facts import Verification
 
 
@@ -21,6 +22,7 @@ class EngineFacts:
         ops: How many ops of the lowered graph it holds; ``None`` where its network is not at hand.
         layers: How many layers of each kind its network has, the most frequent first; empty where it is not at hand.
         saved: Whether it came from the engine cache; ``None`` where that is not known.
+        built: The layers that the backend made of them.
     """
 
     manifest: Manifest
@@ -28,6 +30,7 @@ class EngineFacts:
     ops: int | None = None
     layers: Mapping[str, int] | None = None
     saved: bool | None = None
+    built: ToldLayers = field(default_factory=ToldLayers)
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,16 @@ class CompilationFacts:
 
 
 def engine_facts(
-    manifest: Manifest, engine_bytes: int, converted: ConvertedSegment | None = None, *, saved: bool | None = None
+    manifest: Manifest,
+    engine_bytes: int,
+    converted: ConvertedSegment | None = None,
+    built: ToldLayers | None = None,
+    *,
+    saved: bool | None = None,
 ) -> EngineFacts:
     """The facts of one engine; ``converted`` is what it was built from, where that is at hand."""
+    built = built or ToldLayers()
     if converted is None:
-        return EngineFacts(manifest, engine_bytes, saved=saved)
+        return EngineFacts(manifest, engine_bytes, saved=saved, built=built)
     kinds = Counter(placed.layer.kind for placed in converted.network.layers)
-    return EngineFacts(manifest, engine_bytes, len(converted.segment.ops), dict(kinds.most_common()), saved)
+    return EngineFacts(manifest, engine_bytes, len(converted.segment.ops), dict(kinds.most_common()), saved, built)

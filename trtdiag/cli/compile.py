@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--force", is_flag=True, help="Go on in spite of ERROR findings.")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
+@click.option("--profile-layers", is_flag=True, help="Time each layer of the engines, for the report.")
 @click.option("--report", "html", type=click.Path(path_type=Path), help="The HTML report  [default: <output>.html]")
 @json_option
 @sarif_option
@@ -55,6 +56,7 @@ def compile_command(
     cuda_graphs: int,
     force: bool,
     no_verify: bool,
+    profile_layers: bool,
     html: Path | None,
     json_path: str | None,
     sarif_path: str | None,
@@ -80,6 +82,7 @@ def compile_command(
         cuda_graphs=cuda_graphs,
         force=force,
         verify=not no_verify,
+        profile_layers=profile_layers,
     )
     destination = output or Path(default_output(source))
     page = None if no_html else html or destination.with_suffix(".html")

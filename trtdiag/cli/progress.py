@@ -16,7 +16,7 @@ from trtdiag.report.text import one_line
 _DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes")
 _PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")
 ANALYZE_STAGES = (*_DIAGNOSIS, *_PLANNING, "rules", "report")
-COMPILE_STAGES = (*_DIAGNOSIS, *_PLANNING, "rules", "convert", "build", "assemble", "verify", "save")
+COMPILE_STAGES = (*_DIAGNOSIS, *_PLANNING, "rules", "convert", "build", "assemble", "verify", "profile", "save")
 
 
 @contextmanager

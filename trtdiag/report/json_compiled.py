@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
+from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.capture.program import OpOrigin
+from trtdiag.report.json_engine_layers import engine_layers_json
 from trtdiag.report.json_parts import Json, frame_json, strings, values_json
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr
@@ -13,17 +16,18 @@ from trtdiag.symbolic.text import to_text
 from trtdiag.verify.facts import Culprit, OutputError, PointResult, Verification
 
 
-def compiled_json(facts: CompilationFacts | None) -> Json:
+def compiled_json(facts: CompilationFacts | None, partition: PartitionFacts | None = None) -> Json:
     """Engines and the comparison with the original; ``null`` where nothing was compiled."""
     if facts is None:
         return None
+    origins = partition.plan.lowered.origins if partition is not None else {}
     return {
-        "engines": [_engine_json(index, engine) for index, engine in enumerate(facts.engines)],
+        "engines": [_engine_json(index, engine, origins) for index, engine in enumerate(facts.engines)],
         "verification": None if facts.verification is None else _verification_json(facts.verification),
     }
 
 
-def _engine_json(index: int, engine: EngineFacts) -> Json:
+def _engine_json(index: int, engine: EngineFacts, origins: Mapping[str, OpOrigin]) -> Json:
     manifest = engine.manifest
     return {
         "index": index,
@@ -34,6 +38,7 @@ def _engine_json(index: int, engine: EngineFacts) -> Json:
         "gpu": manifest.gpu,
         "ops": engine.ops,
         "layers": None if engine.layers is None else values_json(engine.layers),
+        "built": engine_layers_json(engine.built, origins),
         "bytes": engine.engine_bytes,
         "network_hash": manifest.network_hash,
         "engine_sha256": manifest.engine_sha256,

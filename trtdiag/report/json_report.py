@@ -40,7 +40,7 @@ def report_json(analysis: Analysis) -> dict[str, Json]:
         "memory": memory_json(analysis.memory),
         "metadata": metadata_json(analysis.checked),
         "partition": partition_json(analysis.partition),
-        "compiled": compiled_json(analysis.compilation),
+        "compiled": compiled_json(analysis.compilation, analysis.partition),
         "versions": {
             "running_torch": analysis.program.versions.running_torch,
             "exporting_torch": analysis.program.versions.exporting_torch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trtdiag.report.drawing.picture import Picture
+from trtdiag.report.layer_views import EngineLayersView
 
 
 @dataclass(frozen=True)
@@ -299,13 +300,17 @@ class VerificationView:
 
 @dataclass(frozen=True)
 class EngineView:
-    """One engine as it was built: ``ports`` has its inputs with their sizes, and its outputs."""
+    """One engine as it was built: ``ports`` has its inputs with their sizes, and its outputs.
+
+    ``layers`` counts those of its network, ``built`` has what they became.
+    """
 
     title: str
     summary: str
     made: str
     layers: str
     ports: TableView
+    built: EngineLayersView
     is_open: bool
 
 

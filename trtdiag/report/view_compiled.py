@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.analysis.result import Analysis
+from trtdiag.capture.program import OpOrigin
 from trtdiag.report.compile_words import (
     CompileWords,
     allowed_line,
@@ -19,6 +20,7 @@ from trtdiag.report.engine_words import op_counts
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, bytes_text, one_line
 from trtdiag.report.view import CompiledView, EngineView, PointRowView, TableView, VerificationView
+from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.verify.facts import PointResult, Verification
@@ -33,12 +35,13 @@ _LONGEST_WHY_CHARS = 400
 def compiled_view(analysis: Analysis, facts: CompilationFacts) -> CompiledView:
     """The section of the page."""
     names = analysis.program.names
+    origins = analysis.partition.plan.lowered.origins if analysis.partition is not None else {}
     hidden = len(facts.engines) - _MOST_ENGINES
     return CompiledView(
         summary=_summary(analysis, facts),
         verification=None if facts.verification is None else _verification(facts.verification, names),
         engines=tuple(
-            _engine(index, engine, CompileWords(names), is_open=len(facts.engines) <= _OPEN_ENGINES)
+            _engine(index, engine, CompileWords(names), origins, is_open=len(facts.engines) <= _OPEN_ENGINES)
             for index, engine in enumerate(facts.engines[:_MOST_ENGINES])
         ),
         more_engines=f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
@@ -110,7 +113,9 @@ def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Point
         )
 
 
-def _engine(index: int, engine: EngineFacts, words: CompileWords, *, is_open: bool) -> EngineView:
+def _engine(
+    index: int, engine: EngineFacts, words: CompileWords, origins: Mapping[str, OpOrigin], *, is_open: bool
+) -> EngineView:
     manifest = engine.manifest
     layers = engine.layers or {}
     parts = [] if engine.ops is None else [amount(engine.ops, "op"), amount(sum(layers.values()), "layer")]
@@ -130,6 +135,7 @@ def _engine(index: int, engine: EngineFacts, words: CompileWords, *, is_open: bo
         made=f"{made}; runs on {one_line(manifest.device)}; network {manifest.network_hash[:12]}.",
         layers=", ".join(f"{count:,} {kind}" for kind, count in layers.items()),
         ports=folding_table(heads, rows) or TableView(heads, ()),
+        built=engine_layers_view(engine.built, origins),
         is_open=is_open,
     )
 

@@ -61,6 +61,12 @@ class EngineCache:
                 slot.runner = _loaded(manifest, engine, device)
             return slot.runner
 
+    def loaded(self, manifest: Manifest) -> Runner | None:
+        """The engine where it is loaded, on whatever device; ``None`` where it is not."""
+        with self._lock:
+            slots = [slot for key, slot in self._slots.items() if key[:2] == (manifest.backend, manifest.engine_sha256)]
+        return next((slot.runner for slot in slots if slot.runner is not None), None)
+
     def __len__(self) -> int:
         with self._lock:
             return len(self._slots)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 import torch
-from standin import TensorRT
+from host_engine import Engine
+from standin import Recorded, TensorRT
 
+from trtdiag.engine.built_layers import Layered
+from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.tensorrt.inspection import TimedEngine, engine_text, new_stopwatch
 from trtdiag.engine.usual_inputs import usual_inputs
+from trtdiag.network import DType, NetworkBuilder, Origin
+from trtdiag.network.layers.reduce import Reduce, ReduceOperation
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import Num, symbol
+from trtdiag.symbolic import Num, Range, symbol
 from trtdiag.targets import TARGETS
 
 VERSIONS = [target.version for target in TARGETS]
@@ -66,3 +72,35 @@ def test_inputs_have_the_usual_sizes() -> None:
     assert (keep.dtype, keep.shape) == (torch.bool, ())
     assert (n.dtype, int(n)) == (torch.int32, 7)
     assert torch.equal(usual_inputs(manifest, "cpu")[0], x)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_loaded_engine_tells_its_layers_and_times(version: str) -> None:
+    engine = Engine(version)
+    builder = NetworkBuilder({"s": Range(0, 8)})
+    x = builder.input("x", DType.FLOAT16, [symbol("s"), 5])
+    with builder.at(Origin("aten.sum.dim_IntList", "sum_1")):
+        builder.output("y", builder.add_single(Reduce(ReduceOperation.SUM, (1,), False), x))
+    text = json.dumps({"Layers": [{"Name": "sum_1/Reduce", "LayerType": "Reduce"}]})
+    answers, runs = engine.trt.answers, []
+    answers["get_engine_information"] = lambda *_: text
+    execute = answers["execute_async_v3"]
+
+    def timed(context: Recorded, stream: int) -> bool:
+        if "profiler" in context.seen:
+            runs.append(stream)
+            context.profiler.report_layer_time("sum_1/Reduce", 0.5 * len(runs))
+        return execute(context, stream)
+
+    answers["execute_async_v3"] = timed
+    runner = engine.runner()
+    assert isinstance(runner, Layered)
+    (layer,) = runner.layers(builder.build(), 0)
+    assert ([origin.node for origin in layer.ops], layer.kind, layer.time_ms) == (["sum_1"], "Reduce", None)
+    assert not engine.contexts
+    with choosing_graphs(GraphChoice(2)):  # a program's choice of CUDA graphs does not reach what is timed
+        (layer,) = runner.layers(builder.build(), 5)
+    assert len(runs) == 8
+    assert layer.time_ms == 0.5 * 6  # the median of runs 4 to 8: the first three warm it up
+    runner(engine.inputs(3, 4))
+    assert len(runs) == 8  # contexts of the program have no profiler

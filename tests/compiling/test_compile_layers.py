@@ -1,0 +1,95 @@
+"""When engines are asked for their layers, and what becomes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import trtdiag
+from tests.compiling.layered_backend import register_layered
+from tests.compiling.programs import exported, mlp
+from trtdiag.analysis.compilation import CompilationFacts
+from trtdiag.cli.compile import compile_command
+from trtdiag.compiling import Compilation, compile_in_stages
+from trtdiag.options import CompileOptions
+from trtdiag.runtime.engine_cache import EngineCache
+from trtdiag.runtime.engine_layers import TIMED_RUNS
+from trtdiag.verifying import verify_saved
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines of equal bytes are loaded once in a process: other tests have some of these."""
+    fresh = EngineCache()
+    monkeypatch.setattr("trtdiag.runtime.engine_layers.CACHE", fresh)
+    monkeypatch.setattr("trtdiag.runtime.execution.CACHE", fresh)
+
+
+def _compiled(**options: object) -> Compilation:
+    return compile_in_stages(exported(mlp()), CompileOptions("11.4", "layered", **options))  # type: ignore[arg-type]
+
+
+def _facts(found: Compilation) -> CompilationFacts:
+    assert found.report.analysis.compilation is not None
+    return found.report.analysis.compilation
+
+
+def test_an_engine_that_was_verified_tells_its_layers_without_a_second_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = register_layered(monkeypatch)
+    (engine,) = _facts(_compiled()).engines
+    assert [layer.name for layer in engine.built.layers][-1] == "mul"
+    assert {layer.time_ms for layer in engine.built.layers} == {None}
+    assert (made.asked, made.loads, engine.built.why) == ([0], 1, "")
+
+
+def test_an_engine_is_not_loaded_for_its_layers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = register_layered(monkeypatch)
+    (engine,) = _facts(_compiled(verify=False)).engines
+    assert (made.asked, made.loads) == ([], 0)
+    assert "profile_layers" in engine.built.why
+    assert not engine.built.layers
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_layers_are_timed_where_that_is_asked_for(verify: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = register_layered(monkeypatch)
+    found = _compiled(verify=verify, profile_layers=True)
+    (engine,) = _facts(found).engines
+    assert {layer.time_ms for layer in engine.built.layers} == {0.25}
+    assert made.asked == [TIMED_RUNS]
+    assert [stage.name for stage in found.stages][-1] == "profile"
+    assert "Layers as built: " in found.report.to_html()
+
+
+def test_layers_that_cannot_be_timed_are_told_without_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = register_layered(monkeypatch, full=True)
+    found = _compiled(profile_layers=True)
+    (engine,) = _facts(found).engines
+    assert made.asked == [TIMED_RUNS, 0]
+    assert engine.built.layers
+    assert engine.built.why == "they could not be timed: there is no memory: a test"
+    assert found.verification is not None
+    assert found.verification.passed
+
+
+def test_a_saved_program_tells_them_when_it_is_verified(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = register_layered(monkeypatch)
+    path = tmp_path / "mlp.ep"
+    trtdiag.save(_compiled(profile_layers=True).compiled, path)
+    made.asked.clear()
+    facts = verify_saved(path, mlp()).report.analysis.compilation
+    assert facts is not None
+    assert made.asked == [0]
+    assert facts.engines[0].built.layers
+
+
+def test_the_command_line_asks_for_times(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["tests.compiling.programs:mlp", "--profile-layers", "--backend", "reference", "--json", "report.json"]
+    result = CliRunner().invoke(compile_command, asked)
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "report.json").read_text()
+    assert "tells none" in text
+    assert '"name": "profile"' in text

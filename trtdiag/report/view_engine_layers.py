@@ -1,0 +1,94 @@
+"""The layers of built engines as the page shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trtdiag.capture.program import OpOrigin
+from trtdiag.engine.built_layers import LayerInfo
+from trtdiag.network.origin import Origin
+from trtdiag.report.layer_views import EngineLayersView, LayerOpView, LayerRowView
+from trtdiag.report.text import amount, one_line
+from trtdiag.runtime.engine_layers import ToldLayers
+
+MOST_ROWS = 400
+_SHOWN_OPS = 3
+_LISTED_OPS = 100
+_LONGEST_NAME_CHARS = 160
+_LONGEST_WHY_CHARS = 400
+_SLOWEST = 5
+
+
+def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> EngineLayersView:
+    """The table of one engine; ``origins`` are those of the lowered graph's nodes, for their modules."""
+    layers = told.layers
+    timed = any(layer.time_ms is not None for layer in layers)
+    whole = sum(layer.time_ms or 0.0 for layer in layers)
+    # What takes longest is what one looks for; the first column leads back to the order of execution.
+    order = sorted(range(len(layers)), key=lambda index: -(layers[index].time_ms or 0.0))
+    hidden = len(layers) - MOST_ROWS
+    return EngineLayersView(
+        label=_label(layers, whole if timed else None),
+        summary=_summary(layers, whole if timed else None),
+        rows=tuple(_row(index, layers[index], whole, origins) for index in order[:MOST_ROWS]),
+        more=f"and {amount(hidden, 'more layer')}: see the JSON report" if hidden > 0 else "",
+        timed=timed,
+        why=one_line(told.why, _LONGEST_WHY_CHARS),
+    )
+
+
+def _label(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
+    if not layers:
+        return ""
+    time = "" if whole is None else f", {_milliseconds(whole)} ms"
+    return f"Layers as built: {amount(len(layers), 'layer')}{time}"
+
+
+def _summary(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
+    if not layers:
+        return ""
+    moving = sum(not layer.ops for layer in layers)
+    fused = sum(len(layer.ops) > 1 for layer in layers)
+    text = f"{amount(fused, 'layer')} fused from several ops, {moving:,} that only move or prepare data."
+    if whole:
+        times = sorted((layer.time_ms or 0.0 for layer in layers), reverse=True)
+        if len(times) > _SLOWEST:
+            text += f" The slowest {_SLOWEST} take {sum(times[:_SLOWEST]) / whole:.0%} of the time."
+        moved = sum(layer.time_ms or 0.0 for layer in layers if not layer.ops)
+        text += f" Moving data takes {moved / whole:.0%}."
+        text += " Each layer was timed alone, at the sizes to tune for; without that the engine is quicker."
+    return text
+
+
+def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOrigin]) -> LayerRowView:
+    ops = [_op(origin, origins.get(origin.node)) for origin in layer.ops[:_LISTED_OPS]]
+    hidden = len(layer.ops) - _SHOWN_OPS
+    return LayerRowView(
+        place=str(index),
+        ops=tuple(ops[:_SHOWN_OPS]),
+        folded=tuple(ops[_SHOWN_OPS:]),
+        more=f"and {amount(hidden, 'more op')}" if hidden > 0 else "",
+        moves=not layer.ops,
+        note="" if layer.named else "as far as the tensors that it reads and writes tell",
+        kind=one_line(layer.kind),
+        name=one_line(layer.name, _LONGEST_NAME_CHARS),
+        precision=one_line(", ".join(layer.dtypes)),
+        tactic=one_line(layer.tactic, _LONGEST_NAME_CHARS),
+        time="" if layer.time_ms is None else _milliseconds(layer.time_ms),
+        share="" if layer.time_ms is None or not whole else f"{layer.time_ms / whole:.1%}",
+    )
+
+
+def _op(origin: Origin, known: OpOrigin | None) -> LayerOpView:
+    frame = origin.frame
+    return LayerOpView(
+        op=one_line(origin.op),
+        node=one_line(origin.node),
+        module=one_line(known.module_path) if known is not None else "",
+        where=one_line(str(frame)) if frame is not None else "",
+        code=one_line(frame.code.strip()) if frame is not None else "",
+    )
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.4f}" if value < 1 else f"{value:,.3f}"

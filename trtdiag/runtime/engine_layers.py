@@ -1,0 +1,72 @@
+"""The layers of a compiled program's engines, as far as they can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.engine.built_layers import Layered, LayerInfo
+from trtdiag.engine.manifest import Manifest
+from trtdiag.errors import TrtdiagError
+from trtdiag.network import Network
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.engine_cache import CACHE
+from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
+
+TIMED_RUNS = 20
+"""Own choice: the median of these keeps out a run that something else disturbed."""
+
+
+@dataclass(frozen=True)
+class ToldLayers:
+    """The layers of one engine in the order of execution; where there are none, or no times, ``why`` says why."""
+
+    layers: tuple[LayerInfo, ...] = ()
+    why: str = ""
+
+
+def told_layers(
+    compiled: CompiledProgram, networks: Sequence[Network | None], *, timed: bool
+) -> tuple[ToldLayers, ...]:
+    """The layers of every engine.
+
+    An engine that was not loaded yet is loaded only to be timed: for a large one that takes seconds and its memory.
+
+    Args:
+        compiled: The program.
+        networks: What each engine was built from, where that is at hand.
+        timed: Whether to run each engine some times at its usual sizes, which tells the time of each layer.
+    """
+    nodes = engine_nodes(compiled.exported_program)
+    return tuple(_of_engine(node, network, timed) for node, network in zip(nodes, networks, strict=True))
+
+
+def _of_engine(node: EngineNode, network: Network | None, timed: bool) -> ToldLayers:
+    manifest = node.manifest
+    if network is None:
+        return ToldLayers(why="the network that it was built from is not at hand")
+    try:
+        runner = CACHE.get(manifest, node.engine, _device(manifest)) if timed else CACHE.loaded(manifest)
+        if runner is None:
+            return ToldLayers(why="the engine was not loaded, since nothing ran it; profile_layers loads it")
+        if not isinstance(runner, Layered):
+            return ToldLayers(why=f"the backend {manifest.backend!r} tells none" if timed else "")
+        if not timed:
+            return ToldLayers(runner.layers(network, 0))
+        return _timed(runner, network)
+    except TrtdiagError as error:
+        return ToldLayers(why=f"{error.message}: {error.because}")
+
+
+def _timed(runner: Layered, network: Network) -> ToldLayers:
+    try:
+        return ToldLayers(runner.layers(network, TIMED_RUNS))
+    except TrtdiagError as error:  # the program itself is whole
+        return ToldLayers(runner.layers(network, 0), f"they could not be timed: {error.message}: {error.because}")
+
+
+def _device(manifest: Manifest) -> str:
+    """Where it would run: as a program's inputs name it."""
+    return f"cuda:{torch.cuda.current_device()}" if manifest.device == "cuda" else manifest.device
