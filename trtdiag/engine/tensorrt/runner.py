@@ -16,8 +16,8 @@ from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.contexts import Contexts, Place
 from trtdiag.engine.tensorrt.gpu import Cuda, Gpu
 from trtdiag.engine.tensorrt.graphs import EngineGraphs
-from trtdiag.engine.tensorrt.memory import scratch_bytes
 from trtdiag.engine.tensorrt.inspection import engine_layers
+from trtdiag.engine.tensorrt.memory import scratch_bytes
 from trtdiag.engine.tensorrt.ports import Key, Ports
 from trtdiag.engine.usual_inputs import usual_inputs
 from trtdiag.errors import UserError
