@@ -9,7 +9,7 @@ import torch
 
 from trtdiag.engine.tensorrt.config import new_config
 from trtdiag.engine.tensorrt.dialect import Dialect
-from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.door import Door, compute_capability
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.memory import scratch_bytes
 from trtdiag.errors import EngineBuildError, InternalError, PlatformError
@@ -55,7 +55,14 @@ def build_onnx(door: Door, path: Path, shapes: tuple[Shapes, ...], options: Comp
         if not parser.parse_from_file(str(path)):
             refusals = [str(parser.get_error(index)) for index in range(parser.num_errors)]
             raise _refused("; ".join(refusals) or last_lines(lines))
-        config = new_config(Dialect(trt, door.target), builder, options, pinned=False)
+        config = new_config(
+            Dialect(trt, door.target),
+            builder,
+            options,
+            pinned=False,
+            version=door.version,
+            capability=compute_capability(),
+        )
         if flag is not None:
             config.set_flag(getattr(trt.BuilderFlag, flag))
         profile = builder.create_optimization_profile()
