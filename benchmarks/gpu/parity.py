@@ -15,26 +15,21 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Timer
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine" / "tensorrt_backend"))
 
+from case_pool import Pool, Row
 from layer_samples import CASES
 from seed_models import SEEDS
 
 from trtdiag.targets import get_target, installed_version
 
 WORKER = Path(__file__).with_name("parity_worker.py")
-Row = dict[str, Any]
 PRECISIONS = ("float32", "float16")
 
 
@@ -43,53 +38,6 @@ def keys(only: str) -> list[str]:
     every = [f"{part}:{name}:{p}" for p in PRECISIONS for part in ("network", "program") for name in SEEDS]
     every += [f"layer:{name}:{p}" for p in PRECISIONS for name in CASES]
     return [key for key in every if re.search(only, key)]
-
-
-def work(waiting: SimpleQueue[str], asked: argparse.Namespace, ends: float) -> list[Row]:
-    """Rows of one worker after the other, until nothing waits."""
-    rows: list[Row] = []
-    while time.monotonic() < ends:
-        try:
-            first = waiting.get_nowait()
-        except Empty:
-            break
-        rows += _one_process(first, waiting, asked, ends)
-    return rows
-
-
-def _one_process(first: str, waiting: SimpleQueue[str], asked: argparse.Namespace, ends: float) -> list[Row]:
-    command = [sys.executable, str(WORKER), asked.target, str(asked.level)]
-    log = open(asked.log, "ab") if asked.log else subprocess.DEVNULL  # noqa: SIM115  # it is the child's
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1)
-    assert child.stdin is not None
-    assert child.stdout is not None
-    rows: list[Row] = []
-    key = first
-    while True:
-        timer = Timer(min(asked.case_s, max(1.0, ends - time.monotonic())), child.kill)
-        timer.start()
-        try:
-            child.stdin.write(key + "\n")
-            child.stdin.flush()
-            child.stdout.readline()
-            answer = child.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
-        timer.cancel()
-        if not answer:
-            rows.append({"key": key, "state": "died", "note": f"exit code {child.wait()}"})
-            break
-        rows.append(json.loads(answer))
-        if time.monotonic() > ends:
-            break
-        try:
-            key = waiting.get_nowait()
-        except Empty:
-            break
-    child.stdin.close()
-    child.kill()
-    child.wait()
-    return rows
 
 
 def shown(rows: list[Row]) -> None:
@@ -122,15 +70,8 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     begun = time.monotonic()
     every = keys(asked.only)
-    waiting: SimpleQueue[str] = SimpleQueue()
-    for key in every:
-        waiting.put(key)
-    ends = begun + asked.limit_s
-    with ThreadPoolExecutor(asked.workers) as pool:
-        futures = [pool.submit(work, waiting, asked, ends) for _ in range(asked.workers)]
-        rows = [row for future in futures for row in future.result()]
-    known = {row["key"] for row in rows}
-    rows += [{"key": key, "state": "not run"} for key in every if key not in known]
+    command = [sys.executable, str(WORKER), asked.target, str(asked.level)]
+    rows = Pool(command, asked.workers, asked.limit_s, asked.case_s, asked.log).rows(every)
     shown(rows)
     machine = {
         "tensorrt": installed_version(),

@@ -48,6 +48,7 @@ def near(limits: Mapping[torch.dtype, float] | None = None) -> Any:
         most = max(1.0, float(finite.max())) if finite.numel() else 1.0
         torch.testing.assert_close(actual, expected, rtol=0.0, atol=part * most, equal_nan=True)
 
+    compare.limits = dict(limits or {})  # type: ignore[attr-defined]  # for who compares another engine
     return compare
 
 

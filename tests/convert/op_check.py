@@ -55,6 +55,14 @@ class Outcome:
     sizes: int
 
 
+@dataclass(frozen=True)
+class Compared:
+    """One set of sizes: what the engine is given, and what PyTorch gives, both in the order of the network's ports."""
+
+    inputs: Sequence[torch.Tensor]
+    wanted: Sequence[torch.Tensor]
+
+
 def check_op(
     op: OpOverload,
     args: Sequence[Any],
@@ -67,6 +75,7 @@ def check_op(
     constants: bool = False,
     read: Collection[int] | None = None,
     shared: bool = False,
+    also: Callable[[ConvertedSegment, Sequence[Compared]], None] | None = None,
 ) -> Outcome:
     """Convert ``op(*args, **kwargs)`` and compare its outputs with PyTorch's; a difference is an AssertionError.
 
@@ -81,6 +90,7 @@ def check_op(
         constants: Tensors are weights of the program, not inputs; with ``dynamic`` the first stays an input.
         read: Which outputs of several are read; all of them where it is not given.
         shared: With ``dynamic``, equal sizes of tensors are one symbol.
+        also: Called with the network and all that was compared, to run it elsewhere too.
     """
     traced = _traced(op, args, kwargs or {}, dynamic, constants, read, shared)
     source = Source(
@@ -101,25 +111,27 @@ def check_op(
         return Outcome({f.node: f.limit for f in parts.fallback}, None, 0)
     (segment,) = parts.segments
     converted = convert_segment(source, segment)
-    count = 0
+    compared: list[Compared] = []
     for inputs in _inputs(traced, dynamic):
         try:
             wanted = _outputs(traced, inputs, segment.outputs)
         except (RuntimeError, IndexError, ValueError):
-            if count == 0:
+            if not compared:
                 raise
             continue  # PyTorch itself refuses these other sizes
         engine = [inputs[c.node].to(c.engine_dtype) for c in converted.inputs]
         try:
             got = run(converted.network, engine)
         except ShapeOutOfRangeError:
-            if count == 0:
+            if not compared:
                 raise
             continue  # the op's own trace holds for other sizes than these
         for crossing, expected, actual in zip(converted.outputs, wanted, got, strict=True):
             _compare(expected, actual.to(crossing.program_dtype), tolerance, compare)
-        count += 1
-    return Outcome({}, converted, count)
+        compared.append(Compared(engine, wanted))
+    if also is not None:
+        also(converted, compared)
+    return Outcome({}, converted, len(compared))
 
 
 @dataclass(frozen=True)
