@@ -1,4 +1,4 @@
-"""TensorRT beside the reference functions: every layer kind and the small models, float32 and float16, on this GPU.
+"""TensorRT beside the reference functions: every layer kind and the small models, in each dtype, on this GPU.
 
     python benchmarks/gpu/parity.py --json parity.json            everything, a few minutes
     python benchmarks/gpu/parity.py --only 'layer:resize|network' --workers 1
@@ -24,19 +24,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine" / "tensorrt_backend"))
 
 from case_pool import Pool, Row
+from gpu_parity import LAYER_DTYPES, PRECISIONS
 from layer_samples import CASES
 from seed_models import SEEDS
 
 from trtdiag.targets import get_target, installed_version
 
 WORKER = Path(__file__).with_name("parity_worker.py")
-PRECISIONS = ("float32", "float16")
 
 
 def keys(only: str) -> list[str]:
     """What there is to do, models first: they take longest."""
     every = [f"{part}:{name}:{p}" for p in PRECISIONS for part in ("network", "program") for name in SEEDS]
-    every += [f"layer:{name}:{p}" for p in PRECISIONS for name in CASES]
+    every += [f"layer:{name}:{dtype}" for dtype in LAYER_DTYPES for name in CASES]
     return [key for key in every if re.search(only, key)]
 
 

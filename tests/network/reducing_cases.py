@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from network_cases import Case, In
+from network_cases import POINTS, Case, In
 
 from trtdiag.network import DType
 from trtdiag.network.layers.attention import Attention, AttentionNormalizationOp, CausalMaskKind
@@ -65,6 +65,14 @@ CASES = [
     ),
     Case("cumulative_exclusive", Cumulative(1, exclusive=True), (INT,), lambda x: x.cumsum(1) - x),
     Case("topk_max", TopK(TopKOperation.MAX, 3, 1), (In(("b", "h")),), lambda x: _sorted(x, 3, True)),
+    # The most that TensorRT's TopK gives; nothing of it is dynamic.
+    Case(
+        "topk_most",
+        TopK(TopKOperation.MAX, 3840, 1),
+        (In((2, 3841)),),
+        lambda x: (x.topk(3840, 1).values, x.topk(3840, 1).indices.int()),
+        points=POINTS[:2],
+    ),
     Case("topk_min", TopK(TopKOperation.MIN, 4, 2), (In(("b", 2, "h")),), lambda x: _sorted(x, 4, False)),
     Case(
         "topk_min_ties",

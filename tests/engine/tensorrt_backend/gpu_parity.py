@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from layer_samples import Case, In, case_for, in_half
+from layer_samples import Case, In, case_for, in_half, in_place_of_float32
 from seed_models import seeds
 
 import trtdiag
@@ -31,6 +31,8 @@ from trtdiag.targets import get_target
 TOLERANCE = {"float32": 2e-4, "float16": 3e-2}
 HALF_EPSILON = 2.0**-11
 PRECISIONS = ("float32", "float16")
+LAYER_DTYPES = (*PRECISIONS, "int32", "bool")
+"""A layer's float32 is replaced by each of these that it takes."""
 
 
 @dataclass
@@ -66,7 +68,7 @@ def sample(name: str, precision: str, target: str) -> Case | None:
     case = case_for(name, target)
     if precision == "float16":
         return in_half(case)
-    return case
+    return case if precision == "float32" else in_place_of_float32(case, DType(precision))
 
 
 def layer_parity(name: str, precision: str, options: CompileOptions) -> Parity | None:

@@ -67,3 +67,15 @@ def in_half(case: Case) -> Case | None:
     except (InternalError, LayerError):
         return None
     return half if any(tensor.dtype is DType.FLOAT16 for tensor in network.tensors) else None
+
+
+def in_place_of_float32(case: Case, dtype: DType) -> Case | None:
+    """The case with inputs of float32 in another dtype; ``None`` where there is none, or the layer refuses."""
+    if not any((one.dtype if isinstance(one, In) else DType.of(one.dtype)) is DType.FLOAT32 for one in case.inputs):
+        return None
+    try:
+        other = in_other_types(case, {DType.FLOAT32: dtype})
+        other.network()
+    except (InternalError, LayerError):
+        return None
+    return other
