@@ -25,8 +25,9 @@ OURS = ("ours", "ours static")
 PROBES = {
     "ours unpinned": "computed in float32 by the network, FP16 allowed: the types that TensorRT chooses itself",
     "ours prefer": "the same network, types preferred and not obeyed",
-    "ours half softmax": "attention and its softmax in float16",
-    "ours all half": "that, and nothing else stays in float32 but norms of batches",
+    "ours all half": "attention, and whatever else stays in float32 but norms of batches, in float16",
+    "ours all half prefer": "that, types preferred and not obeyed",
+    "ours half softmax prefer": "attention in float16, types preferred and not obeyed",
 }
 VARIANTS = (*ONNX, *OURS, *PROBES)
 
@@ -122,10 +123,9 @@ def _change(variant: str, backend: str) -> None:
         from trtdiag.network import DType
 
         attention.DType = SimpleNamespace(FLOAT32=DType.FLOAT16, BOOL=DType.BOOL, INT32=DType.INT32)
-        for op in [op for op in STAYS if op not in BATCH_NORMS and variant == "ours all half"]:
+        for op in [op for op in STAYS if op not in BATCH_NORMS and "all half" in variant]:
             del STAYS[op]
-        return
-    if backend != "tensorrt":
+    if backend != "tensorrt" or variant == "ours all half":
         return
     import trtdiag.engine.tensorrt.build as building
 
@@ -135,7 +135,7 @@ def _change(variant: str, backend: str) -> None:
         config, flags = plain(dialect, *args, **kwargs), dialect.trt.BuilderFlag
         config.set_flag(flags.FP16)
         config.clear_flag(flags.OBEY_PRECISION_CONSTRAINTS)
-        if variant == "ours prefer":
+        if "prefer" in variant:
             config.set_flag(flags.PREFER_PRECISION_CONSTRAINTS)
         return config
 
