@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trtdiag.capture.program import OpOrigin
-from trtdiag.engine.built_layers import LayerInfo
+from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.network.origin import Origin
 from trtdiag.report.layer_views import EngineLayersView, LayerOpView, LayerRowView
 from trtdiag.report.text import amount, one_line
@@ -49,14 +49,15 @@ def _summary(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
         return ""
     moving = sum(not layer.ops for layer in layers)
     fused = sum(len(layer.ops) > 1 for layer in layers)
-    text = f"{amount(fused, 'layer')} fused from several ops, {moving:,} that only move or prepare data."
+    text = f"{amount(fused, 'layer')} fused from several ops, {amount(moving, 'layer')} without an op: to move or"
+    text += " prepare data."
     if whole:
         times = sorted((layer.time_ms or 0.0 for layer in layers), reverse=True)
         if len(times) > _SLOWEST:
             text += f" The slowest {_SLOWEST} take {sum(times[:_SLOWEST]) / whole:.0%} of the time."
         moved = sum(layer.time_ms or 0.0 for layer in layers if not layer.ops)
-        text += f" Moving data takes {moved / whole:.0%}."
-        text += " Each layer was timed alone, at the sizes to tune for; without that the engine is quicker."
+        text += f" Layers without an op take {moved / whole:.0%}."
+        text += " Timed at the sizes to tune for, layer by layer, which slows the engine down."
     return text
 
 
@@ -72,11 +73,22 @@ def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOri
         note="" if layer.named else "as far as the tensors that it reads and writes tell",
         kind=one_line(layer.kind),
         name=one_line(layer.name, _LONGEST_NAME_CHARS),
-        precision=one_line(", ".join(layer.dtypes)),
+        precision=one_line(_precision(layer)),
         tactic=one_line(layer.tactic, _LONGEST_NAME_CHARS),
         time="" if layer.time_ms is None else _milliseconds(layer.time_ms),
         share="" if layer.time_ms is None or not whole else f"{layer.time_ms / whole:.1%}",
     )
+
+
+def _precision(layer: LayerInfo) -> str:
+    """``float32``, or ``float32 → float16`` where it writes another than it reads; integers where there is no float."""
+    read, written = (", ".join(_dtypes(tensors)) for tensors in (layer.inputs, layer.outputs))
+    return f"{read} → {written}" if read and written and read != written else written or read
+
+
+def _dtypes(tensors: Sequence[LayerTensor]) -> list[str]:
+    told = list(dict.fromkeys(tensor.dtype for tensor in tensors if tensor.dtype))
+    return [dtype for dtype in told if "float" in dtype] or told
 
 
 def _op(origin: Origin, known: OpOrigin | None) -> LayerOpView:
