@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from trtdiag.runtime.after_import import after_import
@@ -76,6 +78,25 @@ def __getattr__(name: str) -> Any:
             import_module(_SHOWN_BY[name])  # what it gives can then be printed, and shown in a notebook
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'trtdiag' has no attribute {name!r}")
+
+
+class _CallableModule(ModuleType):
+    """A subpackage with the name of a public function, which takes the function's place once it is imported."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return __getattr__(self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+
+class _FrontDoor(ModuleType):
+    """This package: what is imported into it under the name of a public function can be called like that."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _HOMES and type(value) is ModuleType:
+            value.__class__ = _CallableModule
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FrontDoor
 
 
 def _register_op() -> None:

@@ -47,14 +47,14 @@ class Everywhere(nn.Module):
         return {"wide": chosen.expand(3, -1, -1), "where": (chosen > 0).nonzero()}
 
 
-def _exported(*, constants: bool = True) -> ExportedProgram:
+def exported_everywhere(*, constants: bool = True) -> ExportedProgram:
     torch.manual_seed(0)
     model = Everywhere(constants=constants).eval()
     dims = {"x": {0: Dim("batch", min=2, max=9)}, "flag": None}
     return export(model, (torch.randn(4, 5), torch.ones(2)), dynamic_shapes=dims)
 
 
-def _tensors(exported: ExportedProgram) -> Iterator[Tensor]:
+def tensors_of(exported: ExportedProgram) -> Iterator[Tensor]:
     """Every tensor that a program holds, in whatever place."""
     held: list[object] = [exported.state_dict, exported.constants, exported.example_inputs]
     for located in walk(exported.graph_module):
@@ -70,8 +70,8 @@ def _text(exported: ExportedProgram) -> str:
 
 
 def test_everything_is_there() -> None:
-    moved = on_device(_exported(), "meta")
-    assert {tensor.device for tensor in _tensors(moved)} == {META}
+    moved = on_device(exported_everywhere(), "meta")
+    assert {tensor.device for tensor in tensors_of(moved)} == {META}
     assert "type='cpu'" not in _text(moved)
     assert "'cpu'" not in _text(moved)
     assert program_device(moved) == META
@@ -95,16 +95,16 @@ def test_it_runs_there_in_every_nested_graph() -> None:
 
 
 def test_the_given_program_stays_as_it_is() -> None:
-    exported = _exported()
-    before, tensors = str(exported), [(tensor, tensor.device) for tensor in _tensors(exported)]
+    exported = exported_everywhere()
+    before, tensors = str(exported), [(tensor, tensor.device) for tensor in tensors_of(exported)]
     on_device(exported, "meta")
     assert str(exported) == before
     assert all(tensor.device == device for tensor, device in tensors)
-    assert [id(tensor) for tensor, _ in tensors] == [id(tensor) for tensor in _tensors(exported)]
+    assert [id(tensor) for tensor, _ in tensors] == [id(tensor) for tensor in tensors_of(exported)]
 
 
 def test_ranges_guards_roles_and_calling_convention_are_kept() -> None:
-    exported = _exported()
+    exported = exported_everywhere()
     moved = on_device(exported, "meta")
     assert moved.range_constraints == exported.range_constraints
     assert getattr(moved, "_guards_code", None) == getattr(exported, "_guards_code", None)
@@ -126,9 +126,9 @@ def test_ranges_guards_roles_and_calling_convention_are_kept() -> None:
 def test_to_a_gpu_and_back_is_the_same_program() -> None:
     """Weights without content can be on a GPU that is not there."""
     with FakeTensorMode(allow_non_fake_inputs=True):
-        exported = _exported(constants=False)
+        exported = exported_everywhere(constants=False)
     there = on_device(exported, "cuda:0")
-    assert {str(tensor.device) for tensor in _tensors(there)} == {"cuda:0"}
+    assert {str(tensor.device) for tensor in tensors_of(there)} == {"cuda:0"}
     text = _text(there)
     assert "type='cpu'" not in text
     assert text.count("wrap_with_autocast('cuda', torch.bfloat16") == 1
@@ -137,12 +137,12 @@ def test_to_a_gpu_and_back_is_the_same_program() -> None:
 
 
 def test_a_program_that_is_there_is_given_as_it_is() -> None:
-    exported = _exported()
+    exported = exported_everywhere()
     assert on_device(exported, "cpu") is exported
 
 
 def test_a_tensor_made_without_a_device_is_made_there() -> None:
-    exported = _exported()
+    exported = exported_everywhere()
     for located in walk(exported.graph_module):
         if located.node.op == "call_function" and "device" in located.node.kwargs and not located.node.all_input_nodes:
             located.node.kwargs = {key: v for key, v in located.node.kwargs.items() if key != "device"}
@@ -194,7 +194,7 @@ def from_a_missing_device(tmp_path: Path) -> Path:
     """A file that was written on a machine with a device that this one lacks."""
     if torch.xpu.is_available():
         pytest.skip("the test needs a device type that this machine lacks")
-    save(_exported(), tmp_path / "here.pt2")
+    save(exported_everywhere(), tmp_path / "here.pt2")
     content = members(tmp_path / "here.pt2")
     there = {
         name: content[name].replace(b'"cpu"', b'"xpu"')
@@ -207,9 +207,9 @@ def from_a_missing_device(tmp_path: Path) -> Path:
 def test_a_file_of_a_missing_device_is_read_for_the_cpu(from_a_missing_device: Path) -> None:
     program = capture(from_a_missing_device)
     assert program.exported is not None
-    assert {tensor.device.type for tensor in _tensors(program.exported)} == {"cpu"}
+    assert {tensor.device.type for tensor in tensors_of(program.exported)} == {"cpu"}
     assert "it was exported on xpu, which this machine lacks: it is read as one for the CPU" in program.notes
     x, flag = torch.randn(3, 5), torch.ones(2)
-    expected, actual = _exported().module()(x, flag), program.exported.module()(x, flag)
+    expected, actual = exported_everywhere().module()(x, flag), program.exported.module()(x, flag)
     assert torch.equal(actual["wide"], expected["wide"])
     assert torch.equal(actual["where"], expected["where"])
