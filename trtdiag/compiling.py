@@ -35,7 +35,7 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_runs import EngineRuns
-from trtdiag.shapes.opt_sizes import opt_sizes
+from trtdiag.shapes.opt_sizes import opt_sizes, symbol_profiles
 from trtdiag.symbolic import mul
 from trtdiag.targets.target import Target
 from trtdiag.targets.versions import get_target
@@ -157,6 +157,7 @@ def compile_in_stages(
         engine_facts(each.manifest, len(each.blob), one, layers)
         for each, one, layers in zip(engines, converted, told, strict=True)
     ]
+    analysis = replace(analysis, options=options, profiles=symbol_profiles(program, options.opt))
     analysis = after_compiling(analysis, CompilationFacts(tuple(built), verification), clock.stages)
     compiled.report = report = replace(report, analysis=analysis)
     return Compilation(compiled, report, plan, converted, engines, verification, analysis.stages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,6 +30,8 @@ from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Pr
 from trtdiag.report.report import Report
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
 from trtdiag.shapes.memory import memory_estimate
+from trtdiag.shapes.opt_sizes import symbol_profiles
+from trtdiag.shapes.profile import DimProfile
 from trtdiag.shapes.ranges import shape_facts
 from trtdiag.shapes.symbols import symbol_table
 from trtdiag.targets.target import Target
@@ -122,11 +124,12 @@ def _examined(program: Program, target: Target, chosen: AnalyzeOptions, clock: _
         memory = memory_estimate(program, checked, shapes)
     with clock.stage("dims"):
         dims = dim_system(program)
+        profiles = symbol_profiles(program)
     with clock.stage("dtypes"):
         dtypes = dtype_facts(program, checked, shapes, target)
     engines = _planned(program, checked, dims, target, chosen, clock)
     facts = _Facts(program, dims, target, checked, symbols, shapes, memory, dtypes, engines)
-    return _report(facts, chosen, clock)
+    return _report(facts, chosen, clock, profiles)
 
 
 def _planned(
@@ -205,7 +208,9 @@ def _without_graph(program: Program, target: Target, options: AnalyzeOptions, cl
     return _report(_Facts(program, dims, target), options, clock)
 
 
-def _report(facts: _Facts, options: AnalyzeOptions, clock: _Clock) -> Report:
+def _report(
+    facts: _Facts, options: AnalyzeOptions, clock: _Clock, profiles: Mapping[str, DimProfile] | None = None
+) -> Report:
     with clock.stage("rules"):
         ran = run(facts.by_type(), select=options.select, ignore=options.ignore)
     analysis = Analysis(
@@ -223,6 +228,8 @@ def _report(facts: _Facts, options: AnalyzeOptions, clock: _Clock) -> Report:
         target=facts.target.version,
         op_nodes=_op_nodes(facts),
         partition=facts.partition,
+        options=options,
+        profiles=profiles or {},
     )
     return Report(analysis, rules=catalogue())
 

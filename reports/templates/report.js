@@ -31,13 +31,27 @@ document.addEventListener("click", (event) => {
   });
 });
 
-document.getElementById("download").addEventListener("click", async () => {
-  const text = await unpackText(document.getElementById("machine-json"));
+function download(name, type, text) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  link.download = "report.json";
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// The explorer's data stand in the page once: here they go back to their place in the JSON.
+async function wholeReport() {
+  const report = JSON.parse(await unpackText(document.getElementById("machine-json")));
+  const drawn = document.getElementById("graph-payload");
+  if (drawn && report.page.view.graph) report.page.view.graph.payload = await unpackText(drawn);
+  return JSON.stringify(report, null, 1) + "\n";
+}
+
+document.getElementById("download").addEventListener("click", async () => {
+  download("report.json", "application/json", await wholeReport());
+});
+document.getElementById("download-sarif").addEventListener("click", async () => {
+  download("report.sarif", "application/json", await unpackText(document.getElementById("machine-sarif")));
 });
 
 // Heads of sortable tables become buttons: numbers the largest first, words from a to z, a second press turns it around.

@@ -29,8 +29,7 @@ from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.capture.program import ExportFailure, OpOrigin
 from trtdiag.dims.facts import DimRow, UnparsedGuard, Verdict
 from trtdiag.graph.source import Frame, Stack
-from trtdiag.report.html import html_page, script_safe
-from trtdiag.report.json_report import json_report
+from trtdiag.report.html import script_safe
 from trtdiag.report.report import Report
 from trtdiag.report.text import one_line
 from trtdiag.symbolic.ranges import Range
@@ -74,7 +73,7 @@ class Page(HTMLParser):
 
 
 def page_of(made: Analysis) -> Page:
-    return Page(html_page(made, json_report(made), layout="builtin"))
+    return Page(Report(made, layout="builtin").to_html())
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +86,14 @@ def test_sections_come_in_the_order_of_a_search_for_the_cause(graph_page: Page) 
     assert sections == [
         "stages",
         "findings",
-        "dims",
+        "splits",
         "symbols",
-        "guards",
+        "dims",
         "types",
-        "memory",
         "partition",
         "graph",
+        "no-work",
+        "memory",
         "metadata",
         "environment",
         "not-checked",
@@ -285,7 +285,7 @@ def test_hundreds_of_guards_make_a_page_of_bounded_size() -> None:
     many += [constraint(Verdict.HOLDS, f"w <= {at}") for at in range(1000)]
     unread = tuple(UnparsedGuard(f"f({at})", "a call", "_guards_code") for at in range(1000))
     made = clean_analysis(dims=replace(EMPTY_DIMS, constraints=tuple(many), unparsed=unread))
-    html = html_page(made, json_report(made))
+    html = Report(made, layout="builtin").to_html()
     assert len(html) < 300_000
     for text in ("2,000 guards: 1,000 break, 1,000 hold; 1,000 could not be read", "940 more are in the JSON report"):
         assert text in Page(html).text

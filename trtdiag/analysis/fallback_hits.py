@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import FallbackGroup, LeftOp, PartitionFacts, Why
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Impact, Severity
 from trtdiag.analysis.wording import counted, listed, sized
 
 HEAVY_BYTES = 64 * 2**20
@@ -43,7 +43,14 @@ def fallback_hits(
             cause=group.key,
             because_of=root,
             severity=severity,
+            impact=impact_of(group),
+            identity=group.key,
         )
+
+
+def impact_of(group: FallbackGroup) -> Impact:
+    """What the ops of a group cost by staying in PyTorch."""
+    return Impact(group.engines_saved, len(group.left) + group.drawn_along, group.crossing.opt)
 
 
 def severity_of(facts: PartitionFacts, group: FallbackGroup) -> Severity:

@@ -11,10 +11,13 @@ from trtdiag.capture.program import OpOrigin, Program
 from trtdiag.convert.engine_plan import EnginePlan
 from trtdiag.graph.limit import Limit
 from trtdiag.partition.facts import Bytes, Cause, Fallback, Partitioned
-from trtdiag.partition.what_if import WhatIf, if_inside, without_minimum
+from trtdiag.partition.what_if import WhatIf, if_inside, with_minimum, without_minimum
 
 MOST_ASKED = 40
 """Groups whose cost is worked out, those with the most ops first: each takes one more run of the partitioner."""
+
+MINIMUMS = (0, 1, 3, 5, 10, 20)
+"""Values of ``min_segment_ops`` to compare: around the default of 5, and those that fold small engines away."""
 
 
 class Why(Enum):
@@ -99,6 +102,9 @@ class PartitionFacts:
         small: The ops whose segment is too small.
         without_minimum: What would be with no least number of ops; ``None`` where no op is left for that.
         require_full: Whether every op was asked to be in one engine.
+        together: What the partition would be if engines could hold all groups whose cost was worked out; ``None``
+            without such a group.
+        minimums: What it would be with each of ``MINIMUMS`` and with the one that was asked for, in order.
     """
 
     plan: EnginePlan
@@ -106,6 +112,8 @@ class PartitionFacts:
     small: tuple[LeftOp, ...]
     without_minimum: WhatIf | None
     require_full: bool
+    together: WhatIf | None = None
+    minimums: tuple[tuple[int, WhatIf], ...] = ()
 
     @property
     def partitioned(self) -> Partitioned:
@@ -137,12 +145,16 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
             code = _SAME.get(fallback.limit.code, fallback.limit.code)
             members.setdefault((code, "" if code in _OF_TYPES else fallback.op), []).append(fallback)
     asked = sorted(members, key=lambda key: -len(members[key]))[:MOST_ASKED]
+    lifted = [fallback.node for key in asked for fallback in members[key]]
+    least = sorted({*MINIMUMS, plan.options.partition.min_segment_ops})
     return PartitionFacts(
         plan,
         tuple(_group(program, plan, key, found, ask=key in asked) for key, found in members.items()),
         small,
         without_minimum(parts) if small else None,
         require_full,
+        together=if_inside(parts, "all of them", frozenset(lifted)) if lifted else None,
+        minimums=tuple((number, with_minimum(parts, number)) for number in least),
     )
 
 

@@ -57,6 +57,21 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Impact:
+    """What a cause costs, to rank findings of one severity.
+
+    Attributes:
+        engines: How many engines fewer there would be without it.
+        ops: How many ops would be in engines that are not.
+        crossing_bytes: Bytes that cross between engines and PyTorch for it at usual sizes; ``None`` where unknown.
+    """
+
+    engines: int = 0
+    ops: int = 0
+    crossing_bytes: int | None = 0
+
+
+@dataclass(frozen=True)
 class Hit:
     """What a rule yields: one occurrence.
 
@@ -68,6 +83,9 @@ class Hit:
         cause: Hits of one rule with the same cause become one finding with several places.  Empty: the message.
         because_of: A key ``<rule id>:<cause>`` of the finding that is this one's root cause, where known.
         severity: Where this occurrence is milder than its rule; ``None`` takes the rule's.
+        impact: What the cause costs, where that was worked out; the same for all hits of a cause.
+        identity: What tells the finding from others across exports, where the message says more than that, such as
+            its effect.  Empty: the message.
     """
 
     message: str
@@ -77,6 +95,8 @@ class Hit:
     cause: str = ""
     because_of: str = ""
     severity: Severity | None = None
+    impact: Impact | None = None
+    identity: str = ""
 
     def __post_init__(self) -> None:
         if not self.evidence:
@@ -100,6 +120,7 @@ class Finding:
         root: Id of the finding that causes this one, where known.
         fingerprint: Hex digest stable under node renumbering (rule, module path with indices as ``*``, op, file,
             function, message without numbers).
+        impact: What the cause costs, where that was worked out.
     """
 
     id: str
@@ -113,3 +134,4 @@ class Finding:
     fix: Fix | None
     root: str | None
     fingerprint: str
+    impact: Impact | None = None

@@ -13,13 +13,13 @@ _NODE_NUMBER = re.compile(r"(?<=[A-Za-z])(_[0-9]+)+\b")
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
-def fingerprint(rule_id: str, place: Place, message: str, repeat: int) -> str:
+def fingerprint(rule_id: str, place: Place, told: str, repeat: int) -> str:
     """The digest of a finding, 32 hex digits, without line numbers, node numbers and folders.
 
     Args:
         rule_id: Of the rule.
         place: The finding's first place.
-        message: Its message.
+        told: Its message, or what the rule tells it by.
         repeat: How many findings before this one have all else equal.
     """
     frame = place.frame
@@ -29,7 +29,7 @@ def fingerprint(rule_id: str, place: Place, message: str, repeat: int) -> str:
         place.op or "",
         "" if frame is None else PurePath(frame.file.replace("\\", "/")).name,
         "" if frame is None else frame.function,
-        _NUMBER.sub("#", _NODE_NUMBER.sub("", message)),
+        _NUMBER.sub("#", _NODE_NUMBER.sub("", told)),
         str(repeat),
     )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import PartitionFacts
@@ -11,7 +12,9 @@ from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.lower.facts import Checked
+from trtdiag.options import AnalyzeOptions, CompileOptions
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
+from trtdiag.shapes.profile import DimProfile
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class StageTiming:
 class Analysis:
     """The facts and findings of one program.  Graph facts are ``None`` where there is no graph.
 
-    ``compilation`` is what became of compiling, where the program was compiled.
+    ``compilation`` is what became of compiling, where the program was compiled; ``options`` is what was asked for, and
+    ``profiles`` the sizes of each symbol that engines would be built for.
     """
 
     program: Program
@@ -46,3 +50,5 @@ class Analysis:
     op_nodes: int
     partition: PartitionFacts | None = None
     compilation: CompilationFacts | None = None
+    options: AnalyzeOptions | CompileOptions | None = None
+    profiles: Mapping[str, DimProfile] = field(default_factory=dict)

@@ -127,7 +127,8 @@ def _findings(causes: list[_Cause], order: Mapping[str, int]) -> tuple[Finding, 
         finding_id = f"{cause.rule.id}-{numbers[cause.rule.id]}"
         ids.setdefault(f"{cause.rule.id}:{cause.key}", finding_id)
         first = cause.hits[0]
-        plain = fingerprint(cause.rule.id, first.place, first.message, 0)
+        told = first.identity or first.message
+        plain = fingerprint(cause.rule.id, first.place, told, 0)
         findings.append(
             Finding(
                 id=finding_id,
@@ -140,7 +141,8 @@ def _findings(causes: list[_Cause], order: Mapping[str, int]) -> tuple[Finding, 
                 places=_places(cause.hits),
                 fix=next((hit.fix for hit in cause.hits if hit.fix), None),
                 root=None,
-                fingerprint=fingerprint(cause.rule.id, first.place, first.message, repeats[plain]),
+                fingerprint=fingerprint(cause.rule.id, first.place, told, repeats[plain]),
+                impact=first.impact,
             )
         )
         repeats[plain] += 1

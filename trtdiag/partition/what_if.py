@@ -80,11 +80,19 @@ def if_inside(partitioned: Partitioned, op: str, nodes: Collection[str]) -> What
 
 def without_minimum(partitioned: Partitioned) -> WhatIf:
     """Return what would change if a segment of one op were enough."""
+    return with_minimum(partitioned, 0)
+
+
+def with_minimum(partitioned: Partitioned, least: int) -> WhatIf:
+    """Return what would change with another ``min_segment_ops``.
+
+    Cost: linear in edges, times the rounds that small segments take.
+    """
     plan = partitioned.plan
     segments, ops = _counts(plan, [])
-    free = replace(plan, options=replace(plan.options, min_segment_ops=0))
-    segments_after, ops_after = _counts(free, [])
-    return WhatIf("min_segment_ops=0", (), segments, segments_after, ops, ops_after)
+    other = replace(plan, options=replace(plan.options, min_segment_ops=least))
+    segments_after, ops_after = _counts(other, [])
+    return WhatIf(f"min_segment_ops={least}", (), segments, segments_after, ops, ops_after)
 
 
 def _compare(plan: Plan, op: str, lifted: Sequence[int], segments: int, ops: int) -> WhatIf:

@@ -10,32 +10,23 @@ from functools import lru_cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from trtdiag.analysis.result import Analysis
 from trtdiag.report.templates_path import templates_path
 from trtdiag.report.text import visible
-from trtdiag.report.view import ReportView
-from trtdiag.report.view_build import report_view
+from trtdiag.report.view_page import ReportView
 
 _PLAIN_PAYLOAD_CHARS = 16_384
 _STYLES = ("report.css", "graph.css")
 _SCRIPTS = ("report.js", "geometry.js", "graph_data.js", "panel.js", "explorer.js")
 
 
-def html_page(analysis: Analysis, machine_json: str, *, command: str = "", layout: str = "auto") -> str:
+def html_page(view: ReportView, machine_json: str, machine_sarif: str) -> str:
     """The report as one self-contained page.
 
     Args:
-        analysis: The facts and findings.
+        view: All that it shows.
         machine_json: The JSON report, put into the page for download.
-        command: How the report was asked for.
-        layout: How to lay out the graph: ``auto``, ``dot`` or ``builtin``.
+        machine_sarif: The same for SARIF.
     """
-    view = report_view(analysis, machine_json=packed(machine_json), command=command, layout=layout)
-    return render(view)
-
-
-def render(view: ReportView) -> str:
-    """The page of a view."""
     style, script = _asset(_STYLES), _asset(_SCRIPTS)
     # Hashes, not 'unsafe-inline': a script that got into the page past the escaping would still not run.
     policy = (
@@ -51,6 +42,8 @@ def render(view: ReportView) -> str:
             style=Markup(style),
             script=Markup(script),
             payload=payload_element(view.graph.payload) if view.graph is not None else "",
+            machine_json=packed(machine_json),
+            machine_sarif=packed(machine_sarif),
         )
     )
 

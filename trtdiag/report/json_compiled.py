@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.capture.program import OpOrigin
+from trtdiag.report.compile_words import culprit_line, outcome, outcome_line
 from trtdiag.report.json_engine_layers import engine_layers_json
 from trtdiag.report.json_parts import Json, frame_json, strings, values_json
 from trtdiag.shapes.profile import DimProfile
@@ -16,14 +17,16 @@ from trtdiag.symbolic.text import to_text
 from trtdiag.verify.facts import Culprit, OutputError, PointResult, Verification
 
 
-def compiled_json(facts: CompilationFacts | None, partition: PartitionFacts | None = None) -> Json:
-    """Engines and the comparison with the original; ``null`` where nothing was compiled."""
+def compiled_json(
+    facts: CompilationFacts | None, names: Mapping[str, str], partition: PartitionFacts | None = None
+) -> Json:
+    """Engines and the comparison with the original; ``null`` where nothing was compiled; ``names`` are for symbols."""
     if facts is None:
         return None
     origins = partition.plan.lowered.origins if partition is not None else {}
     return {
         "engines": [_engine_json(index, engine, origins) for index, engine in enumerate(facts.engines)],
-        "verification": None if facts.verification is None else _verification_json(facts.verification),
+        "verification": None if facts.verification is None else _verification_json(facts.verification, names),
     }
 
 
@@ -67,9 +70,10 @@ def _profile_json(profile: DimProfile) -> Json:
     return {"min": profile.min, "opt": profile.opt, "max": profile.max}
 
 
-def _verification_json(found: Verification) -> Json:
+def _verification_json(found: Verification, names: Mapping[str, str]) -> Json:
     return {
         "passed": found.passed,
+        "difference": _difference(found, names),
         "tolerance": {
             "relative": found.tolerance.relative,
             "absolute": found.tolerance.absolute,
@@ -79,6 +83,14 @@ def _verification_json(found: Verification) -> Json:
         "culprit": None if found.culprit is None else _culprit_json(found.culprit),
         "notes": strings(found.notes),
     }
+
+
+def _difference(found: Verification, names: Mapping[str, str]) -> Json:
+    """How it differs, in words; ``null`` where it does not."""
+    if outcome(found) != "differs":
+        return None
+    told = outcome_line(found)
+    return told if found.culprit is None else f"{told}; {culprit_line(found.culprit, names)}"
 
 
 def _point_json(result: PointResult) -> Json:

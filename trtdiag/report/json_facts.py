@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from trtdiag.dims.facts import Constraint, DimSystem
 from trtdiag.dtypes.facts import DtypeFacts, OddTensor
 from trtdiag.lower.facts import Checked
 from trtdiag.report.json_parts import Json, frame_json, kept_json, proof_json, range_json, strings, values_json
 from trtdiag.shapes.facts import MemoryEstimate, SymbolTable
+from trtdiag.shapes.profile import DimProfile
 
 
 def dims_json(dims: DimSystem) -> Json:
@@ -95,8 +98,8 @@ def _guard_json(constraint: Constraint) -> Json:
     }
 
 
-def symbols_json(table: SymbolTable | None) -> Json:
-    """The symbol table; ``null`` without a graph."""
+def symbols_json(table: SymbolTable | None, profiles: Mapping[str, DimProfile]) -> Json:
+    """The symbol table with the sizes that engines would be built for; ``null`` without a graph."""
     if table is None:
         return None
     return [
@@ -105,6 +108,7 @@ def symbols_json(table: SymbolTable | None) -> Json:
             "name": s.name,
             "backed": s.backed,
             "range": range_json(s.range),
+            "profile": _profile_json(profiles.get(s.symbol)),
             "hint": s.hint,
             "origins": strings(s.origins),
             "born_by": s.born_by,
@@ -114,6 +118,10 @@ def symbols_json(table: SymbolTable | None) -> Json:
         }
         for s in table.symbols
     ]
+
+
+def _profile_json(profile: DimProfile | None) -> Json:
+    return None if profile is None else {"min": profile.min, "opt": profile.opt, "max": profile.max}
 
 
 def dtypes_json(dtypes: DtypeFacts | None) -> Json:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from trtdiag.analysis.coverage import op_coverage
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.lower.precision.facts import PrecisionFacts
 from trtdiag.partition.facts import Boundary, Bytes, Fallback, Segment
+from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.json_parts import Json, frame_json, strings
 from trtdiag.symbolic.text import to_text
 
@@ -30,14 +32,24 @@ def partition_json(facts: PartitionFacts | None) -> Json:
                 "other_ops": group.other_ops,
                 "reason": group.code,
                 "calls": len(group.left),
-                "engines_before": group.cost.segments_before,
-                "engines_after": group.cost.segments_after,
-                "ops_before": group.cost.ops_before,
-                "ops_after": group.cost.ops_after,
+                **_answer_json(group.cost),
                 "crossing_bytes": _bytes_json(group.crossing),
             }
             for group in facts.groups
             if group.cost is not None
+        ],
+        "together": None if facts.together is None else _answer_json(facts.together),
+        "minimums": [{"min_segment_ops": least, **_answer_json(answer)} for least, answer in facts.minimums],
+        "coverage": [
+            {
+                "op": each.op,
+                "calls": each.calls,
+                "engine": each.in_engines,
+                "pytorch": each.in_pytorch,
+                "no_work": each.idle,
+                "reasons": [{"reason": code, "why": why, "calls": calls} for code, why, calls in each.reasons],
+            }
+            for each in op_coverage(facts)
         ],
         "types": [
             {
@@ -51,6 +63,15 @@ def partition_json(facts: PartitionFacts | None) -> Json:
             for entry in facts.plan.types.entries
         ],
         "precision": _precision_json(facts.plan.lowered.precision),
+    }
+
+
+def _answer_json(answer: WhatIf) -> dict[str, Json]:
+    return {
+        "engines_before": answer.segments_before,
+        "engines_after": answer.segments_after,
+        "ops_before": answer.ops_before,
+        "ops_after": answer.ops_after,
     }
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
-from trtdiag.errors import UserError
-from trtdiag.report.html import html_page
-from trtdiag.report.json_report import json_report
+from trtdiag.report.comparison import Comparison, compared
+from trtdiag.report.comparison_json import comparison_json
+from trtdiag.report.formats import Rendering
+from trtdiag.report.json_report import report_json
 from trtdiag.report.notebook import plain_text, snippet
-from trtdiag.report.sarif import RuleMeta, sarif_report
-from trtdiag.report.save import write_atomically
+from trtdiag.report.record import Record, read_record
+from trtdiag.report.sarif import RuleMeta
+from trtdiag.report.saved import SavedReport, read_report
 from trtdiag.report.verdict import verdict
+from trtdiag.report.view_build import report_view
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,14 +28,16 @@ class Report:
     Attributes:
         analysis: Every fact and finding.
         rules: The rules that could have fired, for SARIF.
-        command: How the report was asked for; made up from the program where empty.
+        command: How the report was asked for; made up from the program and its options where empty.
         layout: How the graph is laid out: ``auto`` (``dot`` where installed), ``dot`` or ``builtin``.
+        comparison: What changed since an earlier report, see ``compare``.
     """
 
     analysis: Analysis
     rules: tuple[RuleMeta, ...] = ()
     command: str = ""
     layout: str = "auto"
+    comparison: Comparison | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -53,41 +59,60 @@ class Report:
         """How the analysis ended, in one line."""
         return verdict(self.analysis).text
 
+    def compare(self, earlier: str | os.PathLike[str] | Report | SavedReport) -> Report:
+        """The same report with what changed since an earlier one: findings by fingerprint, engines, symbols.
+
+        Args:
+            earlier: A file that ``--json`` wrote, or a report.
+
+        Raises:
+            UserError: ``report-not-readable``.
+        """
+        if isinstance(earlier, (Report, SavedReport)):
+            before, name = earlier.record, f"the report on {earlier.record.label}"
+        else:
+            before, name = read_report(earlier).record, os.fspath(earlier)
+        return replace(self, comparison=compared(before, self.record, name))
+
+    @cached_property
+    def record(self) -> Record:
+        """What SARIF and comparisons read."""
+        return read_record(report_json(self.analysis))
+
+    @cached_property
+    def rendering(self) -> Rendering:
+        """The report in every format."""
+        body = report_json(self.analysis, None if self.comparison is None else comparison_json(self.comparison))
+        view = report_view(self.analysis, command=self.command, layout=self.layout, comparison=self.comparison)
+        return Rendering(body, view, self.rules)
+
     def to_json(self) -> str:
         """The report as JSON, see ``report-1.schema.json``."""
-        return json_report(self.analysis)
+        return self.rendering.text("json")
 
     def to_sarif(self) -> str:
         """The report as SARIF 2.1.0; addresses of files under the working directory are relative to it."""
-        return sarif_report(self.analysis, self.rules)
+        return self.rendering.text("sarif")
+
+    def to_markdown(self) -> str:
+        """The report as Markdown for a pull request."""
+        return self.rendering.text("markdown")
 
     def to_html(self) -> str:
         """The report as one self-contained page."""
-        return html_page(self.analysis, self.to_json(), command=self.command, layout=self.layout)
+        return self.rendering.text("html")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report in the format of the suffix (``.html``, ``.json``, ``.sarif``), whole or not at all.
+        """Write the report whole or not at all, in the format of the suffix: ``.html``, ``.json``, ``.sarif``, ``.md``.
 
         Raises:
             UserError: The suffix is another, or the place cannot be written.
         """
-        place = Path(path)
-        suffix = place.suffix.lower()
-        if suffix == ".html":
-            text = self.to_html()
-        elif suffix == ".json":
-            text = self.to_json()
-        elif suffix == ".sarif":
-            text = self.to_sarif()
-        else:
-            raise UserError(
-                f"no report format for {str(place)!r}",
-                because=f"the suffix is {suffix!r}" if suffix else "the name has no suffix",
-                fix="end the name in .html, .json or .sarif",
-                reference="report-format-unknown",
-            )
-        write_atomically(place, text)
-        return place
+        return self.rendering.save(path)
+
+    def show(self) -> Path:
+        """Open the page in the browser; gives the file that it was written to."""
+        return self.rendering.show()
 
     def __repr__(self) -> str:
         return plain_text(self.analysis)

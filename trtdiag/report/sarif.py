@@ -11,11 +11,11 @@ from typing import Protocol
 
 from trtdiag.analysis.finding import Applicability, Finding, Severity
 from trtdiag.analysis.result import Analysis
-from trtdiag.report.compile_words import culprit_line, outcome, outcome_line
 from trtdiag.report.json_parts import Json, json_text
+from trtdiag.report.json_report import report_json
+from trtdiag.report.record import Record, read_record
 from trtdiag.report.sarif_places import location, related_locations
 from trtdiag.report.text import visible
-from trtdiag.report.verdict import cause_trees, verdict
 
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "trtdiag/v1"
@@ -54,15 +54,19 @@ def sarif_report(analysis: Analysis, rules: Sequence[RuleMeta] = (), root: Path 
         rules: Every rule that could have fired; a finding of another rule brings its own description.
         root: Files under it get relative addresses; the working directory where not given.
     """
-    return json_text(sarif_log(analysis, rules, root or Path.cwd())) + "\n"
+    return sarif_text(read_record(report_json(analysis)), rules, root)
 
 
-def sarif_log(analysis: Analysis, rules: Sequence[RuleMeta], root: Path) -> dict[str, Json]:
+def sarif_text(record: Record, rules: Sequence[RuleMeta] = (), root: Path | None = None) -> str:
+    """The same of a report that was read from its JSON."""
+    return json_text(sarif_log(record, rules, root or Path.cwd())) + "\n"
+
+
+def sarif_log(record: Record, rules: Sequence[RuleMeta], root: Path) -> dict[str, Json]:
     """The SARIF log as plain lists and dicts."""
-    findings = [finding for tree in cause_trees(analysis.findings) for finding in tree.walk()]
+    findings = record.findings
     descriptors = _descriptors(rules, findings)
     index = {str(descriptor["id"]): at for at, descriptor in enumerate(descriptors)}
-    result = verdict(analysis)
     return {
         "$schema": SCHEMA_URI,
         "version": "2.1.0",
@@ -71,17 +75,17 @@ def sarif_log(analysis: Analysis, rules: Sequence[RuleMeta], root: Path) -> dict
                 "tool": {
                     "driver": {
                         "name": "trtdiag",
-                        "semanticVersion": analysis.trtdiag_version,
+                        "semanticVersion": record.version,
                         "rules": list(descriptors),
                     }
                 },
-                "invocations": [_invocation(analysis)],
+                "invocations": [_invocation(record)],
                 "results": [_result(finding, index[finding.rule], root) for finding in findings],
                 "properties": {
-                    "program": analysis.program.label,
-                    "target": analysis.target,
-                    "verdict": result.text,
-                    "notChecked": list(analysis.not_checked),
+                    "program": record.label,
+                    "target": record.target,
+                    "verdict": record.verdict,
+                    "notChecked": list(record.not_checked),
                 },
             }
         ],
@@ -110,23 +114,19 @@ def _descriptor(rule: str, name: str, title: str, severity: Severity, page: str)
     }
 
 
-def _invocation(analysis: Analysis) -> Json:
-    failed = [stage for stage in analysis.stages if stage.state == "failed"]
+def _invocation(record: Record) -> Json:
+    failed = [stage for stage in record.stages if stage.state == "failed"]
     notes: list[Json] = [
         {"level": "error", "message": {"text": f"stage {stage.name} failed: {stage.message}"}} for stage in failed
     ]
     notes += [
         {"level": "note", "message": {"text": f"stage {stage.name} not run"}}
-        for stage in analysis.stages
+        for stage in record.stages
         if stage.state == "not run"
     ]
-    compared = analysis.compilation and analysis.compilation.verification
-    if compared and outcome(compared) == "differs":
-        told = outcome_line(compared)
-        if compared.culprit is not None:
-            told += f"; {culprit_line(compared.culprit, analysis.program.names)}"
-        notes.append({"level": "error", "message": {"text": visible(f"the compiled program {told}")}})
-    notes += [{"level": "note", "message": {"text": f"not checked: {text}"}} for text in analysis.not_checked]
+    if record.difference:
+        notes.append({"level": "error", "message": {"text": visible(f"the compiled program {record.difference}")}})
+    notes += [{"level": "note", "message": {"text": f"not checked: {text}"}} for text in record.not_checked]
     return {"executionSuccessful": not failed, "toolExecutionNotifications": notes}
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 SHOWN_NAME_CHARS = 240
+_INDEX = re.compile(r"(?<=\.)[0-9]+(?=\.|$)|^[0-9]+(?=\.|$)")
 _KEPT_CONTROLS = "\n\t"
 # Other/control, format (bidi marks, zero-width), surrogate, private use, unassigned, line and paragraph separators.
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -79,3 +81,15 @@ def share_text(kept: tuple[int, int] | None) -> str:
 def values_text(values: Mapping[str, int]) -> str:
     """``h = 137, w = 8``."""
     return ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+def starred(paths: Sequence[str]) -> list[str]:
+    """Module paths with their indices as stars, the most frequent first: ``layers.*.attn (32 times)``."""
+    groups: dict[str, list[str]] = {}
+    for path in paths:
+        groups.setdefault(_INDEX.sub("*", path), []).append(path)
+    told = []
+    for pattern, found in sorted(groups.items(), key=lambda item: -len(item[1])):
+        name = found[0] if len(set(found)) == 1 else pattern
+        told.append(name if len(found) == 1 else f"{name} ({len(found):,} times)")
+    return told

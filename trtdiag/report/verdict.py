@@ -23,12 +23,16 @@ class Verdict:
         text: One line; claims no more than was checked.
         counts: ``2 errors, 3 warnings, 1 note``.
         caveat: What else the line does not cover; empty when nothing was left out or the line says it.
+        headline: The line of the page, which names the first cause below it: counts, and engines.
+        first: The finding to begin with; ``None`` without one at or above warning.
     """
 
     status: str
     text: str
     counts: str
     caveat: str
+    headline: str = ""
+    first: Finding | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class CauseTree:
 
 
 def cause_trees(findings: Iterable[Finding]) -> tuple[CauseTree, ...]:
-    """The findings by root cause: roots first, the tree with the most severe finding at the top."""
+    """The findings by root cause: roots first, the tree with the most severe finding of most impact at the top."""
     ordered = list(findings)
     by_id = {finding.id: finding for finding in ordered}
     caused: dict[str, list[Finding]] = {}
@@ -56,14 +60,23 @@ def cause_trees(findings: Iterable[Finding]) -> tuple[CauseTree, ...]:
     def tree(finding: Finding) -> CauseTree:
         # A finding that is its own top stands in its own list: it is no child of itself.
         children = [tree(child) for child in caused.get(finding.id, []) if child.id != finding.id]
-        return CauseTree(finding, tuple(sorted(children, key=_worst)))
+        return CauseTree(finding, tuple(sorted(children, key=_order)))
 
     roots = [tree(finding) for finding in ordered if _top(finding, by_id) == finding.id]
-    return tuple(sorted(roots, key=_worst))
+    return tuple(sorted(roots, key=_order))
 
 
-def _worst(tree: CauseTree) -> int:
-    return min(finding.severity.rank for finding in tree.walk())
+def _order(tree: CauseTree) -> tuple[int, int, int, int]:
+    """The most severe first; of equal ones what costs most engines, keeps most ops out, moves most bytes."""
+    severity = min(finding.severity.rank for finding in tree.walk())
+    impacts = [finding.impact for finding in tree.walk() if finding.impact is not None]
+    unknown = any(impact.crossing_bytes is None for impact in impacts)
+    return (
+        severity,
+        -max((impact.engines for impact in impacts), default=0),
+        -max((impact.ops for impact in impacts), default=0),
+        -(1 << 62) if unknown else -max((impact.crossing_bytes or 0 for impact in impacts), default=0),
+    )
 
 
 def _top(finding: Finding, by_id: dict[str, Finding]) -> str:
@@ -96,11 +109,30 @@ def verdict(analysis: Analysis) -> Verdict:
     """How the analysis ended, and compiling where it came to that, in words."""
     found = _of_analysis(analysis)
     facts = analysis.compilation
+    short = found.text if found.first is None else found.counts
     if facts is None:
-        return found
+        planned = planned_line(analysis)
+        return replace(found, headline=f"{short}; {planned}" if planned else short)
     differs = facts.verification is not None and outcome(facts.verification) == "differs"
-    text = f"{_of_compiling(facts)}; {found.text[:1].lower()}{found.text[1:]}"
-    return replace(found, status="error" if differs else found.status, text=text)
+    text = f"{_of_compiling(facts)}; {_lowered(found.text)}"
+    headline = f"{_of_compiling(facts)}; {_lowered(short)}"
+    return replace(found, status="error" if differs else found.status, text=text, headline=headline)
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def planned_line(analysis: Analysis) -> str:
+    """``planned as 3 engines with 2 stretches of PyTorch``; empty where nothing was planned."""
+    if analysis.partition is None:
+        return ""
+    parts = analysis.partition.partitioned
+    if not parts.segments:
+        return "nothing goes into an engine"
+    stretches = sum(step.segment is None for step in parts.steps)
+    rest = f" with {amount(stretches, 'stretch', 'stretches')} of PyTorch" if stretches else ""
+    return f"planned as {amount(len(parts.segments), 'engine')}{rest}"
 
 
 def _of_compiling(facts: CompilationFacts) -> str:
@@ -123,7 +155,7 @@ def _of_analysis(analysis: Analysis) -> Verdict:
     if severe:
         first = cause_trees(analysis.findings)[0].finding
         status = "error" if any(f.severity is Severity.ERROR for f in severe) else "warning"
-        return Verdict(status, f"{counts}: {first.rule} {one_line(first.message)}", counts, caveat)
+        return Verdict(status, f"{counts}: {first.rule} {one_line(first.message)}", counts, caveat, first=first)
     if failed:
         text = f"Analysis incomplete: {' and '.join(failed)} failed"
         return Verdict("incomplete", f"{text}; {counts}" if counts else text, counts, caveat)

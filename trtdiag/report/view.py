@@ -13,10 +13,14 @@ class VerdictView:
     """The top of the page.
 
     ``status`` is ``error``, ``warning``, ``incomplete``, ``clean``, or ``partial``: clean, but not all was checked.
+    ``first`` is the finding to begin with, in words, ``first_id`` its id; both are empty without one.
     """
 
     status: str
     text: str
+    headline: str
+    first: str
+    first_id: str
     counts: str
     caveat: str
     failure: str
@@ -82,7 +86,10 @@ class PlaceView:
 
 @dataclass(frozen=True)
 class FindingView:
-    """One finding and those it causes; ``more`` labels the folded places (``and 28 more``)."""
+    """One finding and those it causes; ``more`` labels the folded places (``and 28 more``).
+
+    ``impact`` is what it costs, ``modules`` where it shows, both in words; empty where that says nothing.
+    """
 
     id: str
     rule: str
@@ -91,6 +98,8 @@ class FindingView:
     severity: str
     word: str
     message: str
+    impact: str
+    modules: str
     evidence: tuple[EvidenceView, ...]
     more_evidence: tuple[EvidenceView, ...]
     more_evidence_label: str
@@ -130,22 +139,6 @@ class SuggestionView:
 
 
 @dataclass(frozen=True)
-class SymbolView:
-    """One row of the symbol table."""
-
-    symbol: str
-    name: str
-    kind: str
-    range: str
-    bounded: bool
-    hint: str
-    origins: str
-    born: str
-    uses: str
-    expressions: str
-
-
-@dataclass(frozen=True)
 class GuardView:
     """One guard: ``verdict`` is ``breaks`` or ``unknown``."""
 
@@ -173,12 +166,20 @@ class UnparsedView:
 
 @dataclass(frozen=True)
 class TableView:
-    """A plain table, without a head where ``heads`` is empty; ``folded`` rows are under ``more``."""
+    """A plain table, without a head where ``heads`` is empty; ``folded`` rows are under ``more``.
+
+    ``kinds`` says what a column holds: ``number``, ``code``, or empty for words.
+    """
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     folded: tuple[tuple[str, ...], ...] = ()
     more: str = ""
+    kinds: tuple[str, ...] = ()
+
+    def kind(self, column: int) -> str:
+        """What a column holds; words where nothing is said."""
+        return self.kinds[column] if column < len(self.kinds) else ""
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,11 @@ class PrecisionView:
 
 @dataclass(frozen=True)
 class TypesView:
-    """The dtypes of the program for one target; ``precision`` where another than its own was asked for."""
+    """The dtypes of the program for one target.
+
+    ``planned`` has what is of another type inside engines, ``precision`` is there where another than the program's own
+    was asked for.
+    """
 
     target: str
     counts: TableView
@@ -213,6 +218,7 @@ class TypesView:
     int64: TableView | None
     float64: TableView | None
     unsupported: TableView | None
+    planned: TableView | None
     precision: PrecisionView | None
 
 
@@ -256,17 +262,14 @@ class SegmentView:
 
 @dataclass(frozen=True)
 class PartitionView:
-    """What goes into engines; ``strip`` shows the order of execution, ``left`` every op that stays, by reason."""
+    """What goes into engines; ``strip`` shows the order of execution, each step as a box."""
 
     summary: str
     strip: Picture
     strip_note: str
     segments: tuple[SegmentView, ...]
     more_segments: str
-    ranked: TableView | None
-    left: TableView | None
     boundaries: TableView | None
-    types: TableView | None
 
 
 @dataclass(frozen=True)
@@ -335,27 +338,3 @@ class DimsView:
     pinned: tuple[str, ...]
     tied: tuple[str, ...]
     conflicts: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class ReportView:
-    """The whole page, top to bottom."""
-
-    label: str
-    verdict: VerdictView
-    stages: tuple[StageView, ...]
-    findings: tuple[FindingView, ...]
-    compiled: CompiledView | None
-    dims: DimsView
-    symbols: tuple[SymbolView, ...] | None
-    guards: GuardsView
-    types: TypesView | None
-    memory: MemoryView | None
-    metadata: MetadataView | None
-    partition: PartitionView | None
-    graph: GraphView | None
-    environment: TableView
-    not_checked: tuple[str, ...]
-    command: str
-    machine_json: str
-    footer: tuple[str, ...]

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-import platform
-import shlex
-
+from trtdiag.analysis.finding import Finding
 from trtdiag.analysis.result import Analysis, StageTiming
-from trtdiag.capture.program import SourceKind
+from trtdiag.report.comparison import Comparison
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.source_context import source_view
-from trtdiag.report.text import amount, bytes_text, one_line, seconds_text, visible
+from trtdiag.report.text import amount, one_line, seconds_text, visible
 from trtdiag.report.verdict import verdict
-from trtdiag.report.view import PrecisionView, ReportView, StageView, TableView, VerdictView
+from trtdiag.report.view import PrecisionView, StageView, VerdictView
+from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_compiled import compiled_view
-from trtdiag.report.view_dims import dims_view, symbol_views
+from trtdiag.report.view_coverage import coverage_view, no_work_view
+from trtdiag.report.view_dims import dims_view
 from trtdiag.report.view_findings import finding_views
-from trtdiag.report.view_guards import guards_view
+from trtdiag.report.view_inputs import inputs_view
+from trtdiag.report.view_page import ReportView
 from trtdiag.report.view_partition import partition_view
 from trtdiag.report.view_precision import precision_view
+from trtdiag.report.view_settings import settings_view
+from trtdiag.report.view_splits import splits_view
+from trtdiag.report.view_strip import strip_view
 from trtdiag.report.view_types import memory_view, metadata_view, types_view
 
 _LONGEST_NOTE_CHARS = 2000
 _LONGEST_FAILURE_CHARS = 8000
-_KINDS = {SourceKind.FILE: "a file", SourceKind.LIVE: "a live ExportedProgram", SourceKind.FACTORY: "a factory"}
 
 
-def reproduce_command(analysis: Analysis) -> str:
-    """What to type to make this report again."""
-    program = analysis.program
-    verb = "analyze" if analysis.compilation is None else "compile"
-    if program.kind is SourceKind.LIVE:
-        return f"trtdiag.{verb}(exported_program, target={analysis.target!r})"
-    return f"trtdiag {verb} {shlex.quote(program.label)} --target {shlex.quote(analysis.target)}"
-
-
-def report_view(analysis: Analysis, *, machine_json: str, command: str = "", layout: str = "auto") -> ReportView:
+def report_view(
+    analysis: Analysis, *, command: str = "", layout: str = "auto", comparison: Comparison | None = None
+) -> ReportView:
     """The page of an analysis.
 
     Args:
         analysis: The facts and findings.
-        machine_json: The JSON report, offered for download from the page.
-        command: How the report was asked for; made up from the program where empty.
+        command: How the report was asked for; made up from the program and its options where empty.
         layout: ``auto``, ``dot`` or ``builtin``: see `lay_out`.
+        comparison: What changed since an earlier report.
     """
     graph = graph_view(analysis, layout)
+    parts = analysis.partition
     footer = [f"trtdiag {analysis.trtdiag_version}"]
     if graph is not None:
         footer.append(graph.layout_note)
@@ -52,19 +49,21 @@ def report_view(analysis: Analysis, *, machine_json: str, command: str = "", lay
         verdict=_verdict_view(analysis),
         stages=tuple(_stage(stage) for stage in analysis.stages),
         findings=finding_views(analysis.findings),
-        compiled=None if analysis.compilation is None else compiled_view(analysis, analysis.compilation),
+        splits=None if parts is None else splits_view(parts, analysis.findings),
+        inputs=inputs_view(analysis),
         dims=dims_view(analysis.dims),
-        symbols=None if analysis.symbols is None else symbol_views(analysis.symbols),
-        guards=guards_view(analysis.dims),
-        types=None if analysis.dtypes is None else types_view(analysis.dtypes, _precision(analysis)),
+        types=None if analysis.dtypes is None else types_view(analysis.dtypes, parts, _precision(analysis)),
+        strip=None if parts is None else strip_view(parts),
+        partition=None if parts is None else partition_view(analysis, parts, layout),
+        graph=graph,
+        coverage=None if parts is None else coverage_view(parts),
+        compiled=None if analysis.compilation is None else compiled_view(analysis, analysis.compilation),
+        no_work=None if analysis.checked is None else no_work_view(analysis.checked, parts),
         memory=None if analysis.memory is None else memory_view(analysis.memory),
         metadata=None if analysis.checked is None else metadata_view(analysis.checked),
-        partition=None if analysis.partition is None else partition_view(analysis, analysis.partition, layout),
-        graph=graph,
-        environment=_environment(analysis),
+        comparison=None if comparison is None else comparison_view(comparison),
+        settings=settings_view(analysis, command),
         not_checked=tuple(one_line(text, _LONGEST_NOTE_CHARS) for text in analysis.not_checked),
-        command=one_line(command or reproduce_command(analysis), _LONGEST_NOTE_CHARS),
-        machine_json=machine_json,
         footer=tuple(footer),
     )
 
@@ -84,7 +83,28 @@ def _verdict_view(analysis: Analysis) -> VerdictView:
         text = visible(failure.message.strip())[:_LONGEST_FAILURE_CHARS]
         source = source_view(failure.stack.best)
     status = "partial" if result.status == "clean" and (result.caveat or analysis.not_checked) else result.status
-    return VerdictView(status, result.text, result.counts, result.caveat, words, text, source)
+    first = result.first
+    return VerdictView(
+        status=status,
+        text=result.text,
+        headline=result.headline,
+        first="" if first is None else _first_cause(first),
+        first_id="" if first is None else one_line(first.id),
+        counts=result.counts,
+        caveat=result.caveat,
+        failure=words,
+        failure_text=text,
+        failure_source=source,
+    )
+
+
+def _first_cause(finding: Finding) -> str:
+    """The message with its line and how many places it shows at."""
+    frame = next((place.frame for place in finding.places if place.frame is not None), None)
+    told = one_line(finding.message, 400)
+    if frame is not None:
+        told += f", at {one_line(str(frame))}"
+    return told + (f" ({amount(len(finding.places), 'place')})" if len(finding.places) > 1 else "")
 
 
 def _precision(analysis: Analysis) -> PrecisionView | None:
@@ -95,25 +115,3 @@ def _precision(analysis: Analysis) -> PrecisionView | None:
 def _stage(stage: StageTiming) -> StageView:
     time = "" if stage.state == "not run" else seconds_text(stage.seconds)
     return StageView(one_line(stage.name), stage.state, time, one_line(stage.message, _LONGEST_NOTE_CHARS))
-
-
-def _environment(analysis: Analysis) -> TableView:
-    program = analysis.program
-    versions = program.versions
-    rows = [
-        ("program", f"{one_line(program.label)} ({_KINDS[program.kind]})"),
-        ("graph", amount(analysis.op_nodes, "call")),
-        ("target", f"TensorRT {one_line(analysis.target)}"),
-        ("trtdiag", analysis.trtdiag_version),
-        ("torch, here", versions.running_torch),
-        ("torch that exported", versions.exporting_torch or "not recorded"),
-        ("schema of the file", versions.schema or "not recorded"),
-        ("Python", platform.python_version()),
-        ("platform", platform.platform(terse=True)),
-    ]
-    if program.file_bytes is not None:
-        rows.insert(1, ("file size", bytes_text(program.file_bytes)))
-    if program.export_s is not None:
-        rows.append(("export took", seconds_text(program.export_s)))
-    rows.extend(("note", one_line(note, _LONGEST_NOTE_CHARS)) for note in program.notes)
-    return TableView((), tuple(rows))

@@ -1,4 +1,4 @@
-"""Dims, symbols and guards as the page shows them."""
+"""Dims as the page shows them: asked, allowed, suggested."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from trtdiag.dims.facts import DimRow, DimSuggestion, DimSystem
 from trtdiag.report.text import amount, one_line, visible
-from trtdiag.report.view import DimRowView, DimsView, SuggestionView, SymbolView
-from trtdiag.shapes.facts import SymbolFacts, SymbolTable
+from trtdiag.report.view import DimRowView, DimsView, SuggestionView
 from trtdiag.symbolic.proof import Proof, ProofKind
 
 _STATES = {
@@ -18,7 +17,6 @@ _STATES = {
     "unbounded": "no upper bound",
     "static": "static",
 }
-_SHOWN_EXPRESSIONS = 6
 _SHOWN_SITES = 3
 
 
@@ -93,27 +91,3 @@ def proof_text(proof: Proof) -> str:
     if proof.kind is ProofKind.SAMPLED:
         return f"not proven: {amount(proof.checked, 'value')} sampled{detail}"
     return f"not proven{detail}"
-
-
-def symbol_views(table: SymbolTable) -> tuple[SymbolView, ...]:
-    """The rows of the symbol table."""
-    return tuple(_symbol(facts) for facts in table.symbols)
-
-
-def _symbol(facts: SymbolFacts) -> SymbolView:
-    born = ""
-    if facts.born_by:
-        born = one_line(facts.born_by + (f" at {facts.born_at}" if facts.born_at else ""))
-    expressions = some_of([one_line(text, 120) for text in facts.expressions], _SHOWN_EXPRESSIONS)
-    return SymbolView(
-        symbol=one_line(facts.symbol),
-        name=one_line(facts.name),
-        kind="from an input" if facts.backed else "from data",
-        range=str(facts.range) if facts.range is not None else "none",
-        bounded=facts.range is not None and facts.range.bounded,
-        hint="" if facts.hint is None else f"{facts.hint:,}",
-        origins=one_line(some_of(facts.origins), 400),
-        born=born,
-        uses=f"{facts.uses:,}",
-        expressions=expressions,
-    )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from trtdiag.analysis.finding import Applicability, Finding, Fix, Place
+from trtdiag.analysis.finding import Applicability, Finding, Fix, Impact, Place
 from trtdiag.graph.source import Frame
 from trtdiag.report.source_context import source_view
-from trtdiag.report.text import amount, one_line, visible
+from trtdiag.report.text import amount, bytes_text, one_line, starred, visible
 from trtdiag.report.verdict import CauseTree, cause_trees, severity_word
 from trtdiag.report.view import EvidenceView, FindingView, FixView, PlaceView
 
 SHOWN_PLACES = 4
 _LISTED_PLACES = 36
-_SHOWN_EVIDENCE = 8
+_SHOWN_EVIDENCE = 6
+_SHOWN_MODULES = 3
 _LISTED_EVIDENCE = 36
 _LONGEST_MESSAGE_CHARS = 1000
 _MEANINGS = {
@@ -26,14 +27,14 @@ def finding_views(findings: tuple[Finding, ...]) -> tuple[FindingView, ...]:
     return tuple(_tree_view(tree) for tree in cause_trees(findings))
 
 
-def _tree_view(tree: CauseTree) -> FindingView:
+def _tree_view(tree: CauseTree, above: Frame | None = None) -> FindingView:
     finding = tree.finding
     framed = next((place.frame for place in finding.places if place.frame is not None), None)
     places = _place_views(finding.places, framed)
     evidence = tuple(
         EvidenceView(one_line(e.fact, _LONGEST_MESSAGE_CHARS), one_line(e.source)) for e in finding.evidence
     )
-    caused = tuple(_tree_view(child) for child in tree.caused)
+    caused = tuple(_tree_view(child, framed) for child in tree.caused)
     return FindingView(
         id=one_line(finding.id),
         rule=one_line(finding.rule),
@@ -42,10 +43,13 @@ def _tree_view(tree: CauseTree) -> FindingView:
         severity=finding.severity.value,
         word=severity_word(finding.severity),
         message=one_line(finding.message, _LONGEST_MESSAGE_CHARS),
+        impact=_impact_words(finding.impact),
+        modules=_modules(finding.places),
         evidence=evidence[:_SHOWN_EVIDENCE],
         more_evidence=evidence[_SHOWN_EVIDENCE:_LISTED_EVIDENCE],
         more_evidence_label=_fold_label(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
-        source=source_view(framed),
+        # The lines of the cause stand above those of what it causes.
+        source=source_view(framed) if framed != above else None,
         fix=_fix_view(finding.fix),
         places=places[:SHOWN_PLACES],
         folded=places[SHOWN_PLACES:_LISTED_PLACES],
@@ -53,6 +57,31 @@ def _tree_view(tree: CauseTree) -> FindingView:
         caused=caused,
         caused_label=f"causes {amount(len(caused), 'finding')}" if caused else "",
     )
+
+
+def _impact_words(impact: Impact | None) -> str:
+    """``costs 2 engines, keeps 14 ops out of engines, 1.6 KiB cross``; empty where it costs nothing."""
+    if impact is None:
+        return ""
+    parts = []
+    if impact.engines:
+        parts.append(f"costs {amount(impact.engines, 'engine')}")
+    if impact.ops:
+        parts.append(f"keeps {amount(impact.ops, 'op')} out of engines")
+    if impact.crossing_bytes is None:
+        parts.append("an unknown amount crosses")
+    elif impact.crossing_bytes:
+        parts.append(f"{bytes_text(impact.crossing_bytes)} cross at usual sizes")
+    return ", ".join(parts)
+
+
+def _modules(places: tuple[Place, ...]) -> str:
+    """``layers.*.attn (32 times)``; empty for a single place, which says its module itself."""
+    if len(places) < 2:
+        return ""
+    found = starred([place.module_path for place in places if place.module_path])
+    more = f" and {len(found) - _SHOWN_MODULES:,} more" if len(found) > _SHOWN_MODULES else ""
+    return one_line(", ".join(found[:_SHOWN_MODULES]) + more, _LONGEST_MESSAGE_CHARS)
 
 
 def _fold_label(number: int, shown: int, listed: int) -> str:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from torch.fx import Node
 
-from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts, summed
+from trtdiag.analysis.fallbacks import PartitionFacts, summed
 from trtdiag.analysis.result import Analysis
-from trtdiag.partition.facts import Boundary, Bytes, Cause, Fallback, Segment
+from trtdiag.partition.facts import Boundary, Bytes, Segment
 from trtdiag.report.drawing.picture import Picture
 from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest, segment_pictures, strip
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.text import amount, bytes_text, one_line
 from trtdiag.report.view import PartitionView, SegmentView, TableView
-from trtdiag.report.view_types import folding_table
+from trtdiag.report.view_types import dtype_text, folding_table
 from trtdiag.symbolic.text import to_text
-
-_MOST_LINES = 3
-_CAUSES = {Cause.KEPT: "kept by you", Cause.SMALL: "segment too small"}
 
 
 def partition_view(analysis: Analysis, facts: PartitionFacts, layout: str) -> PartitionView:
@@ -38,25 +35,9 @@ def partition_view(analysis: Analysis, facts: PartitionFacts, layout: str) -> Pa
             _segment(segment, words, drawn.get(segment.index)) for segment in parts.segments[:MOST_SEGMENTS]
         ),
         more_segments=f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
-        ranked=_ranked(facts.ranked),
-        left=_left(facts),
         boundaries=folding_table(
             ("tensor", "from", "to", "shape", "min", "usual", "max"),
             [words.crossing(b) for b in heaviest([b for b in parts.boundaries if _is_inner(b)])],
-        ),
-        types=folding_table(
-            ("tensor", "role", "in the program", "in engines", "why", "line"),
-            [
-                (
-                    one_line(entry.node),
-                    entry.role.value,
-                    _dtype(entry.program_dtype),
-                    "none" if entry.engine_dtype is None else _dtype(entry.engine_dtype),
-                    one_line(entry.why, 400),
-                    one_line(str(entry.frame)) if entry.frame else "",
-                )
-                for entry in facts.plan.types.entries
-            ],
         ),
     )
 
@@ -94,7 +75,7 @@ class _Words:
     def tensor(self, way: str, name: str) -> tuple[str, ...]:
         engine = self._engine.get(name, ())
         count = self._bytes.get(name, Bytes(None, None, None))
-        return way, one_line(name), self.shape(name), _dtype(engine[0]) if engine else "", *_ends(count)
+        return way, one_line(name), self.shape(name), dtype_text(engine[0]) if engine else "", *_ends(count)
 
     def crossing(self, boundary: Boundary) -> tuple[str, ...]:
         source = "PyTorch" if boundary.producer is None else f"engine {boundary.producer}"
@@ -145,50 +126,3 @@ def _segment(segment: Segment, words: _Words, picture: Picture | None) -> Segmen
         ),
         picture=picture,
     )
-
-
-def _ranked(ranked: Sequence[FallbackGroup]) -> TableView | None:
-    rows = [
-        (
-            one_line(group.op) + (f" and {amount(group.other_ops, 'other op')}" if group.other_ops else ""),
-            f"{len(group.left):,}",
-            f"{group.cost.segments_before:,} → {group.cost.segments_after:,}",
-            f"{group.cost.ops_before:,} → {group.cost.ops_after:,}",
-        )
-        for group in ranked
-        if group.cost is not None
-    ]
-    return folding_table(("if engines could hold", "calls", "engines", "ops in engines"), rows)
-
-
-def _left(facts: PartitionFacts) -> TableView | None:
-    """Every op that PyTorch runs, by reason and op: those that cost engines first, then the most frequent."""
-    grouped: dict[tuple[Cause, str, str], list[Fallback]] = {}
-    for fallback in facts.partitioned.fallback:
-        grouped.setdefault((fallback.cause, fallback.limit.code, fallback.op), []).append(fallback)
-    costs = {left.node: group.engines_saved for group in facts.groups for left in group.left}
-    rows = []
-    for (cause, code, op), found in grouped.items():
-        cost = max(costs.get(fallback.node, 0) for fallback in found)
-        reason = _CAUSES.get(cause, "") or one_line(found[0].limit.why, 400)
-        rows.append((cost, len(found), (one_line(op), f"{len(found):,}", reason, code, *_where(facts, found))))
-    rows.sort(key=lambda row: (-row[0], -row[1]))
-    return folding_table(
-        ("op", "calls", "stays in PyTorch because", "reason", "module", "line"), [row[2] for row in rows]
-    )
-
-
-def _where(facts: PartitionFacts, found: Sequence[Fallback]) -> tuple[str, str]:
-    origins = [facts.plan.lowered.origins.get(fallback.node) for fallback in found]
-    modules = dict.fromkeys(origin.module_path for origin in origins if origin is not None and origin.module_path)
-    lines = dict.fromkeys(str(o.stack.best) for o in origins if o is not None and o.stack.best is not None)
-    return _few(list(modules)), _few(list(lines))
-
-
-def _few(texts: Sequence[str]) -> str:
-    shown = ", ".join(one_line(text) for text in texts[:_MOST_LINES])
-    return f"{shown} and {len(texts) - _MOST_LINES:,} more" if len(texts) > _MOST_LINES else shown
-
-
-def _dtype(dtype: object) -> str:
-    return str(dtype).removeprefix("torch.")

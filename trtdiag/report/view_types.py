@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, WideTensor
 from trtdiag.lower.facts import Checked
 from trtdiag.report.text import amount, bytes_text, one_line
@@ -16,7 +17,9 @@ _FITS = {Fit.FITS: "fits int32", Fit.OVERFLOWS: "does not fit int32", Fit.UNKNOW
 _FIT_ORDER = (Fit.OVERFLOWS, Fit.UNKNOWN, Fit.FITS)
 
 
-def folding_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> TableView | None:
+def folding_table(
+    heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], kinds: tuple[str, ...] = ()
+) -> TableView | None:
     """A table that shows the first rows and folds the rest; ``None`` without rows."""
     if not rows:
         return None
@@ -26,10 +29,12 @@ def folding_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Ta
     more = f"and {hidden:,} more" if hidden else ""
     if hidden > len(folded):
         more += f", {len(folded):,} of them listed here, all of them in the JSON report"
-    return TableView(heads, shown, folded, more)
+    return TableView(heads, shown, folded, more, kinds)
 
 
-def types_view(dtypes: DtypeFacts, precision: PrecisionView | None = None) -> TypesView:
+def types_view(
+    dtypes: DtypeFacts, parts: PartitionFacts | None = None, precision: PrecisionView | None = None
+) -> TypesView:
     """Counts of dtypes, and the tensors that need attention on the target."""
     target = one_line(dtypes.target)
     wide = sorted(dtypes.int64, key=lambda tensor: _FIT_ORDER.index(tensor.fit))
@@ -47,8 +52,30 @@ def types_view(dtypes: DtypeFacts, precision: PrecisionView | None = None) -> Ty
         int64=folding_table(("tensor", "role", "values", "int32", "why", "line"), [_wide(t) for t in wide]),
         float64=_odd_table(dtypes.float64),
         unsupported=_odd_table(dtypes.unsupported),
+        planned=None if parts is None else _planned(parts),
         precision=precision,
     )
+
+
+def _planned(parts: PartitionFacts) -> TableView | None:
+    """The tensors that are of another type inside engines than in the program."""
+    rows = [
+        (
+            one_line(entry.node),
+            entry.role.value,
+            dtype_text(entry.program_dtype),
+            "none" if entry.engine_dtype is None else dtype_text(entry.engine_dtype),
+            one_line(entry.why, 400),
+            one_line(str(entry.frame)) if entry.frame else "",
+        )
+        for entry in parts.plan.types.entries
+    ]
+    return folding_table(("tensor", "role", "in the program", "in engines", "why", "line"), rows, ("code",))
+
+
+def dtype_text(dtype: object) -> str:
+    """``float32`` for ``torch.float32``."""
+    return str(dtype).removeprefix("torch.")
 
 
 def _wide(tensor: WideTensor) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from trtdiag.capture.program import Program
 from trtdiag.capture.reading import read_guard
 from trtdiag.capture.sites import Sites
+from trtdiag.errors import DimsError
 from trtdiag.shapes.asked_sizes import Ask, conflicting, read_ask, refused
+from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Condition, ExpressionError, Range, ValueSet, allowed, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
 from trtdiag.symbolic.smt import find
@@ -56,6 +58,19 @@ def allowed_box(program: Program, box: Mapping[str, Range]) -> dict[str, Range]:
         if solution.proof.proven and not solution.values.is_empty:
             found[symbol] = Range(solution.values.min, solution.values.max)
     return found
+
+
+def symbol_profiles(program: Program, asked: Sequence[tuple[str, int]] = ()) -> Mapping[str, DimProfile]:
+    """Return least, usual and greatest size of every symbol, as engines are built for them.
+
+    Empty where no sizes satisfy the guards: that is a finding of its own.
+    """
+    box = allowed_box(program, program.ranges)
+    try:
+        usual = opt_sizes(program, box, asked)
+    except DimsError:
+        return {}
+    return {name: DimProfile(max(0, found.min or 0), usual[name], found.max) for name, found in box.items()}
 
 
 def conditions_of(program: Program, box: Mapping[str, Range]) -> list[Condition]:

@@ -44,6 +44,10 @@ class ShapeWords:
         values = self._reader.read(node)
         return _joined([self._of_value(value) for value in values]), ""
 
+    def size(self, expr: Expr | Condition) -> str:
+        """A size in the user's words."""
+        return self._text(expr)
+
     def _of_tensors(self, tensors: tuple[TensorSizes, ...]) -> tuple[str, str]:
         shapes = [_tensor(tensor.dtype, [self._text(size.expr) for size in tensor.dims]) for tensor in tensors]
         ranges = (self._range(size) for tensor in tensors for size in tensor.dims)

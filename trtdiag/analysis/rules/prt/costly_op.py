@@ -44,6 +44,7 @@ def costly_op(facts: PartitionFacts) -> Iterator[Hit]:
             group.left[0].place,
             cause=group.key,
             because_of=f"{RULE_OF[group.why]}:{group.key}",
+            identity=group.key,
         )
 
 

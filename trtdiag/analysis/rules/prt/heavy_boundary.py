@@ -52,6 +52,7 @@ def heavy_boundary(program: Program, facts: PartitionFacts) -> Iterator[Hit]:
                 Applicability.MANUAL,
             ),
             cause="traffic",
+            identity="traffic",
         )
 
 

@@ -54,5 +54,6 @@ def many_segments(facts: PartitionFacts) -> Iterator[Hit]:
             Applicability.MANUAL,
         ),
         cause="many",
+        identity="many",
         because_of=f"{RULE_OF[ranked[0].why]}:{ranked[0].key}" if ranked else "",
     )

@@ -57,5 +57,6 @@ def segment_too_small(facts: PartitionFacts) -> Iterator[Hit]:
                 "--min-segment-ops 1",
             ),
             cause="small",
+            identity="small",
             severity=Severity.WARNING if none_left else Severity.INFO,
         )

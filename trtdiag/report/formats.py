@@ -1,0 +1,121 @@
+"""The formats of a report: each is written from the JSON body and the page's view, just made or saved."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import webbrowser
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from trtdiag.errors import UserError
+from trtdiag.report.html import html_page
+from trtdiag.report.json_parts import Json
+from trtdiag.report.json_report import body_text, with_page
+from trtdiag.report.markdown import markdown_text
+from trtdiag.report.record import Record, read_record
+from trtdiag.report.sarif import RuleMeta, sarif_text
+from trtdiag.report.save import write_atomically
+from trtdiag.report.view_json import page_json
+from trtdiag.report.view_page import ReportView
+
+SUFFIXES: Mapping[str, str] = {"html": ".html", "json": ".json", "sarif": ".sarif", "markdown": ".md"}
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A report in every format.
+
+    Attributes:
+        body: The JSON report as plain lists and dicts, without its page.
+        view: What the page shows.
+        rules: The rules that could have fired, for SARIF.
+    """
+
+    body: Mapping[str, Json]
+    view: ReportView
+    rules: tuple[RuleMeta, ...] = ()
+
+    @cached_property
+    def record(self) -> Record:
+        """The report as SARIF and comparisons read it."""
+        return read_record(self.body)
+
+    def text(self, name: str) -> str:
+        """The report in the format ``html``, ``json``, ``sarif`` or ``markdown``.
+
+        Raises:
+            UserError: ``report-format-unknown``.
+        """
+        if name == "html":
+            return self._html()
+        if name == "json":
+            return body_text(with_page(self.body, page_json(self.view)))
+        if name == "sarif":
+            return sarif_text(self.record, self.rules)
+        if name == "markdown":
+            return markdown_text(self.view)
+        raise format_unknown(name)
+
+    def _html(self) -> str:
+        # The explorer's data stand in the page once; a download puts them back into the JSON.
+        body = body_text(with_page(self.body, page_json(self.view, with_graph=False)))
+        fired = {finding.rule for finding in self.record.findings}
+        rules = tuple(rule for rule in self.rules if rule.id in fired)
+        return html_page(self.view, body, sarif_text(self.record, rules))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report in the format of the suffix, whole or not at all.
+
+        Raises:
+            UserError: The suffix is another, or the place cannot be written.
+        """
+        place = Path(path)
+        write_atomically(place, self.text(format_of(place)))
+        return place
+
+    def show(self) -> Path:
+        """Open the page in the browser; gives the file that it was written to."""
+        folder = Path(tempfile.mkdtemp(prefix="trtdiag-"))
+        return open_page(self.save(folder / "report.html"))
+
+
+def open_page(page: Path) -> Path:
+    """Open a written page in the browser."""
+    webbrowser.open(page.resolve().as_uri())
+    return page
+
+
+def format_of(place: Path) -> str:
+    """The format of a file name.
+
+    Raises:
+        UserError: ``report-format-unknown``.
+    """
+    suffix = place.suffix.lower()
+    found = next((name for name, usual in SUFFIXES.items() if suffix == usual), None)
+    if found is None:
+        raise UserError(
+            f"no report format for {str(place)!r}",
+            because=f"the suffix is {suffix!r}" if suffix else "the name has no suffix",
+            fix=f"end the name in {_or(SUFFIXES.values())}",
+            reference="report-format-unknown",
+        )
+    return found
+
+
+def format_unknown(name: str) -> UserError:
+    """The error about a format that there is not."""
+    return UserError(
+        f"there is no report format {name!r}",
+        because=f"the formats are {', '.join(SUFFIXES)}",
+        fix="write one of them, or several with commas between",
+        reference="report-format-unknown",
+    )
+
+
+def _or(words: Iterable[str]) -> str:
+    listed = list(words)
+    return f"{', '.join(listed[:-1])} or {listed[-1]}"

@@ -1,0 +1,164 @@
+"""A report read from its JSON: what SARIF, Markdown and comparisons need, whether it was just made or saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trtdiag.analysis.finding import Applicability, Evidence, Finding, Fix, Impact, Place, Severity
+from trtdiag.analysis.result import StageTiming
+from trtdiag.errors import UserError
+from trtdiag.graph.source import Frame
+from trtdiag.symbolic.ranges import Range
+
+SCHEMA = "trtdiag-report/1"
+
+
+@dataclass(frozen=True)
+class RecordedSymbol:
+    """A symbol by the user's name: its range, and least, usual and greatest size of the profile where it has one."""
+
+    name: str
+    range: Range | None
+    profile: tuple[int, int, int | None] | None
+
+
+@dataclass(frozen=True)
+class RecordedEngines:
+    """How a program was split.
+
+    Attributes:
+        engines: How many.
+        inside: Ops in engines.
+        ops: All ops that compute.
+        engine_bytes: Of the built engines; ``None`` where none was built.
+        latency_ms: Of the compiled program, by what was measured; empty where nothing was.
+    """
+
+    engines: int
+    inside: int
+    ops: int
+    engine_bytes: int | None
+    latency_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A report.
+
+    Attributes:
+        version: Of the trtdiag that made it.
+        label: The program.
+        target: The TensorRT version.
+        status: Of the verdict.
+        verdict: The verdict line.
+        findings: In the order of the page.
+        stages: How each stage went, without its time.
+        not_checked: In words.
+        difference: How the compiled program differs from the original; empty where it does not.
+        engines: ``None`` where nothing was planned.
+        symbols: In the order of the program.
+    """
+
+    version: str
+    label: str
+    target: str
+    status: str
+    verdict: str
+    findings: tuple[Finding, ...]
+    stages: tuple[StageTiming, ...]
+    not_checked: tuple[str, ...]
+    difference: str
+    engines: RecordedEngines | None
+    symbols: tuple[RecordedSymbol, ...]
+
+
+def read_record(body: Any) -> Record:
+    """The record of a JSON report, as ``json.loads`` gives it.
+
+    Raises:
+        UserError: ``report-not-readable``: it is no report, one of another schema, or damaged.
+    """
+    if not isinstance(body, dict) or body.get("schema") != SCHEMA:
+        found = body.get("schema") if isinstance(body, dict) else None
+        raise _not_readable(f"its schema is {found!r}, not {SCHEMA!r}" if found else "it is no report of trtdiag")
+    try:
+        return _record(body)
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        raise _not_readable(f"a part of it is missing or of another form ({fault})") from fault
+
+
+def _not_readable(why: str) -> UserError:
+    return UserError(
+        "the report cannot be read",
+        because=why,
+        fix="give a file that --json wrote",
+        reference="report-not-readable",
+    )
+
+
+def _record(body: Mapping[str, Any]) -> Record:
+    verification = (body["compiled"] or {}).get("verification") or {}
+    return Record(
+        version=body["tool"]["version"],
+        label=body["program"]["label"],
+        target=body["target"],
+        status=body["verdict"]["status"],
+        verdict=body["verdict"]["text"],
+        findings=tuple(_finding(each) for each in body["findings"]),
+        stages=tuple(StageTiming(each["name"], each["state"], 0.0, each["message"]) for each in body["stages"]),
+        not_checked=tuple(body["not_checked"]),
+        difference=verification.get("difference") or "",
+        engines=_engines(body),
+        symbols=tuple(_symbol(each) for each in body["symbols"] or ()),
+    )
+
+
+def _finding(body: Mapping[str, Any]) -> Finding:
+    fix, impact = body["fix"], body.get("impact")
+    return Finding(
+        id=body["id"],
+        rule=body["rule"],
+        name=body["name"],
+        title=body["title"],
+        severity=Severity(body["severity"]),
+        message=body["message"],
+        evidence=tuple(Evidence(each["fact"], each["source"]) for each in body["evidence"]),
+        places=tuple(
+            Place(each["node"], each["module_path"], _frame(each["source"]), each["op"]) for each in body["places"]
+        ),
+        fix=None if fix is None else Fix(fix["title"], Applicability(fix["applicability"]), fix["code"]),
+        root=body["root"],
+        fingerprint=body["fingerprint"],
+        impact=None if impact is None else Impact(impact["engines"], impact["ops"], impact["crossing_bytes"]),
+    )
+
+
+def _frame(body: Mapping[str, Any] | None) -> Frame | None:
+    return None if body is None else Frame(body["file"], body["line"], body["function"], body["code"])
+
+
+def _engines(body: Mapping[str, Any]) -> RecordedEngines | None:
+    split = body["partition"]
+    if split is None:
+        return None
+    inside = sum(len(segment["ops"]) for segment in split["segments"])
+    left = sum(bool(each["computes"]) for each in split["left_to_pytorch"])
+    built: Sequence[Mapping[str, Any]] | None = (body["compiled"] or {}).get("engines")
+    return RecordedEngines(
+        engines=len(split["segments"]),
+        inside=inside,
+        ops=inside + left,
+        engine_bytes=None if built is None else sum(engine["bytes"] for engine in built),
+        latency_ms=dict((body["compiled"] or {}).get("latency_ms") or {}),
+    )
+
+
+def _symbol(body: Mapping[str, Any]) -> RecordedSymbol:
+    extent, profile = body["range"], body.get("profile")
+    return RecordedSymbol(
+        name=body["name"],
+        range=None if extent is None else Range(extent["min"], extent["max"]),
+        profile=None if profile is None else (profile["min"], profile["opt"], profile["max"]),
+    )

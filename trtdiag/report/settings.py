@@ -1,0 +1,55 @@
+"""What was asked for: every option with its default, and the command that asks for the same again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from enum import Enum
+
+from trtdiag.analysis.result import Analysis
+from trtdiag.capture.program import SourceKind
+from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
+
+
+def settings_of(options: AnalyzeOptions | CompileOptions | None) -> Iterator[tuple[str, object, object]]:
+    """Every option with its value and its default, those of the partition among them."""
+    if options is None:
+        return
+    for owner, usual in ((options, type(options)()), (options.partition, PartitionOptions())):
+        for each in fields(owner):
+            if each.name != "partition":
+                yield each.name, _plain(getattr(owner, each.name)), _plain(getattr(usual, each.name))
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, Enum) else value
+
+
+def reproduce_command(analysis: Analysis) -> str:
+    """What to type to make this report again."""
+    program = analysis.program
+    verb = "analyze" if analysis.compilation is None else "compile"
+    changed = [
+        (name, value) for name, value, usual in settings_of(analysis.options) if value != usual and name != "target"
+    ]
+    if program.kind is SourceKind.LIVE:
+        told = "".join(f", {name}={value!r}" for name, value in changed)
+        return f"trtdiag.{verb}(exported_program, target={analysis.target!r}{told})"
+    parts = ["trtdiag", verb, program.label, "--target", analysis.target]
+    for name, value in changed:
+        parts += _flags(name, value)
+    return shlex.join(parts)
+
+
+def _flags(name: str, value: object) -> Iterator[str]:
+    flag = f"--{name.replace('_', '-')}"
+    if name == "verify":
+        yield "--no-verify"
+    elif isinstance(value, bool):
+        yield flag
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from (flag, "=".join(map(str, each)) if isinstance(each, tuple) else str(each))
+    else:
+        yield from (flag, str(value))

@@ -1,0 +1,160 @@
+"""Inputs and symbols in one table: where each comes from, its ranges, its guards, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trtdiag.analysis.result import Analysis
+from trtdiag.capture.program import InputTensor
+from trtdiag.dims.facts import Constraint, DimRow, Pinned, Verdict
+from trtdiag.report.drawing.shape_words import ShapeWords
+from trtdiag.report.text import amount, one_line
+from trtdiag.report.view import TableView
+from trtdiag.report.view_dims import some_of
+from trtdiag.report.view_guards import guards_view
+from trtdiag.report.view_sections import GuardLineView, InputsView, SymbolRowView
+from trtdiag.report.view_types import folding_table
+from trtdiag.shapes.facts import SymbolFacts
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic.ranges import Range
+
+_SHOWN_GUARDS = 3
+_SHOWN_EXPRESSIONS = 4
+_MOST_ROWS = 60
+_ORDER = (Verdict.BREAKS, Verdict.UNKNOWN, Verdict.HOLDS)
+# The state of a symbol is that of its worst dim; for each what the page says.
+_WORST = ("breaks", "pinned", "unbounded", "related", "ok", "static")
+_VERDICTS = {
+    "breaks": "refuses declared values",
+    "pinned": "one value only",
+    "unbounded": "no upper bound",
+    "related": "tied to other dims",
+    "undecided": "a guard is undecided",
+    "outside": "profile is narrower than the range",
+    "ok": "ok",
+}
+
+
+def inputs_view(analysis: Analysis) -> InputsView:
+    """The section of the page; what a page has no room for is counted."""
+    dims = analysis.dims
+    pinned = [_pinned(pin) for pin in dims.pinned]
+    symbols = () if analysis.symbols is None else analysis.symbols.symbols
+    by_symbol: dict[str, list[Constraint]] = {}
+    for constraint in dims.constraints:
+        for symbol in constraint.symbols:
+            by_symbol.setdefault(symbol, []).append(constraint)
+    states: dict[str, list[DimRow]] = {}
+    for row in dims.rows:
+        if row.symbol is not None:
+            states.setdefault(row.symbol, []).append(row)
+    rows = [
+        _symbol(facts, by_symbol.get(facts.symbol, []), states.get(facts.symbol, []), analysis.profiles)
+        for facts in symbols
+    ]
+    every = pinned + sorted(rows, key=lambda row: row.state == "ok")
+    return InputsView(
+        inputs=_inputs(analysis),
+        rows=tuple(every[:_MOST_ROWS]),
+        note=_note(analysis, len(every)),
+        guards=guards_view(dims),
+    )
+
+
+def _note(analysis: Analysis, rows: int) -> str:
+    if analysis.symbols is None:
+        return "Symbols are not available: there is no graph."
+    if not rows:
+        return "The program has no symbols: every size is fixed."
+    return f"{rows - _MOST_ROWS:,} more are in the JSON report." if rows > _MOST_ROWS else ""
+
+
+def _inputs(analysis: Analysis) -> TableView | None:
+    words = ShapeWords(analysis)
+    rows = [(one_line(each.name), _shape(each, words), _examples(each)) for each in analysis.program.inputs]
+    return folding_table(("input", "shape", "example"), rows, ("code", "code", "code"))
+
+
+def _shape(tensor: InputTensor, words: ShapeWords) -> str:
+    dtype = "a number" if tensor.dtype is None else str(tensor.dtype).removeprefix("torch.")
+    if tensor.dtype is None and not tensor.dims:
+        return dtype
+    return one_line(f"{dtype}[{', '.join(words.size(dim.expr) for dim in tensor.dims)}]", 400)
+
+
+def _examples(tensor: InputTensor) -> str:
+    if not tensor.dims or any(dim.hint is None for dim in tensor.dims):
+        return ""
+    return f"[{', '.join(str(dim.hint) for dim in tensor.dims)}]"
+
+
+def _pinned(pin: Pinned) -> SymbolRowView:
+    frame = pin.origin.stack.best
+    line = GuardLineView(one_line(pin.why, 400), "breaks", "" if frame is None else one_line(str(frame)))
+    return SymbolRowView(
+        name=one_line(pin.declared),
+        symbol="",
+        origin=one_line(pin.site),
+        born="",
+        range=f"{pin.value}",
+        profile=f"{pin.value} / {pin.value} / {pin.value}",
+        expressions="",
+        guards=(line,),
+        more_guards="",
+        uses="",
+        state="pinned",
+        verdict=f"specialised to {pin.value}",
+    )
+
+
+def _symbol(
+    facts: SymbolFacts, guards: Sequence[Constraint], rows: Sequence[DimRow], profiles: Mapping[str, DimProfile]
+) -> SymbolRowView:
+    profile = profiles.get(facts.symbol)
+    state = _state(facts, guards, rows, profile)
+    ordered = sorted(guards, key=lambda guard: _ORDER.index(guard.verdict))
+    hidden = len(guards) - _SHOWN_GUARDS
+    born = facts.born_by or ""
+    return SymbolRowView(
+        name=one_line(facts.name),
+        symbol="" if facts.symbol == facts.name else one_line(facts.symbol),
+        origin=one_line(some_of(facts.origins), 400) if facts.origins else "",
+        born=one_line(born + (f" at {facts.born_at}" if facts.born_at and born else "")),
+        range="none" if facts.range is None else str(facts.range),
+        profile=profile_text(profile),
+        expressions=some_of([one_line(text, 80) for text in facts.expressions], _SHOWN_EXPRESSIONS),
+        guards=tuple(_guard(guard) for guard in ordered[:_SHOWN_GUARDS]),
+        more_guards=f"and {amount(hidden, 'more guard')}, below" if hidden > 0 else "",
+        uses=f"{facts.uses:,}",
+        state="unbounded" if state == "outside" else "breaks" if state == "undecided" else state,
+        verdict=_VERDICTS.get(state, state),
+    )
+
+
+def profile_text(profile: DimProfile | None) -> str:
+    """``1 / 4 / 9``: least, usual, greatest size."""
+    if profile is None:
+        return ""
+    return f"{profile.min:,} / {profile.opt:,} / {'no maximum' if profile.max is None else f'{profile.max:,}'}"
+
+
+def _state(facts: SymbolFacts, guards: Sequence[Constraint], rows: Sequence[DimRow], profile: DimProfile | None) -> str:
+    found = {row.state for row in rows}
+    worst = next((state for state in _WORST if state in found), "ok")
+    if worst != "ok" and worst != "static":
+        return worst
+    if any(guard.verdict is Verdict.BREAKS and not guard.only_at_zero for guard in guards):
+        return "breaks"
+    if facts.range is None or not facts.range.bounded:
+        return "unbounded"
+    if any(guard.verdict is Verdict.UNKNOWN for guard in guards):
+        return "undecided"
+    if profile is not None and Range(profile.min, profile.max) != facts.range:
+        return "outside"
+    return "ok"
+
+
+def _guard(guard: Constraint) -> GuardLineView:
+    frame = guard.origin.stack.best
+    source = one_line(str(frame)) if frame is not None else one_line(guard.origin.op or "")
+    return GuardLineView(one_line(guard.text, 200), guard.verdict.value, source)

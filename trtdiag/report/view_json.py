@@ -1,0 +1,93 @@
+"""The page's view as JSON and back, so that a saved report is drawn again without its model."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+from trtdiag.errors import UserError
+from trtdiag.report.json_parts import Json
+from trtdiag.report.view_page import ReportView
+
+FORMAT = "trtdiag-page/1"
+
+
+def page_json(view: ReportView, *, with_graph: bool = True) -> Json:
+    """The view as plain lists and dicts; without the explorer's data where the page has it in another place."""
+    body = cast(dict[str, Json], _plain(view))
+    graph = body["graph"]
+    if isinstance(graph, dict) and not with_graph:
+        graph["payload"] = ""
+    return {"format": FORMAT, "view": body}
+
+
+def _plain(value: object) -> Json:
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    raise TypeError(f"a view holds final strings, not {type(value).__name__}")
+
+
+def page_view(body: object) -> ReportView:
+    """The view that was saved.
+
+    Raises:
+        UserError: ``report-without-page``: it holds no page, or one of another version of trtdiag.
+    """
+    if not isinstance(body, Mapping) or body.get("format") != FORMAT:
+        found = body.get("format") if isinstance(body, Mapping) else None
+        raise _unreadable(f"its page is {found!r}, this version reads {FORMAT!r}" if found else "it holds no page")
+    try:
+        return cast(ReportView, _read(ReportView, body.get("view"), "page"))
+    except _NotThisError as fault:
+        raise _unreadable(str(fault)) from fault
+
+
+def _unreadable(why: str) -> UserError:
+    return UserError(
+        "the page of this report cannot be drawn again",
+        because=why,
+        fix="make the JSON again with this version of trtdiag: trtdiag analyze --json",
+        reference="report-without-page",
+    )
+
+
+class _NotThisError(Exception):
+    """A value is not of the type that the view has in its place."""
+
+
+def _read(kind: Any, value: object, where: str) -> object:
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in get_args(kind):
+            return None
+        (inner,) = (each for each in get_args(kind) if each is not type(None))
+        return _read(inner, value, where)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise _NotThisError(f"{where} is no list")
+        (inner, *_) = get_args(kind)
+        return tuple(_read(inner, item, f"{where}[{at}]") for at, item in enumerate(value))
+    if is_dataclass(kind):
+        return _dataclass(kind, value, where)
+    if not isinstance(value, kind):
+        raise _NotThisError(f"{where} is no {kind.__name__}")
+    return value
+
+
+def _dataclass(kind: Any, value: object, where: str) -> object:
+    hints = _hints(kind)
+    if not isinstance(value, dict) or value.keys() != hints.keys():
+        raise _NotThisError(f"{where} has other parts than this version's {kind.__name__}")
+    return kind(**{name: _read(hint, value[name], f"{where}.{name}") for name, hint in hints.items()})
+
+
+@lru_cache(maxsize=128)
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)

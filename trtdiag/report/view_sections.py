@@ -1,0 +1,150 @@
+"""What single sections of the page show, as final strings; the pieces they are made of are in `view`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trtdiag.report.view import GuardsView, TableView
+
+
+@dataclass(frozen=True)
+class SplitView:
+    """One cause that keeps ops out of engines: ``outcome`` says what would be without it, ``finding`` is its id."""
+
+    op: str
+    reason: str
+    code: str
+    calls: str
+    where: str
+    engines: str
+    ops: str
+    crossing: str
+    finding: str
+
+
+@dataclass(frozen=True)
+class SplitsView:
+    """What splits the engines.
+
+    ``outcomes`` are the counterfactuals in words; ``folded`` rows (under ``more``) cost no engine; ``minimum`` is the
+    partition with other values of ``min_segment_ops``.
+    """
+
+    summary: str
+    outcomes: tuple[str, ...]
+    rows: tuple[SplitView, ...]
+    folded: tuple[SplitView, ...]
+    more: str
+    minimum: TableView | None
+
+
+@dataclass(frozen=True)
+class GuardLineView:
+    """A guard on a symbol in one line; ``verdict`` is ``holds``, ``breaks`` or ``unknown``."""
+
+    text: str
+    verdict: str
+    where: str
+
+
+@dataclass(frozen=True)
+class SymbolRowView:
+    """A symbol, or an input dim that is none: where it comes from, its ranges, its guards and what is wrong with it.
+
+    ``state`` is the word for the style (``ok``, ``breaks``, ``pinned``, ``unbounded``), ``verdict`` what the page says.
+    """
+
+    name: str
+    symbol: str
+    origin: str
+    born: str
+    range: str
+    profile: str
+    expressions: str
+    guards: tuple[GuardLineView, ...]
+    more_guards: str
+    uses: str
+    state: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class InputsView:
+    """Inputs and symbols in one table, and the guards in full; ``inputs`` has every input with its shape."""
+
+    inputs: TableView | None
+    rows: tuple[SymbolRowView, ...]
+    note: str
+    guards: GuardsView
+
+
+@dataclass(frozen=True)
+class StripPieceView:
+    """A step of the execution as a piece of a bar: ``width`` is in proportion to its ops, but never too thin to see."""
+
+    x: str
+    width: str
+    kind: str
+    title: str
+    label: str
+    label_x: str
+
+
+@dataclass(frozen=True)
+class StripView:
+    """The execution as one bar, and how many pieces of each kind it has."""
+
+    pieces: tuple[StripPieceView, ...]
+    badges: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class CoverageView:
+    """Where each op runs."""
+
+    summary: str
+    table: TableView | None
+
+
+@dataclass(frozen=True)
+class NoWorkView:
+    """What the exported graph holds that is no work, and what lowering made of the graph."""
+
+    summary: str
+    table: TableView | None
+    passes: TableView | None
+
+
+@dataclass(frozen=True)
+class ChangeView:
+    """A finding that is new, fixed or unchanged since the earlier report."""
+
+    state: str
+    id: str
+    severity: str
+    word: str
+    message: str
+
+
+@dataclass(frozen=True)
+class ComparisonView:
+    """What changed since an earlier report; ``folded`` findings are unchanged."""
+
+    summary: str
+    earlier: str
+    changes: tuple[ChangeView, ...]
+    folded: tuple[ChangeView, ...]
+    more: str
+    numbers: TableView
+    symbols: TableView | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SettingsView:
+    """What was asked for and with what: ``settings`` are the options, ``versions`` the program and the machine."""
+
+    settings: TableView | None
+    versions: TableView
+    command: str

@@ -1,0 +1,207 @@
+"""What splits the engines, and what would be without it, as the page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from trtdiag.analysis.fallback_hits import RULE_OF
+from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
+from trtdiag.analysis.finding import Finding, Place
+from trtdiag.options import PartitionOptions
+from trtdiag.partition.facts import Bytes, Cause, Fallback
+from trtdiag.partition.what_if import WhatIf
+from trtdiag.report.engine_words import op_counts
+from trtdiag.report.text import amount, bytes_text, one_line, starred
+from trtdiag.report.view import TableView
+from trtdiag.report.view_dims import some_of
+from trtdiag.report.view_sections import SplitsView, SplitView
+
+_MOST_ROWS = 40
+_MOST_OUTCOMES = 3
+_SHOWN_MODULES = 2
+_LONGEST_REASON_CHARS = 400
+_DEFAULT = PartitionOptions().min_segment_ops
+
+_Key: TypeAlias = tuple[str, str | None, str | None]  # rule, node, op
+
+
+def splits_view(facts: PartitionFacts, findings: Sequence[Finding]) -> SplitsView:
+    """The section of the page: causes that cost engines in full, the others folded."""
+    ids = _finding_ids(findings)
+    ranked = _ranked(facts)
+    costly = [group for group in ranked if group.engines_saved or group.drawn_along]
+    rest = [group for group in ranked if group not in costly]
+    folded = [*(_row(group, ids) for group in rest), *_small(facts, ids), *_kept(facts)]
+    more = amount(len(folded), "other reason") + (" that costs no engine" if len(folded) == 1 else "") if folded else ""
+    if len(folded) > _MOST_ROWS:
+        more += f", {_MOST_ROWS:,} of them listed here, all of them in the JSON report"
+    return SplitsView(
+        summary=_summary(facts),
+        outcomes=_outcomes(facts),
+        rows=tuple(_row(group, ids) for group in costly),
+        folded=tuple(folded[:_MOST_ROWS]),
+        more=more,
+        minimum=_minimum(facts),
+    )
+
+
+def _small(facts: PartitionFacts, ids: Mapping[_Key, str]) -> Iterator[SplitView]:
+    """One row for the ops whose segment is too small."""
+    if not facts.small:
+        return
+    answer = facts.without_minimum
+    yield SplitView(
+        op=f"segments of fewer than {amount(facts.plan.options.partition.min_segment_ops, 'op')}",
+        reason="crossing to an engine and back costs more than it wins",
+        code="segment-too-small",
+        calls=f"{len(facts.small):,}",
+        where=_where([left.place for left in facts.small]),
+        engines="" if answer is None else _arrow(answer.segments_before, answer.segments_after),
+        ops="" if answer is None else _arrow(answer.ops_before, answer.ops_after),
+        crossing="",
+        finding=_finding(ids, "PRT602", [left.place for left in facts.small]),
+    )
+
+
+def _kept(facts: PartitionFacts) -> Iterator[SplitView]:
+    """The ops that the user keeps in PyTorch, by op."""
+    kept: dict[str, list[Fallback]] = {}
+    for fallback in facts.partitioned.fallback:
+        if fallback.cause is Cause.KEPT:
+            kept.setdefault(fallback.op, []).append(fallback)
+    origins = facts.plan.lowered.origins
+    for op, found in kept.items():
+        known = [origins[fallback.node] for fallback in found if fallback.node in origins]
+        yield SplitView(
+            op=one_line(op),
+            reason="kept by you",
+            code=one_line(found[0].limit.code),
+            calls=f"{len(found):,}",
+            where=_where([Place(None, each.module_path, each.stack.best) for each in known]),
+            engines="",
+            ops="",
+            crossing="",
+            finding="",
+        )
+
+
+def _ranked(facts: PartitionFacts) -> list[FallbackGroup]:
+    def cost(group: FallbackGroup) -> tuple[int, int, int, str]:
+        return -group.engines_saved, -group.drawn_along, -(group.crossing.opt or 0), group.key
+
+    return sorted(facts.groups, key=cost)
+
+
+def _summary(facts: PartitionFacts) -> str:
+    inside, every = op_counts(facts)
+    engines = len(facts.partitioned.segments)
+    stretches = sum(step.segment is None for step in facts.partitioned.steps)
+    if not every:
+        return "The program computes nothing."
+    if not engines:
+        return f"Nothing goes into an engine: all {amount(every, 'op')} stay in PyTorch."
+    text = f"{inside:,} of {amount(every, 'op')} in {amount(engines, 'engine')}"
+    if inside == every and engines == 1:
+        return f"Nothing splits the program: {text}."
+    return f"{text}, with {amount(stretches, 'stretch', 'stretches')} of PyTorch before, between and after them."
+
+
+def _outcomes(facts: PartitionFacts) -> tuple[str, ...]:
+    told = [
+        f"With {one_line(group.op)}{_others(group)} in engines, {_becomes(group.cost)}."
+        for group in facts.ranked[:_MOST_OUTCOMES]
+        if group.cost is not None
+    ]
+    together = facts.together
+    if together is not None and len(facts.groups) > 1 and _changes(together):
+        told.append(f"With everything below in engines, {_becomes(together)}.")
+    return tuple(told)
+
+
+def _changes(answer: WhatIf) -> bool:
+    return (answer.segments_before, answer.ops_before) != (answer.segments_after, answer.ops_after)
+
+
+def _becomes(answer: WhatIf) -> str:
+    before, after = answer.segments_before, answer.segments_after
+    held = f"{amount(answer.ops_after, 'op')} instead of {answer.ops_before:,}"
+    if before == after:
+        return f"the {amount(before, 'engine')} would hold {held}"
+    return f"{amount(before, 'engine')} would become {after:,}, with {held}"
+
+
+def _others(group: FallbackGroup) -> str:
+    return f" and {amount(group.other_ops, 'other op')}" if group.other_ops else ""
+
+
+def _row(group: FallbackGroup, ids: Mapping[_Key, str]) -> SplitView:
+    cost = group.cost
+    return SplitView(
+        op=one_line(group.op) + _others(group),
+        reason=one_line(group.left[0].limit.why, _LONGEST_REASON_CHARS),
+        code=one_line(group.code),
+        calls=f"{len(group.left):,}",
+        where=_where([left.place for left in group.left]),
+        engines="not worked out" if cost is None else _arrow(cost.segments_before, cost.segments_after),
+        ops="" if cost is None else _arrow(cost.ops_before, cost.ops_after),
+        crossing=crossing_text(group.crossing),
+        finding=_finding(ids, RULE_OF[group.why], [left.place for left in group.left]),
+    )
+
+
+def _where(places: Sequence[Place]) -> str:
+    """``layers.*.attn (32 times) at model.py:41``."""
+    modules = starred([place.module_path for place in places if place.module_path])
+    lines = list(dict.fromkeys(str(place.frame) for place in places if place.frame is not None))
+    told = some_of(modules, _SHOWN_MODULES)
+    at = some_of(lines, 1)
+    return one_line(f"{told} at {at}" if told and at else told or at, _LONGEST_REASON_CHARS)
+
+
+def _finding(ids: Mapping[_Key, str], rule: str, places: Sequence[Place]) -> str:
+    """The id of the finding of a rule at one of these places; empty where there is none."""
+    return next((ids[key] for place in places if (key := (rule, place.node, place.op)) in ids), "")
+
+
+def _arrow(before: int, after: int) -> str:
+    return f"{before:,}" if before == after else f"{before:,} → {after:,}"
+
+
+def crossing_text(count: Bytes) -> str:
+    """``1.6 KiB, at most 42.0 KiB``: at usual sizes and at the maximum."""
+    usual = "unknown" if count.opt is None else bytes_text(count.opt)
+    if count.opt == count.max:
+        return usual
+    return f"{usual}, {'no maximum' if count.max is None else f'at most {bytes_text(count.max)}'}"
+
+
+def _finding_ids(findings: Sequence[Finding]) -> Mapping[_Key, str]:
+    found: dict[_Key, str] = {}
+    for finding in findings:
+        for place in finding.places:
+            found.setdefault((finding.rule, place.node, place.op), finding.id)
+    return found
+
+
+def _minimum(facts: PartitionFacts) -> TableView | None:
+    """The partition with other least numbers of ops; ``None`` where the number makes no difference."""
+    asked = facts.plan.options.partition.min_segment_ops
+    seen = {(answer.segments_after, answer.ops_after) for _, answer in facts.minimums}
+    if len(seen) < 2:
+        return None
+    rows = []
+    for least, answer in facts.minimums:
+        notes = [word for word, holds in (("as now", least == asked), ("default", least == _DEFAULT)) if holds]
+        every = op_counts(facts)[1]
+        rows.append(
+            (
+                f"{least}",
+                f"{answer.segments_after:,}",
+                f"{answer.ops_after:,}",
+                f"{max(0, every - answer.ops_after):,}",
+                ", ".join(notes),
+            )
+        )
+    heads = ("--min-segment-ops", "engines", "ops in engines", "ops in PyTorch", "")
+    return TableView(heads, tuple(rows), kinds=("number",) * 4)
