@@ -106,7 +106,7 @@ def test_hostile_names_run_nothing() -> None:
     )
     assert result["title"].startswith("1 error: MET101 <img src=x")
     assert result["images"] == 0
-    assert result["scripts"] == 4
+    assert result["scripts"] == 5
     assert "onerror" in result["panel"]
     assert result["boxes"] > 20
 
