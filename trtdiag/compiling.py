@@ -29,6 +29,7 @@ from trtdiag.network import run as run_network
 from trtdiag.network import to_bytes
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline import Progress, analyze
+from trtdiag.report.engine_words import saved_words
 from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import assemble
 from trtdiag.runtime.compiled import CompiledProgram
@@ -85,6 +86,10 @@ class _Clock:
         yield
         self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
 
+    def add(self, message: str) -> None:
+        """Say something of the last stage."""
+        self.stages[-1] = replace(self.stages[-1], message=message)
+
 
 def compile(
     source: Source, options: CompileOptions | None = None, *, progress: Progress | None = None, **changes: Any
@@ -132,6 +137,7 @@ def compile_in_stages(
         plan, converted = convert_segments(plan, program)
     with clock("build"):
         engines = _built(plan, converted, backend, report, clock.progress)
+    clock.add(saved_words([engine.saved for engine in engines]))
     with clock("assemble"):
         exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
         exported = on_engine_device(exported, backend.device)
@@ -154,7 +160,7 @@ def compile_in_stages(
     with clock("profile") if options.profile_layers else nullcontext():
         told = told_layers(compiled, networks, timed=options.profile_layers)
     built = [
-        engine_facts(each.manifest, len(each.blob), one, layers)
+        engine_facts(each.manifest, len(each.blob), one, layers, saved=each.saved)
         for each, one, layers in zip(engines, converted, told, strict=True)
     ]
     analysis = replace(analysis, options=options, profiles=symbol_profiles(program, options.opt))

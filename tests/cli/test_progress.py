@@ -13,6 +13,7 @@ import rich.progress
 import trtdiag
 from tests.compiling.programs import mlp
 from trtdiag.cli.progress import ANALYZE_STAGES, COMPILE_STAGES, progress_bar, step_line
+from trtdiag.engine.watch import BuildStep
 
 Shown = Callable[[], AbstractContextManager[Callable[[str], None]]]
 
@@ -68,3 +69,22 @@ def test_a_stage_that_runs_again_does_not_move_the_bar_back(monkeypatch: pytest.
             step(name)
     rules = COMPILE_STAGES.index("rules")
     assert moved == [0, 0, rules, rules, rules, len(COMPILE_STAGES) - 1]
+
+
+def test_the_share_of_a_stage_moves_the_bar_and_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[tuple[object, float]] = []
+    update = rich.progress.Progress.update
+
+    def noted(self: rich.progress.Progress, task: rich.progress.TaskID, **changes: object) -> None:
+        update(self, task, **changes)  # type: ignore[arg-type]
+        moved.append((changes["description"], self.tasks[task].completed))
+
+    monkeypatch.setattr(rich.progress.Progress, "update", noted)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    step = BuildStep("building [red]engine[/red]\n1")
+    step.share = 0.5
+    with progress_bar(COMPILE_STAGES) as tell:
+        for name in ("build", step, "assemble"):
+            tell(name)
+    build = COMPILE_STAGES.index("build")
+    assert moved == [("build", build), ("building [red]engine[/red] 1", build + 0.5), ("assemble", build + 1)]

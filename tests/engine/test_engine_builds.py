@@ -201,8 +201,7 @@ def test_ctrl_c_leaves_a_build_that_cannot_be_stopped(monkeypatch: pytest.Monkey
     _interrupted(monkeypatch, long, begun)
     assert unfinished()
     release.set()
-    for thread in building._THREADS:
-        thread.join(60)
+    assert all(worker.ended.wait(60) for worker in building._WORKERS)
     assert not unfinished()
 
 

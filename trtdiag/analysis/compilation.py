@@ -21,7 +21,7 @@ class EngineFacts:
         engine_bytes: Its size.
         ops: How many ops of the lowered graph it holds; ``None`` where its network is not at hand.
         layers: How many layers of each kind its network has, the most frequent first; empty where it is not at hand.
-        saved: Whether it came from the engine cache; ``None`` where that is not known.
+        saved: Whether it came from the engine cache; ``None`` where there is none.
         built: The layers that the backend made of them.
     """
 

@@ -9,9 +9,11 @@ import click
 from rich.console import Console
 
 from trtdiag.cli.analyze import import_module
+from trtdiag.cli.build_options import BUILD_OPTIONS, build_options, chosen_build_options
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
 from trtdiag.cli.machine_reports import json_option, sarif_option, write_machine_reports
+from trtdiag.cli.option_groups import GroupedCommand
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.words import sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
@@ -21,12 +23,26 @@ if TYPE_CHECKING:
     from trtdiag.report.report import Report
 
 
-@click.command("compile")
+# The options of the help by what they are about; a test holds this against the options that there are.
+GROUPS = (
+    ("What is compiled, and for what", ("backend", "target", "imports", "force", "no_verify")),
+    (
+        "What goes into engines",
+        ("keep_in_torch", "min_segment_ops", "require_full", "precision", "keep_fp32", "truncate_double"),
+    ),
+    ("How engines are built", ("opt", *BUILD_OPTIONS)),
+    ("How engines run", ("cuda_graphs", "profile_layers")),
+    ("What is written", ("output", "portable", "html", "no_html", "json_path", "sarif_path", "quiet", "debug")),
+)
+
+
+@click.command("compile", cls=GroupedCommand, groups=GROUPS)
 @click.argument("source")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The compiled program  [default: <name>_trt.ep]")
 @click.option("--backend", type=click.Choice(("reference", "tensorrt")), help="[default: tensorrt where installed]")
 @click.option("--target", metavar="VERSION", help="TensorRT version to compile for: 8.6, 10.16, 11.4.")
 @engine_options
+@build_options
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
 @click.option("--portable", is_flag=True, help="Keep the networks, so that engines can be rebuilt elsewhere.")
 @click.option(
@@ -77,6 +93,7 @@ def compile_command(
         target=target or config.get("target"),
         backend=backend,
         **vars(chosen_engine_options(config, engine)),
+        **vars(chosen_build_options(config, engine)),
         opt=sizes_of(opt),
         portable=portable,
         cuda_graphs=cuda_graphs,

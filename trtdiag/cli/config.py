@@ -26,7 +26,19 @@ _KEYS: Mapping[str, type] = {
     "truncate-double": bool,
     "precision": str,
     "keep-fp32": list,
+    "optimization-level": int,
+    "workspace-mib": int,
+    "tactic-sources": list,
+    "tf32": bool,
+    "hardware-compatibility": str,
+    "version-compatible": bool,
+    "engine-cache": str,
+    "engine-cache-mib": int,
+    "timing-cache": str,
+    "build-jobs": int,
 }
+# Read from where the file is, whatever folder the command runs in.
+_PLACES = ("engine-cache", "timing-cache")
 _WANTED: Mapping[type, str] = {
     str: "a string",
     list: "a list of strings",
@@ -36,7 +48,7 @@ _WANTED: Mapping[type, str] = {
 
 
 def read_config(start: Path) -> dict[str, Any]:
-    """The table's values, keys as in the file; empty where no file above ``start`` has the table.
+    """The table's values, keys as in the file, places as paths; empty where no file above ``start`` has the table.
 
     Raises:
         UserError: The file is no TOML, or the table has an unknown key or a value of the wrong kind.
@@ -80,7 +92,8 @@ def _checked(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
                 fix=f"write {wanted}",
                 reference="config-wrong-value",
             )
-    return dict(table)
+    folder = path.parent
+    return {key: str(folder / Path(value).expanduser()) if key in _PLACES else value for key, value in table.items()}
 
 
 def _is_a(value: Any, kind: type) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -17,6 +19,9 @@ from trtdiag.cli.ops import ops
 from trtdiag.cli.rules import explain, rules
 from trtdiag.cli.verify import verify_command
 from trtdiag.errors import TrtdiagError
+
+_INTERRUPTED = 130
+"""Source: POSIX shells, 128 and the number of the signal."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -47,14 +52,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(arguments, prog_name="trtdiag", standalone_mode=False)
     except click.exceptions.Abort:
-        sys.exit(130)
+        _leave()
     except click.ClickException as error:
         error.show()
         sys.exit(2)
     except TrtdiagError as error:
         sys.exit(show(error, debug=debug))
     except KeyboardInterrupt:
-        sys.exit(130)
+        _leave()
     except Exception as error:  # the last door: our own bug, shown as one
         sys.exit(show(as_internal(error), debug=debug))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave() -> NoReturn:
+    """End after Ctrl-C; a build of TensorRT that cannot be stopped ends with the process, and is not waited for."""
+    builds = sys.modules.get("trtdiag.engine.builds")
+    if builds is not None and builds.unfinished():
+        click.echo("TensorRT is still building, and cannot be stopped: the build ends with this process", err=True)
+        sys.stdout.flush()
+        os._exit(_INTERRUPTED)  # an ordinary exit would tear down what the build is still using
+    sys.exit(_INTERRUPTED)

@@ -24,18 +24,22 @@ def progress_bar(stages: Sequence[str] = ANALYZE_STAGES) -> Iterator[Callable[[s
     """Give a function to call with the name of each step; nothing is shown when stderr is no terminal.
 
     Args:
-        stages: The names that move the bar, in order; a stage that runs again does not move it back.
+        stages: The names that move the bar, in order; a stage that runs again does not move it back.  Other steps
+            move it by the ``share`` of the stage that they say is done, where they say one.
     """
     if not sys.stderr.isatty():
         yield lambda _step: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("start", total=len(stages))
+        begun = 0
 
         def step(name: str) -> None:
-            done = stages.index(name) if name in stages else 0
-            bar.update(task, description=name, completed=max(done, bar.tasks[task].completed))
+            nonlocal begun
+            begun = max(begun, stages.index(name) if name in stages else 0)
+            done = begun + getattr(name, "share", 0.0)
+            bar.update(task, description=one_line(name), completed=max(done, bar.tasks[task].completed))
 
         yield step
 

@@ -28,12 +28,12 @@ class Engine:
     Attributes:
         blob: The bytes.
         manifest: What they are.
-        saved: Whether they came from the engine cache.
+        saved: Whether they came from the engine cache; ``None`` where there is none.
     """
 
     blob: bytes | bytearray
     manifest: Manifest
-    saved: bool = False
+    saved: bool | None = None
 
 
 def build_engine(
@@ -67,7 +67,7 @@ def build_engine(
         saved = SavedEngines.at(options.engine_cache, options.engine_cache_mib)
         key = engine_key(backend, network, network_hash, profile, options, target)
         blob = saved.find(key)
-    found = blob is not None
+    found = None if saved is None else blob is not None
     if blob is None:
         blob = backend.build(network, profile, options, target, watch or Watch())
         if saved is not None:

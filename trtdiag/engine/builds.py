@@ -36,7 +36,30 @@ _GRACE_S = 5.0
 """Own choice: a step of a build that can be stopped takes less."""
 _POLL_S = 0.2
 """How soon Ctrl-C is noticed on systems where waiting for a lock is not interrupted."""
-_THREADS: list[Thread] = []
+
+
+class _Worker(Thread):
+    """A thread that builds.
+
+    ``ended`` says whether it has: CPython 3.11 takes a thread for ended when Ctrl-C interrupts who waits for it in
+    ``join``.  Source: ``Thread._wait_for_tstate_lock``.
+    """
+
+    def __init__(self, work: Callable[[], None], index: int) -> None:
+        super().__init__(name=f"trtdiag-build-{index}", daemon=True)
+        self._work = work
+        self.ended = Event()
+
+    def run(self) -> None:
+        """Build."""
+        try:
+            self._work()
+        finally:
+            self.ended.set()
+
+
+_WORKERS: list[_Worker] = []
+"""Those that were started last, and earlier ones that still build."""
 
 
 @dataclass
@@ -109,15 +132,15 @@ def build_engines(
     for index in range(len(wanted)):
         builds.waiting.put(index)
     jobs = jobs_of(options, len(wanted))
-    threads = [Thread(target=builds.work, name=f"trtdiag-build-{index}", daemon=True) for index in range(jobs)]
-    _THREADS[:] = [*filter(Thread.is_alive, _THREADS), *threads]
-    for thread in threads:
-        thread.start()
+    workers = [_Worker(builds.work, index) for index in range(jobs)]
+    _WORKERS[:] = [*(worker for worker in _WORKERS if not worker.ended.is_set()), *workers]
+    for worker in workers:
+        worker.start()
     try:
-        _wait(threads)
+        _wait(workers)
     except BaseException:
         stop.set()
-        _wait(threads, _GRACE_S)
+        _wait(workers, _GRACE_S)
         raise
     if steps.raised is not None:
         raise steps.raised
@@ -162,14 +185,13 @@ def engine_name(index: int, count: int) -> str:
 
 def unfinished() -> bool:
     """Whether a build that nobody waits for is still going on."""
-    return any(thread.is_alive() for thread in _THREADS)
+    return any(not worker.ended.is_set() for worker in _WORKERS)
 
 
-def _wait(threads: Sequence[Thread], most_s: float | None = None) -> None:
+def _wait(workers: Sequence[_Worker], most_s: float | None = None) -> None:
     left = most_s
-    for thread in threads:
-        while thread.is_alive() and (left is None or left > 0):
-            thread.join(_POLL_S)
+    for worker in workers:
+        while (left is None or left > 0) and not worker.ended.wait(_POLL_S):
             left = None if left is None else left - _POLL_S
 
 

@@ -148,5 +148,9 @@ def _point_rows(table: Table, result: PointResult, names: Mapping[str, str]) -> 
 
 def stages_text(stages: Sequence[StageTiming]) -> Text:
     """The time of each stage in one line."""
-    told = ", ".join(f"{stage.name} {stage.seconds:.2f}" for stage in stages if stage.state == "ok")
+    told = ", ".join(
+        f"{stage.name} {stage.seconds:.2f}{f' ({stage.message})' * bool(stage.message)}"
+        for stage in stages
+        if stage.state == "ok"
+    )
     return Text(f"seconds: {told}", style="dim", overflow="fold")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.result import Analysis
 from trtdiag.report.text import amount, one_line
@@ -15,6 +17,12 @@ def engines_line(analysis: Analysis) -> str:
     engines = amount(len(analysis.partition.partitioned.segments), "engine")
     rest = "" if inside == every else f", {every - inside:,} stay in PyTorch"
     return f"TensorRT {one_line(analysis.target)}: {inside:,} of {amount(every, 'op')} in {engines}{rest}"
+
+
+def saved_words(saved: Sequence[bool | None]) -> str:
+    """``2 of 3 engines from the engine cache``; empty where there was no cache."""
+    asked = [found for found in saved if found is not None]
+    return f"{sum(asked)} of {amount(len(asked), 'engine')} from the engine cache" if asked else ""
 
 
 def op_counts(facts: PartitionFacts) -> tuple[int, int]:

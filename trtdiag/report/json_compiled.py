@@ -43,6 +43,7 @@ def _engine_json(index: int, engine: EngineFacts, origins: Mapping[str, OpOrigin
         "layers": None if engine.layers is None else values_json(engine.layers),
         "built": engine_layers_json(engine.built, origins),
         "bytes": engine.engine_bytes,
+        "from_cache": engine.saved,
         "network_hash": manifest.network_hash,
         "engine_sha256": manifest.engine_sha256,
         "inputs": [

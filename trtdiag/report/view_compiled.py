@@ -16,7 +16,7 @@ from trtdiag.report.compile_words import (
     point_label,
     point_sizes,
 )
-from trtdiag.report.engine_words import op_counts
+from trtdiag.report.engine_words import op_counts, saved_words
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, bytes_text, one_line
 from trtdiag.report.view import CompiledView, EngineView, PointRowView, TableView, VerificationView
@@ -62,6 +62,8 @@ def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
     backends = " and ".join(sorted({engine.manifest.backend for engine in engines}))
     text = f"{told}{amount(len(engines), 'engine')} of {size}, built by the {one_line(backends)} backend"
     text += f" for TensorRT {one_line(analysis.target)}."
+    cached = saved_words([engine.saved for engine in engines])
+    text += f" {cached}." if cached else ""
     if all(engine.manifest.tensorrt is None for engine in engines):
         text += " PyTorch runs them; no engine of TensorRT's was built."
     return text

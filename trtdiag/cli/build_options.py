@@ -1,0 +1,137 @@
+"""Options about how engines are built, for every command that builds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from trtdiag.cli.words import listed
+from trtdiag.errors import UserError
+from trtdiag.options import CompileOptions
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+HARDWARE = ("none", "ampere+", "same-compute-capability")
+_PLAIN = CompileOptions()
+
+_OPTIONS = (
+    click.option(
+        "--optimization-level",
+        type=click.IntRange(0, 5),
+        metavar="0..5",
+        help="How long TensorRT searches for fast kernels  [default: its own, 3]",
+    ),
+    click.option(
+        "--workspace-mib",
+        type=click.IntRange(min=0),
+        metavar="MIB",
+        help="Scratch memory that layers may use  [default: all of the GPU's]",
+    ),
+    click.option(
+        "--tactic-sources",
+        multiple=True,
+        metavar="SOURCE",
+        help="Where kernels may come from: CUBLAS, JIT_CONVOLUTIONS, ...  [default: TensorRT's own]",
+    ),
+    click.option("--tf32", is_flag=True, default=None, help="Compute float32 products with 10 bits of mantissa."),
+    click.option(
+        "--hardware-compatibility",
+        type=click.Choice(HARDWARE),
+        metavar="LEVEL",
+        help="On which other GPUs engines may run: none, ampere+ (costs speed), same-compute-capability"
+        "  [default: none]",
+    ),
+    click.option(
+        "--version-compatible",
+        is_flag=True,
+        default=None,
+        help="Let later TensorRT versions of the same major number run the engines.",
+    ),
+    click.option(
+        "--engine-cache",
+        metavar="DIR",
+        help="Keep engines there, and build none again that is there already.",
+    ),
+    click.option(
+        "--engine-cache-mib",
+        type=click.IntRange(min=1),
+        metavar="MIB",
+        help=f"Keep so much there; what was not used for longest goes  [default: {_PLAIN.engine_cache_mib:,}]",
+    ),
+    click.option(
+        "--timing-cache",
+        metavar="FILE",
+        help="Keep what TensorRT measured there, so that the next build is quicker.",
+    ),
+    click.option(
+        "--build-jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Build so many engines at once; they disturb each other's measurements  [default: 1, more at level 0]",
+    ),
+)
+BUILD_OPTIONS = (
+    "optimization_level",
+    "workspace_mib",
+    "tactic_sources",
+    "tf32",
+    "hardware_compatibility",
+    "version_compatible",
+    "engine_cache",
+    "engine_cache_mib",
+    "timing_cache",
+    "build_jobs",
+)
+"""Their names, in the order of the help."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What was chosen: fields of ``CompileOptions``."""
+
+    optimization_level: int | None
+    workspace_mib: int | None
+    tactic_sources: tuple[str, ...]
+    tf32: bool
+    hardware_compatibility: str
+    version_compatible: bool
+    engine_cache: str | None
+    engine_cache_mib: int
+    timing_cache: str | None
+    build_jobs: int | None
+
+
+def build_options(command: _F) -> _F:
+    """Add the options to a command; it gets them as arguments of the same names, for ``chosen_build_options``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def chosen_build_options(config: Mapping[str, Any], given: Mapping[str, Any]) -> BuildOptions:
+    """The options as given, else those of the file, else the defaults.
+
+    Args:
+        config: ``[tool.trtdiag]``.
+        given: The command's arguments by name.
+
+    Raises:
+        UserError: ``config-wrong-value`` where the file has a hardware compatibility that there is not.
+    """
+
+    def value(name: str) -> Any:
+        told = given[name]
+        return config.get(name.replace("_", "-"), getattr(_PLAIN, name)) if told is None else told
+
+    chosen = {name: value(name) for name in BUILD_OPTIONS if name != "tactic_sources"}
+    if chosen["hardware_compatibility"] not in HARDWARE:
+        raise UserError(
+            f"hardware-compatibility cannot be {chosen['hardware_compatibility']!r}",
+            because="[tool.trtdiag] in pyproject.toml says so",
+            fix=f"write one of {', '.join(HARDWARE)}",
+            reference="config-wrong-value",
+        )
+    sources = listed(given["tactic_sources"]) or tuple(config.get("tactic-sources", ()))
+    return BuildOptions(tactic_sources=sources, **chosen)
