@@ -11,6 +11,7 @@ import torch
 
 from trtdiag.engine import backend as registry
 from trtdiag.engine.backend import Backend, Profile
+from trtdiag.engine.watch import Watch
 from trtdiag.network import Network, Placed
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions
@@ -31,9 +32,11 @@ class Faulty:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target) -> bytes | bytearray:
+    def build(
+        self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch
+    ) -> bytes | bytearray:
         self.built.append(network)
-        return self._inner.build(self._alter(network), profile, options, target)
+        return self._inner.build(self._alter(network), profile, options, target, watch)
 
 
 CURRENT: list[Faulty] = []

@@ -10,10 +10,14 @@ from tests.verify.faulty_backend import Alter, Chain, Faulty, is_output, registe
 from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import EngineBuildError
-from trtdiag.network import Network
+from trtdiag.network import DType, Network, NetworkBuilder, Origin
+from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
+from trtdiag.network.layers.squeeze import Shape
+from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.options import CompileOptions
 from trtdiag.report.compile_words import culprit_line
-from trtdiag.verify.engine_search import MOST_BUILDS, MOST_TAPS, spread
+from trtdiag.symbolic import Range, symbol
+from trtdiag.verify.engine_search import MOST_BUILDS, MOST_TAPS, made_of_data, spread
 from trtdiag.verify.facts import Culprit
 from trtdiag.verifying import verify_saved
 
@@ -147,3 +151,21 @@ def test_taps_lie_inside_in_order(length: int, most: int) -> None:
     assert taps == sorted(set(taps))
     gaps = [b - a for a, b in zip([-1, *taps], [*taps, length], strict=True)]
     assert max(gaps) <= length // (most + 1) + 2
+
+
+def test_what_sizes_alone_decide_is_no_suspect() -> None:
+    builder = NetworkBuilder({"s": Range(1, 8)})
+    with builder.at(Origin("aten.test.default", "test")):
+        x = builder.input("x", DType.FLOAT32, [symbol("s"), 5])
+        n = builder.input("n", DType.INT64, [], [symbol("s")])
+        sizes = builder.add_single(Shape(), x)
+        twice = builder.add_single(ElementWise(ElementWiseOperation.SUM), sizes, sizes)
+        moved = builder.add_single(ElementWise(ElementWiseOperation.SUM), n, n)
+        top, where = builder.add(TopK(TopKOperation.MAX, 2, 1), x)
+        for name, value in (("twice", twice), ("moved", moved), ("top", top), ("where", where)):
+            builder.output(name, value)
+    network = builder.build()
+    found = made_of_data(network)
+    assert {port.name for port in network.outputs if port.tensor in found} == {"top", "where"}
+    assert network.inputs[0].tensor in found
+    assert network.inputs[1].tensor not in found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -27,7 +28,7 @@ class EngineRuns:
 
     def __init__(self, compiled: CompiledProgram, options: CompileOptions) -> None:
         self._nodes = engine_nodes(compiled.exported_program)
-        self._options = options
+        self._options = replace(options, engine_cache=None)  # what is built here is looked at once
 
     def run(self, index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The outputs of the engine of this index."""

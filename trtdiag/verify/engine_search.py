@@ -10,6 +10,7 @@ import torch
 from trtdiag.errors import TrtdiagError
 from trtdiag.network import Network, Origin, Placed, Port, run
 from trtdiag.network.layers.constant import Constant
+from trtdiag.network.layers.squeeze import Shape
 from trtdiag.verify.compare import compare
 from trtdiag.verify.facts import OutputError, Tolerance
 
@@ -78,6 +79,7 @@ class _Search:
         self._network, self._inputs, self._rebuild, self._tolerance = network, inputs, rebuild, tolerance
         self._reference = on_cpu(network)
         self._made = {number: placed for placed in network.layers for number in placed.outputs}
+        self._of_data = made_of_data(network)
         off = [(port.tensor, error) for port, error in zip(network.outputs, errors, strict=True) if not error.passed]
         self._bad, error = off[0]
         self._max_abs = error.max_abs
@@ -134,7 +136,7 @@ class _Search:
     def _suspects(self) -> list[int]:
         """In order what the wrong tensor is made from, without what right tensors are made from."""
         left = self._ancestors([self._bad]) - self._ancestors(self._right) - {self._bad}
-        return [number for number in self._made if number in left and self._can_be_output(number)]
+        return [number for number in self._made if number in left and number in self._of_data]
 
     def _ancestors(self, numbers: Iterable[int]) -> set[int]:
         found: set[int] = set()
@@ -145,11 +147,6 @@ class _Search:
                 found.add(number)
                 waiting += self._made[number].inputs if number in self._made else ()
         return found
-
-    def _can_be_output(self, number: int) -> bool:
-        """Sizes are computed on the host and constants are no result."""
-        tensor = self._network.tensors[number]
-        return tensor.values is None and not isinstance(self._made[number].layer, Constant)
 
     def _tapped(self, taps: Sequence[int]) -> dict[int, OutputError] | None:
         """How far these tensors and the one that was wrong are off in an engine that gives them."""
@@ -187,6 +184,15 @@ def spread(items: Sequence[int], most: int) -> list[int]:
     if len(items) <= most:
         return list(items)
     return [items[(index + 1) * len(items) // (most + 1)] for index in range(most)]
+
+
+def made_of_data(network: Network) -> set[int]:
+    """The tensors that elements of inputs go into; what sizes alone decide, engines compute on the host."""
+    found = {port.tensor for port in network.inputs if network.tensors[port.tensor].values is None}
+    for placed in network.layers:
+        if not isinstance(placed.layer, Shape) and found.intersection(placed.inputs):
+            found.update(placed.outputs)
+    return found
 
 
 def on_cpu(network: Network) -> Network:
