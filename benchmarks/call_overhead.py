@@ -1,22 +1,109 @@
 """What one call of a small program costs: eager, exported, the compiled module, and the compiled program.
 
 Run: ``python benchmarks/call_overhead.py``.  One process, one thread; each number is the best of many short rounds,
-the four in turn, so that what else the machine does falls on all of them alike.
+all in turn, so that what else the machine does falls on all of them alike.  ``TensorRT's runner`` is the compiled
+program around an engine of TensorRT that does nothing, on the CPU: all that Python does for a call.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
 
 import torch
 from torch import nn
 from torch.export import Dim, export
 
 import trtdiag
+from trtdiag.engine.tensorrt.gpu import Replay, Work
+from trtdiag.engine.tensorrt.names import input_name, output_name
+from trtdiag.engine.tensorrt.runner import EngineRunner
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.engine_cache import CACHE
 
 CALLS, ROUNDS = 50, 60
+
+
+class NoContext:
+    """An execution context that accepts everything, for outputs of one shape."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+    def set_tensor_address(self, name: str, address: int) -> bool:
+        return bool(name and address)
+
+    def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
+        return bool(name and shape)
+
+    def infer_shapes(self) -> list[str]:
+        return []
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        return self.shape if name else ()
+
+    def execute_async_v3(self, stream: int) -> bool:
+        return stream == 0
+
+
+class NoEngine:
+    """An engine that computes nothing."""
+
+    def __init__(self, names: list[str], shape: tuple[int, ...]) -> None:
+        self.names, self.shape = names, shape
+        self.num_io_tensors = len(names)
+        self.device_memory_size = 0
+
+    def get_tensor_name(self, index: int) -> str:
+        return self.names[index]
+
+    def get_tensor_location(self, name: str) -> str:
+        return "device" if name else "host"
+
+    def create_execution_context(self) -> NoContext:
+        return NoContext(self.shape)
+
+    def create_execution_context_without_device_memory(self) -> NoContext:
+        return NoContext(self.shape)
+
+
+class NoGpu:
+    """A GPU with one stream."""
+
+    def stream(self, device: torch.device) -> int:
+        return 0 if device else 1
+
+    def recording(self) -> bool:
+        return False
+
+    def record(self, device: torch.device, work: Work) -> Replay:
+        return partial(work, 0 if device else 1)
+
+
+def on_nothing(compiled: CompiledProgram, x: torch.Tensor) -> CompiledProgram:
+    """The same program around an engine of TensorRT that computes nothing."""
+    made = CompiledProgram(compiled.exported_program)
+    shape = made(x).shape
+    (manifest,) = made.manifests
+    names = [input_name(0, manifest.inputs[0].name), output_name(0, manifest.outputs[0].name)]
+    trt = SimpleNamespace(TensorLocation=SimpleNamespace(HOST="host"))
+    runner = EngineRunner(trt, NoEngine(names, tuple(shape)), manifest, x.device, gpu=NoGpu())
+    with patched_cache(lambda *_: runner):
+        made(x)
+    return made
+
+
+@contextmanager
+def patched_cache(get: Callable[..., object]) -> Iterator[None]:
+    """Let all who ask for an engine get another."""
+    CACHE.get = get  # type: ignore[method-assign]  # only in this block
+    try:
+        yield
+    finally:
+        del CACHE.get
 
 
 def best(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
@@ -45,6 +132,8 @@ def main() -> None:
             "exported module": exported.module(),
             "compiled module": compiled.module(),
             "CompiledProgram": compiled,
+            "TensorRT's runner": on_nothing(compiled, x),
+            "and CUDA graphs": on_nothing(compiled, x).cuda_graphs(4),
         }
         calls: dict[str, Callable[[], object]] = {name: partial(program, x) for name, program in programs.items()}
         with torch.no_grad():

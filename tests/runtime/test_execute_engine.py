@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import pytest
 import torch
 
 from tests.engine.linear_network import as_buffer, linear, linear_engine
+from trtdiag.engine.backend import Runner
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError, InternalError, ShapeOutOfRangeError, TrtdiagError, UserError
 from trtdiag.runtime.engine_cache import EngineCache
@@ -188,3 +190,30 @@ def test_the_cache_is_bounded() -> None:
         x = torch.randn(2, 5)
         assert cache.get(each.manifest, as_buffer(each.blob), "cpu")([x])[0].shape == (2, 7)
         assert len(cache) <= 2
+
+
+def test_engines_of_a_program_go_with_it() -> None:
+    cache = EngineCache(most=1)
+    torch.manual_seed(1)
+    built = [linear_engine(torch.nn.Linear(5, 7)) for _ in range(3)]
+    manifests = [each.manifest for each in built]
+
+    class Holder:
+        pass
+
+    def ask(index: int) -> Runner:
+        return cache.get(manifests[index], as_buffer(built[index].blob), "cpu")
+
+    one, other = Holder(), Holder()
+    cache.hold(manifests, one)
+    cache.hold(manifests[:1], other)
+    runners = [ask(index) for index in range(3)]
+    assert [ask(index) for index in range(3)] == runners  # more than are kept otherwise
+    gone = [weakref.ref(runner) for runner in runners[1:]]
+    del runners[1:], one
+    assert len(cache) == 1
+    assert all(each() is None for each in gone)
+    assert ask(0) is runners[0]
+    del other
+    assert len(cache) == 0
+    assert ask(0) is not runners[0]  # a graph may ask for it still

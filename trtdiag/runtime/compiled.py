@@ -15,14 +15,13 @@ from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
+from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.program_inputs import Described, ProgramInputs, described
 
 MOST_REMEMBERED = 4096
 """Own choice: calls of other sizes than these are looked at again."""
-
-_AUTOCAST = ("cuda", "cpu")
 
 
 class CompiledProgram:
@@ -56,6 +55,7 @@ class CompiledProgram:
     ) -> None:
         self.exported_program = exported
         self.manifests: tuple[Manifest, ...] = tuple(found.manifest for found in engine_nodes(exported))
+        CACHE.hold(self.manifests, self)
         self.networks = tuple(networks)
         self.options = options
         self.report = report
@@ -80,21 +80,25 @@ class CompiledProgram:
             ShapeOutOfRangeError: A tensor's size is outside of its range: its name, what it is and what is allowed.
             UserError: Arguments are missing or too many, or a tensor has another dtype.
         """
-        args, kwargs = self._by_place(args, kwargs)
+        if kwargs:
+            args, kwargs = self._by_place(args, kwargs)
+        with choosing_graphs(self._graphs):
+            if not (torch.is_grad_enabled() or torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")):
+                return self._called(args, kwargs)
+            with torch.no_grad(), ExitStack() as stack:
+                for device in ("cuda", "cpu"):
+                    if torch.is_autocast_enabled(device):
+                        stack.enter_context(torch.autocast(device, enabled=False))
+                return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves = self._inputs.leaves(args, kwargs)
         seen = described(leaves)
-        with ExitStack() as stack:
-            for device in _AUTOCAST:
-                if torch.is_autocast_enabled(device):
-                    stack.enter_context(torch.autocast(device, enabled=False))
-            stack.enter_context(torch.no_grad())
-            if self._graphs is not None:
-                stack.enter_context(choosing_graphs(self._graphs))
-            # Sizes, dtypes and numbers decide all that is checked: what went well once needs no second look.
-            if seen is not None and seen in self._known and self._flat is not None:
-                return self._flat(leaves)
-            self._inputs.check(leaves)
-            outputs = self._runnable()(*args, **kwargs)
+        # Sizes, dtypes and numbers decide all that is checked: what went well once needs no second look.
+        if seen in self._known and self._flat is not None:
+            return self._flat(leaves)
+        self._inputs.check(leaves)
+        outputs = self._runnable()(*args, **kwargs)
         if seen is not None and len(self._known) < MOST_REMEMBERED:
             self._known.add(seen)
         return outputs

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, RLock
+from weakref import finalize
 
 import torch
 
@@ -15,7 +17,10 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError
 
 MOST_ENGINES = 256
-"""Own choice: above the engines of any program in sight; past it the one that was not used longest is dropped."""
+"""Own choice, for engines that no compiled program holds; past it the one that was not used longest is dropped."""
+
+Name = tuple[str, str]
+"""The backend of an engine and the digest of its bytes."""
 
 
 @dataclass
@@ -29,14 +34,18 @@ class _Slot:
 class EngineCache:
     """Loaded engines by the digest of their bytes and their device; threads may share it.
 
+    Engines of a ``CompiledProgram`` go with it.  Of those that only graphs call, as a program of ``torch.export.load``,
+    some are kept.
+
     Args:
-        most: How many are kept.
+        most: How many are kept that nothing holds.
     """
 
     def __init__(self, most: int = MOST_ENGINES) -> None:
         self._most = most
-        self._lock = Lock()
+        self._lock = RLock()  # what is collected while it is held may let go of engines
         self._slots: OrderedDict[tuple[str, str, str], _Slot] = OrderedDict()
+        self._holders: Counter[Name] = Counter()
 
     def get(self, manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:
         """The engine, loaded when it is first asked for.
@@ -52,10 +61,12 @@ class EngineCache:
         """
         key = (manifest.backend, manifest.engine_sha256, device)
         with self._lock:
-            slot = self._slots.setdefault(key, _Slot())
-            self._slots.move_to_end(key)
-            while len(self._slots) > self._most:
-                self._slots.popitem(last=False)
+            known = self._slots.pop(key, None)
+            slot = self._slots[key] = known or _Slot()
+            if known is None:
+                self._drop_unheld()
+        if slot.runner is not None:
+            return slot.runner
         with slot.lock:
             if slot.runner is None:
                 slot.runner = _loaded(manifest, engine, device)
@@ -66,6 +77,27 @@ class EngineCache:
         with self._lock:
             slots = [slot for key, slot in self._slots.items() if key[:2] == (manifest.backend, manifest.engine_sha256)]
         return next((slot.runner for slot in slots if slot.runner is not None), None)
+
+    def hold(self, manifests: Iterable[Manifest], holder: object) -> None:
+        """Keep these engines, once they are loaded, for as long as the holder lives, and no longer than all holders."""
+        names = [(manifest.backend, manifest.engine_sha256) for manifest in manifests]
+        with self._lock:
+            self._holders.update(names)
+        finalize(holder, self._let_go, names).atexit = False
+
+    def _let_go(self, names: Sequence[Name]) -> None:
+        with self._lock:
+            self._holders.subtract(names)
+            gone = {name for name in names if self._holders[name] <= 0}
+            for name in gone:
+                del self._holders[name]
+            dropped = [self._slots.pop(key) for key in list(self._slots) if key[:2] in gone]
+        dropped.clear()  # freeing an engine takes a while: others need not wait
+
+    def _drop_unheld(self) -> None:
+        unheld = [key for key in self._slots if key[:2] not in self._holders]
+        for key in unheld[: max(len(unheld) - self._most, 0)]:
+            self._slots.pop(key, None)
 
     def __len__(self) -> int:
         with self._lock:

@@ -9,6 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.graph.trees import rebuilt
+from trtdiag.runtime.single_engine import SingleEngine
 
 
 class FlatProgram:
@@ -29,9 +30,15 @@ class FlatProgram:
             if node.op == "call_module" and not node.users:  # asks the guards; it computes nothing
                 graph.erase_node(node)
         self._run = GraphModule(module, graph).forward
+        self._single = SingleEngine.of(module, graph)
         self._spec = exported.call_spec.out_spec
+        self._is_leaf = self._spec is not None and self._spec.is_leaf()
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The result, nested as the program's."""
-        outputs = self._run(*leaves)
+        outputs = None if self._single is None else self._single(leaves)
+        if outputs is None:
+            outputs = self._run(*leaves)
+        if self._is_leaf:
+            return outputs[0]
         return outputs if self._spec is None else rebuilt(list(outputs), self._spec)

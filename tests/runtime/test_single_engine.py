@@ -1,0 +1,133 @@
+"""Programs that are one engine: called the short way, where that is the same."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from tests.runtime.compiling import compiled
+from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.runtime import engine_cache
+from trtdiag.runtime.compiled import CompiledProgram
+
+ROWS = {0: Dim("rows", min=1, max=11)}
+
+
+class Swapped(nn.Module):
+    """Two results in another order than they are computed, one of them twice, and inputs that one does not need."""
+
+    def forward(self, x: Tensor, unused: Tensor, y: Tensor) -> dict[str, Tensor]:
+        total = torch.relu(x) + y
+        product = total * y
+        return {"late": product, "early": total, "again": product}
+
+
+def _swapped() -> CompiledProgram:
+    x, unused, y = (torch.randn(3, 5) for _ in range(3))
+    return compiled(Swapped(), (x, unused, y), dynamic_shapes={"x": ROWS, "unused": ROWS, "y": ROWS})
+
+
+class Counted:
+    """How often the op was called."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from trtdiag.runtime import execution
+
+        self.calls = 0
+        real = execution.execute
+
+        def execute(*args: object) -> list[Tensor]:
+            self.calls += 1
+            return real(*args)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(execution, "execute", execute)
+
+
+def test_the_short_way_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, counted = _swapped(), Counted(monkeypatch)
+    for rows in (1, 7, 11, 1, 7, 11):
+        x, y = torch.randn(rows, 5), torch.randn(rows, 5)
+        actual, expected = program(x, x, y), Swapped()(x, x, y)
+        assert list(actual) == list(expected)
+        for name, tensor in expected.items():
+            torch.testing.assert_close(actual[name], tensor)
+    assert counted.calls == 3  # the first call of each size
+
+
+def test_sizes_are_checked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, counted = _swapped(), Counted(monkeypatch)
+    x = torch.randn(11, 5)
+    for _ in range(2):
+        program(x, x, x)
+    many = torch.randn(12, 5)
+    with pytest.raises(ShapeOutOfRangeError, match="1 to 11"):
+        program(many, many, many)
+    with pytest.raises(UserError, match=r"float64"):
+        program(x.double(), x, x)
+    with pytest.raises(ShapeOutOfRangeError, match="as another input"):
+        program(x, x, x[:3])
+    assert counted.calls == 1
+
+
+def test_fake_tensors_go_the_long_way() -> None:
+    program = _swapped()
+    x = torch.randn(7, 5)
+    program(x, x, x)
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = mode.from_tensor(x)
+        assert isinstance(program(fake, fake, fake)["late"], torch._subclasses.FakeTensor)
+
+
+def test_parameters_and_gradients() -> None:
+    program = _swapped()
+    x = nn.Parameter(torch.randn(7, 5))
+    for _ in range(3):
+        assert not program(x, x, x)["late"].requires_grad
+
+
+class Between(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.relu(torch.cumsum(torch.tanh(x), 0) + 1), x
+
+
+class Running(nn.Module):
+    """A sum that goes on from call to call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(5))
+        self.total: Tensor
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self.total.add_(x.sum(0))
+        return torch.relu(x) * 2, x + self.total
+
+
+@pytest.mark.parametrize("model", [Between(), Running()])
+def test_other_programs_go_the_long_way(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = copy.deepcopy(model)
+    program = compiled(model, (torch.randn(3, 5),), dynamic_shapes={"x": ROWS}, keep=["aten.cumsum"])
+    counted = Counted(monkeypatch)
+    for rows in (7, 7, 7):
+        x = torch.randn(rows, 5)
+        for actual, expected in zip(program(x), beside(x), strict=True):
+            torch.testing.assert_close(actual, expected)
+    assert counted.calls == 3 * len(program.manifests)
+
+
+def test_engines_are_freed_with_their_program() -> None:
+    program = _swapped()
+    x = torch.randn(7, 5)
+    for _ in range(2):
+        program(x, x, x)
+    (manifest,) = program.manifests
+    runner = weakref.ref(engine_cache.CACHE.get(manifest, torch.empty(0), "cpu"))
+    del program
+    gc.collect()
+    assert runner() is None
