@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 import trtdiag
 from tests.compiling.layered_backend import register_layered
@@ -14,8 +16,9 @@ from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.cli.compile import compile_command
 from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.options import CompileOptions
+from trtdiag.report.layers_text import slowest_text
 from trtdiag.runtime.engine_cache import EngineCache
-from trtdiag.runtime.engine_layers import TIMED_RUNS
+from trtdiag.runtime.engine_layers import TIMED_RUNS, ToldLayers
 from trtdiag.verifying import verify_saved
 
 
@@ -93,3 +96,23 @@ def test_the_command_line_asks_for_times(monkeypatch: pytest.MonkeyPatch, tmp_pa
     text = (tmp_path / "report.json").read_text()
     assert "tells none" in text
     assert '"name": "profile"' in text
+    assert "engine 0: no times of its layers: the backend 'reference' tells none" in " ".join(result.output.split())
+
+
+def test_the_slowest_layers_are_printed_with_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_layered(monkeypatch)
+    facts = _facts(_compiled(profile_layers=True))
+    (engine,) = facts.engines
+    layers = list(engine.built.layers)
+    layers[1] = replace(layers[1], time_ms=3.0, ops=layers[1].ops * 5)
+    layers[2] = replace(layers[2], time_ms=2.0, ops=())
+    console = Console(width=200, record=True)
+    console.print(slowest_text([replace(engine, built=ToldLayers((*layers, *layers[:1] * 9), "[b]why[/b]"))]))
+    lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    whole = 5.0 + 0.25 * (len(layers) - 2 + 9)
+    assert lines[0] == f"{len(layers) + 9} layers timed, {whole:.3f} ms; the slowest are"
+    assert lines[2].startswith(f"0 3.0000 {3 / whole:.0%} aten.")
+    assert lines[5] == "and 2 more ops"
+    assert lines[6] == f"0 2.0000 {2 / whole:.0%} none (kind)"
+    assert sum(line.startswith("0 0.2500") for line in lines) == 6
+    assert lines[-1] == "engine 0: no times of its layers: [b]why[/b]"

@@ -113,6 +113,7 @@ def compile_command(
         from trtdiag.artifact.save import save  # torch takes seconds: --help should not wait for it
         from trtdiag.compiling import compile_in_stages
         from trtdiag.report.compile_text import engines_text, stages_text, verification_text
+        from trtdiag.report.layers_text import slowest_text
         from trtdiag.report.terminal import print_summary
 
         try:
@@ -135,6 +136,9 @@ def compile_command(
         console.print(engines_text(found.plan.partitioned, found.converted, manifests, target_version, names))
         if found.verification is not None:
             console.print(verification_text(found.verification, names))
+        compiled = found.report.analysis.compilation
+        if profile_layers and compiled is not None:
+            console.print(slowest_text(compiled.engines))
         console.print(stages_text(found.stages))
         if not failed or force:
             console.print(

@@ -1,0 +1,55 @@
+"""The slowest layers of engines, as ``compile --profile-layers`` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trtdiag.analysis.compilation import EngineFacts
+from trtdiag.engine.built_layers import LayerInfo
+from trtdiag.report.text import amount, one_line
+
+_MOST_LAYERS = 8
+_MOST_OPS = 3
+_LONGEST_OP_CHARS = 120
+_LONGEST_WHY_CHARS = 400
+
+
+def slowest_text(engines: Sequence[EngineFacts]) -> RenderableType:
+    """The slowest layers of all engines, with their ops and source lines; why, where an engine has no times."""
+    timed = [(index, layer, layer.time_ms) for index, one in enumerate(engines) for layer in one.built.layers]
+    told = [(index, layer, time) for index, layer, time in timed if time is not None]
+    whole = sum(time for _, _, time in told)
+    parts: list[RenderableType] = []
+    if whole:
+        slowest = sorted(told, key=lambda row: -row[2])[:_MOST_LAYERS]
+        head = f"{amount(len(told), 'layer')} timed, {whole:.3f} ms; the slowest are"
+        parts += [Text(head), Padding(_table(slowest, whole), (0, 0, 1, 2))]
+    for index, one in enumerate(engines):
+        if one.built.why:
+            parts.append(
+                Text(one_line(f"engine {index}: no times of its layers: {one.built.why}", 400), style="yellow")
+            )
+    return Group(*parts)
+
+
+def _table(rows: Sequence[tuple[int, LayerInfo, float]], whole: float) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for name in ("engine", "ms", "share"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("ops", overflow="fold")
+    for index, layer, time in rows:
+        table.add_row(str(index), f"{time:.4f}", f"{time / whole:.0%}", Text(_ops(layer)))
+    return table
+
+
+def _ops(layer: LayerInfo) -> str:
+    if not layer.ops:
+        return one_line(f"none ({layer.kind or layer.name})")
+    shown = [one_line(str(origin), _LONGEST_OP_CHARS) for origin in layer.ops[:_MOST_OPS]]
+    hidden = len(layer.ops) - _MOST_OPS
+    return "\n".join([*shown, *([f"and {amount(hidden, 'more op')}"] if hidden > 0 else [])])
