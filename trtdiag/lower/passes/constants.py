@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
 from torch.fx import Node
 
+from trtdiag.capture.devices import is_here
 from trtdiag.lower.draft import Draft, writes
 from trtdiag.lower.template import Keys
 
@@ -24,8 +25,8 @@ _CONSTANT = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT
 def fold_constants(draft: Draft) -> int:
     """Replace calls on weights and constants by their value, entered as new constants of the signature.
 
-    Left alone: what is random, changed by the program, without real values (meta or fake weights), on another device
-    than the CPU, or larger than LIMIT_BYTES, and bare factory calls such as ``zeros``, which are short as they are.
+    Left alone: what is random, changed by the program, without real values (meta or fake weights), on a device that
+    this machine lacks, or larger than LIMIT_BYTES, and bare factory calls such as ``zeros``, which are short as they are.
     """
     known, keys = _given(draft)
     seen: dict[Any, Any] = {}
@@ -49,7 +50,7 @@ def _given(draft: Draft) -> tuple[dict[Node, Any], dict[Node, Any]]:
         tensor = draft.tensors.get(node.name)
         if spec.kind not in _CONSTANT or spec.target in changed or node in changed_here:
             continue
-        if isinstance(tensor, torch.Tensor) and not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu":
+        if isinstance(tensor, torch.Tensor) and not isinstance(tensor, FakeTensor) and _computes(tensor.device):
             known[node], keys[node] = tensor, _identity(tensor)
     return known, keys
 
@@ -97,11 +98,15 @@ def _may_run(node: Node) -> bool:
 
 
 def _bytes(val: torch.Tensor) -> int | None:
-    """The size of a value in bytes, ``None`` where it is dynamic, too large or not on the CPU."""
-    if val.device.type != "cpu" or any(not isinstance(size, int) for size in val.shape):
+    """The size of a value in bytes, ``None`` where it is dynamic, too large or on a device that computes nothing."""
+    if not _computes(val.device) or any(not isinstance(size, int) for size in val.shape):
         return None
     size = math.prod(val.shape) * val.dtype.itemsize
     return size if size <= LIMIT_BYTES else None
+
+
+def _computes(device: torch.device) -> bool:
+    return device.type != "meta" and is_here(device)
 
 
 def _enter(draft: Draft, folded: dict[Node, Any]) -> int:
