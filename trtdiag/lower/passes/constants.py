@@ -26,7 +26,8 @@ def fold_constants(draft: Draft) -> int:
     """Replace calls on weights and constants by their value, entered as new constants of the signature.
 
     Left alone: what is random, changed by the program, without real values (meta or fake weights), on a device that
-    this machine lacks, or larger than LIMIT_BYTES, and bare factory calls such as ``zeros``, which are short as they are.
+    this machine lacks, or larger than LIMIT_BYTES, and bare factory calls such as ``zeros``: they are short as they
+    are.
     """
     known, keys = _given(draft)
     seen: dict[Any, Any] = {}
