@@ -23,11 +23,16 @@ class Watch:
     def __init__(self, tell: Callable[[str, float], None] | None = None, stop: Event | None = None) -> None:
         self._tell = tell
         self._stop = stop or Event()
+        self.notes: list[str] = []
 
     @property
     def stopped(self) -> bool:
         """Whether the build should end soon; its result is not wanted."""
         return self._stop.is_set()
+
+    def note(self, words: str) -> None:
+        """Keep what the engine is not as its network says."""
+        self.notes.append(words)
 
     def tell(self, words: str, share: float) -> None:
         """Say what the build does now."""

@@ -12,6 +12,7 @@ from trtdiag.engine.tensorrt.dialect import Dialect
 from trtdiag.engine.tensorrt.door import Door, compute_capability
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
+from trtdiag.engine.tensorrt.letting_go import build_network
 from trtdiag.engine.tensorrt.log import Lines, logger_of
 from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.profile import add_profile
@@ -50,7 +51,7 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
             config.progress_monitor = monitor
         add_profile(builder, config, network, profile, emission.inputs, lines)
         watch.tell("TensorRT builds", 0.0)
-        engine = builder.build_serialized_network(definition, config)
+        engine = build_network(dialect, builder, config, emission, lines, watch)
         # TensorRT has read the weights now, so `emission` may go.
         if engine is None and watch.stopped:
             raise EngineBuildError(

@@ -104,6 +104,17 @@ class Dialect:
             if dtype.is_float:
                 layer.set_output_type(index, self.dtype(dtype))
 
+    def let_go(self, layer: Any) -> None:
+        """Let a layer that was held to its types choose them."""
+        layer.reset_precision()
+        for index in range(layer.num_outputs):
+            layer.reset_output_type(index)
+
+    def only_prefer(self, config: Any) -> None:
+        """Let layers that are held to their types have others, where no kernel obeys."""
+        config.clear_flag(self.trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+        config.set_flag(self.trt.BuilderFlag.PREFER_PRECISION_CONSTRAINTS)
+
     def tell_origin(self, layer: Any, text: str) -> None:
         """Give a layer what it was written for, where the version keeps that (8.6.1 does, its early access may not)."""
         if hasattr(layer, "metadata"):

@@ -42,6 +42,8 @@ class Emission:
         layers: Every TensorRT layer by its name, with the layer that it was written for.
         made: The outputs of every layer, in order.
         alive: What must live until the engine is built.
+        inputs: The network's inputs.
+        held: Layers that are held to their types, by name.
     """
 
     dialect: Dialect
@@ -52,6 +54,7 @@ class Emission:
     made: list[tuple[Placed, Outputs]] = field(default_factory=list)
     alive: list[object] = field(default_factory=list)
     inputs: list[Any] = field(default_factory=list)
+    held: dict[str, Any] = field(default_factory=dict)
     _tensors: dict[int, Any] = field(default_factory=dict)
     _constants: dict[int, Placed] = field(default_factory=dict)
     _used: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -131,6 +134,7 @@ class Emission:
         self.layers[made.name] = placed
         if pin is not None and self.pinned:
             self.dialect.pin(made, *pin)
+            self.held[made.name] = made
         outputs = tuple(made.get_output(index) for index in range(made.num_outputs))
         for index, output in enumerate(outputs):
             output.name = tensor_name(made.name, index)
