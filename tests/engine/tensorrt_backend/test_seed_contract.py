@@ -39,6 +39,7 @@ def test_networks_of_models_are_built(
     assert found.converted
     # The stand-in infers no shapes; `test_agreement` is about that step.
     monkeypatch.setattr(building, "check_agreement", lambda *_: None)
+    monkeypatch.setattr(building, "compute_capability", lambda: "9.0")
     for converted, engine in zip(found.converted, found.engines, strict=True):
         network = converted.network
         trt = TensorRT(version)
