@@ -63,7 +63,8 @@ def program_device(exported: ExportedProgram, *, but: Collection[str] = ()) -> t
 
 def missing_device(exported: ExportedProgram) -> torch.device | None:
     """A device of the program that this machine lacks; ``None`` where there is none."""
-    return next((device for device in {*_devices(exported, ())} if not is_here(device)), None)
+    found = sorted({*_devices(exported, ())}, key=str)
+    return next((device for device in found if not is_here(device)), None)
 
 
 def on_device(exported: ExportedProgram, device: torch.device | str, *, stays: Collection[str] = ()) -> ExportedProgram:
