@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tests.capture.archive_samples import changed, members
 from tests.compiling.programs import exported, mlp, registry_with_wrong_relu, unbounded
 from trtdiag.cli.main import main
 from trtdiag.convert import registry
@@ -44,6 +45,17 @@ def test_compile_then_verify_then_load(model: Path, capsys: pytest.CaptureFixtur
         loaded = torch.export.load(file)
     x = torch.randn(9, 33, 5)
     torch.testing.assert_close(loaded.module()(x), mlp()[0](x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(torch.xpu.is_available(), reason="the test needs a device type that this machine lacks")
+def test_a_file_from_a_device_that_is_not_here(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = members(model / "model.pt2")
+    there = {name: text.replace(b'"cpu"', b'"xpu"') for name, text in content.items() if name.endswith(".json")}
+    changed(model / "model.pt2", model / "there.pt2", there)
+    assert run("compile", "there.pt2", "--backend", "reference", "--no-html") == 0
+    told = capsys.readouterr().out
+    assert "note: it was exported on xpu, which this machine lacks: it is read as one for the CPU" in told
+    assert "verified: agrees with the original at" in told
 
 
 def test_errors_stop_with_1_and_write_the_report(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,8 +132,11 @@ def compile_command(
             save(found.compiled, destination)
     if not quiet:
         manifests = [engine.manifest for engine in found.engines]
-        names, target_version = found.report.analysis.program.names, found.plan.target.version
+        program, target_version = found.report.analysis.program, found.plan.target.version
+        names = program.names
         console.print(engines_text(found.plan.partitioned, found.converted, manifests, target_version, names))
+        for note in program.notes:
+            console.print(f"note: {note}", style="dim", highlight=False, markup=False, soft_wrap=True)
         if found.verification is not None:
             console.print(verification_text(found.verification, names))
         compiled = found.report.analysis.compilation
