@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from torch.export import ExportedProgram
@@ -9,7 +10,8 @@ from torch.fx import Graph, Node
 
 from trtdiag.capture.rebuilt_program import rebuilt_program
 from trtdiag.engine.backend import Backend, Profile
-from trtdiag.engine.build import Engine, build_engine
+from trtdiag.engine.build import Engine
+from trtdiag.engine.builds import build_engines
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError
@@ -38,10 +40,8 @@ def rebuild(compiled: CompiledProgram, backend: Backend, options: CompileOptions
     """
     exported = compiled.exported_program
     calls = engine_nodes(exported)
-    engines = []
-    for index, call in enumerate(calls):
-        network = _network(compiled, index, call)
-        engines.append(build_engine(backend, network, _profile(call.manifest), options, target))
+    wanted = [(_network(compiled, index, call), _profile(call.manifest)) for index, call in enumerate(calls)]
+    engines = build_engines(backend, wanted, options, target)
     made = on_engine_device(_with_engines(exported, calls, engines), backend.device)
     return CompiledProgram(made, compiled.networks, options=options)
 
@@ -68,7 +68,9 @@ def _profile(manifest: Manifest) -> Profile:
     return {port.name: port.profile for port in manifest.inputs}
 
 
-def _with_engines(exported: ExportedProgram, calls: tuple[EngineNode, ...], engines: list[Engine]) -> ExportedProgram:
+def _with_engines(
+    exported: ExportedProgram, calls: tuple[EngineNode, ...], engines: Sequence[Engine]
+) -> ExportedProgram:
     """A copy of a program with other engines in the same places."""
     graph = Graph()
     copies: dict[Node, Node] = {}
