@@ -15,10 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,29 +30,52 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 PARTS = ("threads", "cache-1", "compatible", "jobs-0", "jobs-1", "interrupt", "cache-3", "jobs-3")
 Row = dict[str, Any]
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def interrupt(seconds: float) -> Row:
-    """Ctrl-C so many seconds after a command began to build."""
+    """Ctrl-C so many seconds after a command began to build, as at a terminal: its bar is read meanwhile."""
     code = "import sys; from trtdiag.cli.main import main; main(sys.argv[1:])"
     command = [sys.executable, "-c", code, "compile", "builds_parts:large_program", "--backend", "tensorrt"]
     command += ["--optimization-level", "5", "--no-verify", "--no-html"]
     here = Path(__file__).resolve()
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(here.parents[2]), str(here.parent)]))
+    environment = dict(os.environ, TERM="xterm", COLUMNS="110")
+    environment["PYTHONPATH"] = os.pathsep.join([str(here.parents[2]), str(here.parent)])
+    terminal, there = pty.openpty()
+    told = bytearray()
     with TemporaryDirectory() as folder:
-        child = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        child = subprocess.Popen(command, cwd=folder, env=environment, stdout=there, stderr=there)
+        os.close(there)
+        reader = threading.Thread(target=_read, args=(terminal, told), daemon=True)
+        reader.start()
+        begun = time.monotonic()
+        while b"TensorRT builds" not in told and child.poll() is None and time.monotonic() < begun + 90:
+            time.sleep(0.05)
+        waited = time.monotonic() - begun
         time.sleep(seconds)
         sent = time.monotonic()
         child.send_signal(signal.SIGINT)
         try:
-            out, err = child.communicate(timeout=60)
+            child.wait(60)
         except subprocess.TimeoutExpired:
             child.kill()
-            out, err = child.communicate()
+            child.wait()
         took = round(time.monotonic() - sent, 2)
-    return {"exit": child.returncode, "ends_s": took, "out": out[-2000:], "err": err[-2000:]}
+        reader.join(5)
+    shown = _ESCAPES.sub("", told.decode(errors="replace")).replace("\r", "\n")
+    lines = list(dict.fromkeys(line.rstrip() for line in shown.splitlines() if line.strip()))
+    return {"begun_s": round(waited, 1), "exit": child.returncode, "ends_s": took, "lines": lines[-12:]}
+
+
+def _read(terminal: int, told: bytearray) -> None:
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # the other end was closed
+            return
+        if not part:
+            return
+        told += part
 
 
 def run(part: str, most_s: float) -> Row:
@@ -90,7 +115,7 @@ def main() -> None:
         if not re.search(asked.only, part) or left < 5:
             continue
         if part == "interrupt":
-            row = {"part": part, "rows": [{"after_s": after, **interrupt(after)} for after in (14.0,)], "err": ""}
+            row = {"part": part, "rows": [interrupt(3.0)], "err": ""}
         else:
             row = run(part, min(asked.part_s, left))
         found.append(row)

@@ -24,8 +24,8 @@ def progress_bar(stages: Sequence[str] = ANALYZE_STAGES) -> Iterator[Callable[[s
     """Give a function to call with the name of each step; nothing is shown when stderr is no terminal.
 
     Args:
-        stages: The names that move the bar, in order; a stage that runs again does not move it back.  Other steps
-            move it by the ``share`` of the stage that they say is done, where they say one.
+        stages: The names that move the bar, in order; a stage that runs again does not move it back.  Steps that say
+            which ``share`` of the stage is done get a bar of their own below it.
     """
     if not sys.stderr.isatty():
         yield lambda _step: None
@@ -33,12 +33,15 @@ def progress_bar(stages: Sequence[str] = ANALYZE_STAGES) -> Iterator[Callable[[s
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("start", total=len(stages))
-        begun = 0
+        inside = bar.add_task("", total=1.0, visible=False)
 
         def step(name: str) -> None:
-            nonlocal begun
-            begun = max(begun, stages.index(name) if name in stages else 0)
-            done = begun + getattr(name, "share", 0.0)
+            share = getattr(name, "share", None)
+            if share is not None:
+                bar.update(inside, description=one_line(name), completed=share, visible=True)
+                return
+            done = stages.index(name) if name in stages else 0
+            bar.update(inside, visible=False)
             bar.update(task, description=one_line(name), completed=max(done, bar.tasks[task].completed))
 
         yield step
