@@ -145,6 +145,10 @@ def compile_in_stages(
     if before is not None and before.type != backend.device:
         note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
         analysis = replace(analysis, program=replace(program, notes=(*program.notes, note)))
+    notes = [f"engine {index}: {note}" for index, engine in enumerate(engines) for note in engine.notes]
+    if notes:
+        program = analysis.program
+        analysis = replace(analysis, program=replace(program, notes=(*program.notes, *notes)))
     compiled.build_s = sum(stage.seconds for stage in clock.stages if stage.name in ("convert", "build"))
     verification = None
     if options.verify:

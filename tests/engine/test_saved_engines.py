@@ -83,6 +83,17 @@ def test_a_damaged_or_foreign_file_counts_as_none_and_is_replaced(
     assert saved.find("this") == b"again"
 
 
+def test_what_is_told_of_an_engine_is_kept_with_it(tmp_path: Path) -> None:
+    saved = _folder(tmp_path)
+    saved.keep("this", b"one", ("a layer was let go",))
+    saved.keep("that", b"two")
+    assert [saved.notes(about) for about in ("this", "that", "none")] == [("a layer was let go",), (), ()]
+    whole = saved._path("this").read_bytes()
+    for change in (_cut, _headless, _huge_head, _no_json, _foreign, lambda _: b""):
+        saved._path("this").write_bytes(change(whole))
+        assert saved.notes("this") in ((), ("a layer was let go",))
+
+
 def test_an_engine_under_the_name_of_another_is_not_taken(tmp_path: Path) -> None:
     saved = _folder(tmp_path)
     saved.keep("this", b"one")

@@ -29,11 +29,13 @@ class Engine:
         blob: The bytes.
         manifest: What they are.
         saved: Whether they came from the engine cache; ``None`` where there is none.
+        notes: What it does not do as its network says, in words.
     """
 
     blob: bytes | bytearray
     manifest: Manifest
     saved: bool | None = None
+    notes: tuple[str, ...] = ()
 
 
 def build_engine(
@@ -68,10 +70,13 @@ def build_engine(
         key = engine_key(backend, network, network_hash, profile, options, target)
         blob = saved.find(key)
     found = None if saved is None else blob is not None
+    notes = saved.notes(key) if saved is not None and blob is not None else ()
     if blob is None:
-        blob = backend.build(network, profile, options, target, watch or Watch())
+        watch = watch or Watch()
+        blob = backend.build(network, profile, options, target, watch)
+        notes = tuple(watch.notes)
         if saved is not None:
-            saved.keep(key, blob)
+            saved.keep(key, blob, notes)
     by, digest = backend.built_by(), hashlib.sha256(blob).hexdigest()
     note_built(digest)
     given = frozenset().union(*(free_symbols(expr) for port in inputs for expr in _read_off(port)))
@@ -97,6 +102,7 @@ def build_engine(
             compatibility=_compatibility(by, options),
         ),
         saved=found,
+        notes=notes,
     )
 
 

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,9 +91,21 @@ class SavedEngines:
         _touch(path)
         return blob
 
-    def keep(self, about: str, blob: bytes | bytearray) -> bool:
+    def notes(self, about: str) -> tuple[str, ...]:
+        """What was kept of an engine beside its bytes; nothing where it is not there."""
+        try:
+            with self._path(about).open("rb") as file:
+                start = file.read(len(_MAGIC) + _LENGTH_BYTES)
+                length = int.from_bytes(start[len(_MAGIC) :], "little")
+                head = json.loads(file.read(min(length, _MOST_HEAD_BYTES)))
+        except (OSError, ValueError):
+            return ()
+        return tuple(map(str, head.get("notes", ()))) if isinstance(head, dict) else ()
+
+    def keep(self, about: str, blob: bytes | bytearray, notes: Sequence[str] = ()) -> bool:
         """Whether the engine could be kept; what does not fit, or cannot be written, is only said in the log."""
-        head = json.dumps({"about": about, "sha256": hashlib.sha256(blob).hexdigest(), "bytes": len(blob)}).encode()
+        said = {"about": about, "sha256": hashlib.sha256(blob).hexdigest(), "bytes": len(blob), "notes": list(notes)}
+        head = json.dumps(said).encode()
         whole = len(_MAGIC) + _LENGTH_BYTES + len(head) + len(blob)
         if whole > self.limit_bytes:
             _LOGGER.warning("an engine of %d MiB is not kept: the limit is %d MiB", whole // _MIB, self.limit_mib)

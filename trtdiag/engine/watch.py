@@ -31,7 +31,7 @@ class Watch:
         return self._stop.is_set()
 
     def note(self, words: str) -> None:
-        """Keep what the engine is not as its network says."""
+        """Keep what the engine does not do as its network says."""
         self.notes.append(words)
 
     def tell(self, words: str, share: float) -> None:
