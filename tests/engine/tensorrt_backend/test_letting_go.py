@@ -94,6 +94,13 @@ def test_of_a_stretch_without_a_kernel_types_are_a_wish(monkeypatch: pytest.Monk
     assert watch.notes == ["no kernels of TensorRT 8.6 obey the types of all layers; it prefers them"]
 
 
+def test_where_wishes_have_no_kernel_either_types_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    trt, watch, builds = _built(monkeypatch, [NO_STRETCH, NO_STRETCH])
+    assert builds == 3
+    assert _flags(trt)[-2:] == ["clear_flag OBEY", "clear_flag PREFER"]
+    assert [note.split("; ")[1] for note in watch.notes] == ["it prefers them", "it chooses them by speed"]
+
+
 def test_layers_are_let_go_one_after_the_other_and_then_all(monkeypatch: pytest.MonkeyPatch) -> None:
     trt, watch, builds = _built(monkeypatch, [NO_ADD, NO_ADD.replace("add/ElementWise", "tanh/Activation"), NO_STRETCH])
     assert builds == 4
@@ -102,8 +109,8 @@ def test_layers_are_let_go_one_after_the_other_and_then_all(monkeypatch: pytest.
 
 
 def test_it_is_refused_after_the_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _built(monkeypatch, [NO_STRETCH] * 9)[2] == -2
-    assert _built(monkeypatch, [NO_ADD] * 9)[2] == -3  # a second time it names no layer that is held
+    assert _built(monkeypatch, [NO_STRETCH] * 9)[2] == -3
+    assert _built(monkeypatch, [NO_ADD] * 9)[2] == -4  # a second time it names no layer that is held
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,11 @@ class Dialect:
         config.clear_flag(self.trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
         config.set_flag(self.trt.BuilderFlag.PREFER_PRECISION_CONSTRAINTS)
 
+    def choose_types(self, config: Any) -> None:
+        """Let every layer have any type that it may be built with, held to one or not."""
+        config.clear_flag(self.trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+        config.clear_flag(self.trt.BuilderFlag.PREFER_PRECISION_CONSTRAINTS)
+
     def tell_origin(self, layer: Any, text: str) -> None:
         """Give a layer what it was written for, where the version keeps that (8.6.1 does, its early access may not)."""
         if hasattr(layer, "metadata"):

@@ -1,7 +1,8 @@
 """Builds networks whose layers are held to their types, and lets go of layers that TensorRT has no kernel for.
 
 Only 8.6 holds layers to types (``Dialect.pin``).  Where it finds no kernel that obeys, the layers that it names choose
-their types themselves; where it names a whole stretch (``ForeignNode``), or none, types become a wish for all of them.
+their types themselves; where it names a whole stretch (``ForeignNode``), or none, types become a wish for all of them,
+and where even that has no kernel, every layer chooses between float32 and float16.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from trtdiag.engine.watch import Watch
 _LOGGER = logging.getLogger("trtdiag.tensorrt")
 _NO_KERNEL = re.compile(r"could not find any implementation for node (.*)", re.IGNORECASE)
 _STRETCH = "ForeignNode"
-_MOST_BUILDS = 4
-"""Own choice: each takes as long as the first."""
+_MOST_SINGLE = 2
+"""Own choice: how often single layers are let go; each build takes as long as the first."""
 
 
 def build_network(dialect: Dialect, builder: Any, config: Any, emission: Emission, lines: Lines, watch: Watch) -> Any:
@@ -28,12 +29,8 @@ def build_network(dialect: Dialect, builder: Any, config: Any, emission: Emissio
     engine = builder.build_serialized_network(emission.definition, config)
     if dialect.strongly_typed or not emission.held:
         return engine
-    for _ in range(_MOST_BUILDS - 2):
-        if engine is not None or watch.stopped:
-            return engine
-        named = without_kernel(emission.held, lines)
-        if named is None:
-            return None
+    for _ in range(_MOST_SINGLE):
+        named = _without_kernel(engine, emission, lines, watch)
         if not named:
             break
         for name in named:
@@ -41,12 +38,19 @@ def build_network(dialect: Dialect, builder: Any, config: Any, emission: Emissio
         _tell(watch, f"{', '.join(named)}: no kernel of TensorRT {dialect.target.version} obeys the layer's types")
         lines.clear()
         engine = builder.build_serialized_network(emission.definition, config)
-    if engine is None and not watch.stopped and without_kernel(emission.held, lines) is not None:
-        _tell(watch, f"no kernels of TensorRT {dialect.target.version} obey the types of all layers; it prefers them")
-        dialect.only_prefer(config)
+    for loosen, words in ((dialect.only_prefer, "prefers them"), (dialect.choose_types, "chooses them by speed")):
+        if _without_kernel(engine, emission, lines, watch) is None:
+            break
+        _tell(watch, f"no kernels of TensorRT {dialect.target.version} obey the types of all layers; it {words}")
+        loosen(config)
         lines.clear()
         engine = builder.build_serialized_network(emission.definition, config)
     return engine
+
+
+def _without_kernel(engine: Any, emission: Emission, lines: Lines, watch: Watch) -> list[str] | None:
+    """``without_kernel`` after a build; ``None`` where there is nothing to let go."""
+    return None if engine is not None or watch.stopped else without_kernel(emission.held, lines)
 
 
 def without_kernel(held: Mapping[str, Any], lines: Lines) -> list[str] | None:
