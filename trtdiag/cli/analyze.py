@@ -13,8 +13,8 @@ from rich.console import Console
 from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
-from trtdiag.cli.machine_reports import json_option, sarif_option, write_machine_reports
 from trtdiag.cli.progress import progress_bar
+from trtdiag.cli.report_files import asked_files, report_options
 from trtdiag.cli.words import listed
 from trtdiag.errors import UserError
 from trtdiag.options import AnalyzeOptions
@@ -28,31 +28,26 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.command()
 @click.argument("source")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <name>.html here]")
-@json_option
-@sarif_option
+@report_options
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
 @engine_options
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 at this severity or above  [default: error]")
-@click.option("--no-html", is_flag=True, help="Write no HTML report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def analyze(
     source: str,
     output: Path | None,
-    json_path: str | None,
-    sarif_path: str | None,
     target: str | None,
     imports: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str | None,
-    no_html: bool,
     quiet: bool,
     debug: bool,
-    **engine: Any,
+    **rest: Any,
 ) -> int:
     """Analyze SOURCE: a .pt2 or .ep file, or package.module:factory.
 
@@ -73,23 +68,26 @@ def analyze(
         target=target or config.get("target"),
         select=listed(select) or tuple(config.get("select", ())),
         ignore=listed(ignore) or tuple(config.get("ignore", ())),
-        **vars(chosen_engine_options(config, engine)),
+        **vars(chosen_engine_options(config, rest)),
     )
+    files = asked_files(rest, output or Path(default_name(source)))
     with progress_bar() as step:
         step("load torch")
         for name in imports:
             import_module(name)
         from trtdiag.pipeline import analyze as run_analysis  # torch takes seconds: --help should not wait for it
+        from trtdiag.report.saved import read_report
         from trtdiag.report.terminal import print_summary
 
+        # A file that is no report is told before the work, not after it.
+        earlier = None if files.compare is None else read_report(files.compare)
         report = run_analysis(source, options, progress=step)
+        if earlier is not None:
+            report = report.compare(earlier, name=files.compare)
         step("report")
-        html = None if no_html else (output or Path(default_name(source)))
-        if html is not None:
-            report.save(html)
-    written = [*([str(html)] if html is not None else []), *write_machine_reports(report, json_path, sarif_path)]
-    if not quiet and "-" not in written:
-        print_summary(report.analysis, Console(), written)
+        written = files.write(report)
+    if not quiet and not files.to_stdout:
+        print_summary(report.analysis, Console(), written, comparison=report.comparison)
     return exit_code(report, threshold)
 
 

@@ -12,15 +12,16 @@ from trtdiag.cli.analyze import import_module
 from trtdiag.cli.build_options import BUILD_OPTIONS, build_options, chosen_build_options
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
-from trtdiag.cli.machine_reports import json_option, sarif_option, write_machine_reports
 from trtdiag.cli.option_groups import GroupedCommand
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
+from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files, report_options
 from trtdiag.cli.words import sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.options import CompileOptions
 
 if TYPE_CHECKING:
     from trtdiag.report.report import Report
+    from trtdiag.report.saved import SavedReport
 
 
 # The options of the help by what they are about; a test holds this against the options that there are.
@@ -32,7 +33,7 @@ GROUPS = (
     ),
     ("How engines are built", ("opt", *BUILD_OPTIONS)),
     ("How engines run", ("cuda_graphs", "profile_layers")),
-    ("What is written", ("output", "portable", "html", "no_html", "json_path", "sarif_path", "quiet", "debug")),
+    ("What is written", ("output", "portable", "html", *REPORT_OPTIONS, "quiet", "debug")),
 )
 
 
@@ -56,9 +57,7 @@ GROUPS = (
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
 @click.option("--profile-layers", is_flag=True, help="Time each layer of the engines, for the report.")
 @click.option("--report", "html", type=click.Path(path_type=Path), help="The HTML report  [default: <output>.html]")
-@json_option
-@sarif_option
-@click.option("--no-html", is_flag=True, help="Write no HTML report.")
+@report_options
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -74,13 +73,10 @@ def compile_command(
     no_verify: bool,
     profile_layers: bool,
     html: Path | None,
-    json_path: str | None,
-    sarif_path: str | None,
-    no_html: bool,
     imports: tuple[str, ...],
     quiet: bool,
     debug: bool,
-    **engine: Any,
+    **rest: Any,
 ) -> int:
     """Compile SOURCE: a .pt2 or .ep file, or package.module:factory.
 
@@ -92,8 +88,8 @@ def compile_command(
     options = CompileOptions(
         target=target or config.get("target"),
         backend=backend,
-        **vars(chosen_engine_options(config, engine)),
-        **vars(chosen_build_options(config, engine)),
+        **vars(chosen_engine_options(config, rest)),
+        **vars(chosen_build_options(config, rest)),
         opt=sizes_of(opt),
         portable=portable,
         cuda_graphs=cuda_graphs,
@@ -102,10 +98,9 @@ def compile_command(
         profile_layers=profile_layers,
     )
     destination = output or Path(default_output(source))
-    page = None if no_html else html or destination.with_suffix(".html")
+    files = asked_files(rest, html or destination.with_suffix(".html"))
     console = Console()
-    # Standard output belongs to the report where that goes there.
-    quiet = quiet or "-" in (json_path, sarif_path)
+    quiet = quiet or files.to_stdout
     with progress_bar(COMPILE_STAGES) as step:
         step("load torch")
         for name in imports:
@@ -114,20 +109,26 @@ def compile_command(
         from trtdiag.compiling import compile_in_stages
         from trtdiag.report.compile_text import engines_text, stages_text, verification_text
         from trtdiag.report.layers_text import slowest_text
-        from trtdiag.report.terminal import print_summary
+        from trtdiag.report.saved import read_report
+        from trtdiag.report.terminal import comparison_text, print_summary
+        from trtdiag.report.view_comparison import comparison_view
 
+        # A file that is no report is told before the work, not after it.
+        earlier = None if files.compare is None else read_report(files.compare)
         try:
             found = compile_in_stages(source, options, progress=step)
         except DiagnosisError as error:
             report = getattr(error, "report", None)
             if report is not None:
-                written = _written(report, page, json_path, sarif_path)
+                report = _compared(report, earlier, files.compare)
+                written = files.write(report)
                 if not quiet:
-                    print_summary(report.analysis, console, written)
+                    print_summary(report.analysis, console, written, comparison=report.comparison)
             raise
         failed = found.verification is not None and not found.verification.passed
         step("save")
-        written = _written(found.report, page, json_path, sarif_path)
+        report = _compared(found.report, earlier, files.compare)
+        written = files.write(report)
         if not failed or force:
             save(found.compiled, destination)
     if not quiet:
@@ -142,6 +143,8 @@ def compile_command(
         compiled = found.report.analysis.compilation
         if profile_layers and compiled is not None:
             console.print(slowest_text(compiled.engines))
+        if report.comparison is not None:
+            console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
         if not failed or force:
             console.print(
@@ -159,10 +162,8 @@ def compile_command(
     return 0
 
 
-def _written(report: Report, page: Path | None, json_path: str | None, sarif_path: str | None) -> list[str]:
-    """Write the reports that were asked for; gives their places."""
-    pages = [] if page is None else [str(report.save(page))]
-    return pages + write_machine_reports(report, json_path, sarif_path)
+def _compared(report: Report, earlier: SavedReport | None, name: str | None) -> Report:
+    return report if earlier is None else report.compare(earlier, name=name)
 
 
 def default_output(source: str) -> str:

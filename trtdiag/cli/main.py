@@ -16,6 +16,7 @@ from trtdiag.cli.compile import compile_command
 from trtdiag.cli.failing import as_internal, show
 from trtdiag.cli.fix_dims import fix_dims
 from trtdiag.cli.ops import ops
+from trtdiag.cli.report import report_command
 from trtdiag.cli.rules import explain, rules
 from trtdiag.cli.verify import verify_command
 from trtdiag.errors import TrtdiagError
@@ -40,6 +41,7 @@ cli.add_command(compile_command)
 cli.add_command(verify_command)
 cli.add_command(bench_command)
 cli.add_command(fix_dims)
+cli.add_command(report_command)
 cli.add_command(explain)
 cli.add_command(rules)
 cli.add_command(ops)

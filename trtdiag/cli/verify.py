@@ -6,8 +6,8 @@ import click
 from rich.console import Console
 
 from trtdiag.cli.analyze import import_module
-from trtdiag.cli.machine_reports import json_option, write_machine_reports
 from trtdiag.cli.progress import step_line
+from trtdiag.cli.report_files import ReportFiles, json_option
 
 
 @click.command("verify")
@@ -41,7 +41,7 @@ def verify_command(
         from trtdiag.verifying import verify_saved
 
         found = verify_saved(compiled, against, progress=step, limits=VerifyLimits(seconds=point_s))
-    write_machine_reports(found.report, json_path)
+    ReportFiles(() if json_path is None else (("json", json_path),)).write(found.report)
     if not quiet and json_path != "-":
         Console().print(verification_text(found.verification, found.report.analysis.program.names))
     return 0 if found.verification.passed else 1

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 import webbrowser
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from trtdiag.errors import UserError
 from trtdiag.report.html import html_page
 from trtdiag.report.json_parts import Json
 from trtdiag.report.json_report import body_text, with_page
@@ -18,10 +17,9 @@ from trtdiag.report.markdown import markdown_text
 from trtdiag.report.record import Record, read_record
 from trtdiag.report.sarif import RuleMeta, sarif_text
 from trtdiag.report.save import write_atomically
+from trtdiag.report.suffixes import format_of, format_unknown
 from trtdiag.report.view_json import page_json
 from trtdiag.report.view_page import ReportView
-
-SUFFIXES: Mapping[str, str] = {"html": ".html", "json": ".json", "sarif": ".sarif", "markdown": ".md"}
 
 
 @dataclass(frozen=True)
@@ -86,36 +84,3 @@ def open_page(page: Path) -> Path:
     """Open a written page in the browser."""
     webbrowser.open(page.resolve().as_uri())
     return page
-
-
-def format_of(place: Path) -> str:
-    """The format of a file name.
-
-    Raises:
-        UserError: ``report-format-unknown``.
-    """
-    suffix = place.suffix.lower()
-    found = next((name for name, usual in SUFFIXES.items() if suffix == usual), None)
-    if found is None:
-        raise UserError(
-            f"no report format for {str(place)!r}",
-            because=f"the suffix is {suffix!r}" if suffix else "the name has no suffix",
-            fix=f"end the name in {_or(SUFFIXES.values())}",
-            reference="report-format-unknown",
-        )
-    return found
-
-
-def format_unknown(name: str) -> UserError:
-    """The error about a format that there is not."""
-    return UserError(
-        f"there is no report format {name!r}",
-        because=f"the formats are {', '.join(SUFFIXES)}",
-        fix="write one of them, or several with commas between",
-        reference="report-format-unknown",
-    )
-
-
-def _or(words: Iterable[str]) -> str:
-    listed = list(words)
-    return f"{', '.join(listed[:-1])} or {listed[-1]}"

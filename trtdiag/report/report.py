@@ -59,20 +59,21 @@ class Report:
         """How the analysis ended, in one line."""
         return verdict(self.analysis).text
 
-    def compare(self, earlier: str | os.PathLike[str] | Report | SavedReport) -> Report:
+    def compare(self, earlier: str | os.PathLike[str] | Report | SavedReport, *, name: str | None = None) -> Report:
         """The same report with what changed since an earlier one: findings by fingerprint, engines, symbols.
 
         Args:
             earlier: A file that ``--json`` wrote, or a report.
+            name: How to name it; by its file or program where not given.
 
         Raises:
             UserError: ``report-not-readable``.
         """
         if isinstance(earlier, (Report, SavedReport)):
-            before, name = earlier.record, f"the report on {earlier.record.label}"
+            before, plain = earlier.record, f"the report on {earlier.record.label}"
         else:
-            before, name = read_report(earlier).record, os.fspath(earlier)
-        return replace(self, comparison=compared(before, self.record, name))
+            before, plain = read_report(earlier).record, os.fspath(earlier)
+        return replace(self, comparison=compared(before, self.record, name or plain))
 
     @cached_property
     def record(self) -> Record:

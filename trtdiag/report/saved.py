@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from trtdiag.errors import UserError
+from trtdiag.report.comparison import compared
+from trtdiag.report.comparison_json import comparison_json
 from trtdiag.report.formats import Rendering
 from trtdiag.report.json_parts import Json
 from trtdiag.report.record import Record, read_record
 from trtdiag.report.sarif import RuleMeta
-from trtdiag.report.view_json import page_view
+from trtdiag.report.view_comparison import comparison_view
+from trtdiag.report.view_json import page_json, page_view
 
 _LARGEST_BYTES = 1 << 30
 
@@ -45,6 +48,18 @@ class SavedReport:
             UserError: ``report-without-page``.
         """
         return Rendering(self.body, page_view(self.page), self.rules)
+
+    def compare(self, earlier: str | os.PathLike[str] | SavedReport) -> SavedReport:
+        """The same report with what changed since an earlier one; see ``Report.compare``.
+
+        Raises:
+            UserError: ``report-not-readable``, ``report-without-page``.
+        """
+        before = earlier if isinstance(earlier, SavedReport) else read_report(earlier)
+        name = f"the report on {before.record.label}" if isinstance(earlier, SavedReport) else os.fspath(earlier)
+        found = compared(before.record, self.record, name)
+        view = replace(page_view(self.page), comparison=comparison_view(found))
+        return replace(self, body={**self.body, "comparison": comparison_json(found)}, page=page_json(view))
 
     @property
     def verdict(self) -> str:

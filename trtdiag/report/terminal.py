@@ -15,9 +15,13 @@ from rich.text import Text
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
+from trtdiag.report.comparison import Comparison
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.text import one_line, visible
 from trtdiag.report.verdict import CauseTree, cause_trees, severity_word, verdict
+from trtdiag.report.view_comparison import comparison_view
+from trtdiag.report.view_page import ReportView
+from trtdiag.report.view_sections import ComparisonView
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _VERDICT_STYLES = {"error": "bold red", "warning": "bold yellow", "incomplete": "bold yellow", "clean": "bold green"}
@@ -25,14 +29,19 @@ _LONGEST_MESSAGE_CHARS = 600
 _NARROW_COLUMNS = 72
 _FINE_STATES = ("ok", "static")
 _MOST_DIMS = 24
+_MOST_CHANGES = 20
 
 
-def print_summary(analysis: Analysis, console: Console, paths: Iterable[str] = ()) -> None:
+def print_summary(
+    analysis: Analysis, console: Console, paths: Iterable[str] = (), *, comparison: Comparison | None = None
+) -> None:
     """Print the verdict, the findings, the dims where something is wrong with them, and where the reports are."""
-    console.print(summary(analysis, paths, width=console.width))
+    console.print(summary(analysis, paths, width=console.width, comparison=comparison))
 
 
-def summary(analysis: Analysis, paths: Iterable[str] = (), *, width: int = 80) -> RenderableType:
+def summary(
+    analysis: Analysis, paths: Iterable[str] = (), *, width: int = 80, comparison: Comparison | None = None
+) -> RenderableType:
     """The summary as something rich can print; below 72 columns lists take the place of tables."""
     result = verdict(analysis)
     parts: list[RenderableType] = [Text(result.text, style=_VERDICT_STYLES[result.status])]
@@ -49,10 +58,38 @@ def summary(analysis: Analysis, paths: Iterable[str] = (), *, width: int = 80) -
     engines = engines_line(analysis)
     if engines:
         parts.append(Text(engines))
+    if comparison is not None:
+        parts.append(comparison_text(comparison_view(comparison)))
     if result.caveat:
         parts.append(Text(result.caveat, style="dim"))
     parts.extend(Text(f"report: {visible(path)}") for path in paths)
     return Group(*parts)
+
+
+def page_summary(view: ReportView, paths: Iterable[str] = ()) -> RenderableType:
+    """The summary of a saved report: verdict, what changed, where the reports are."""
+    style = _VERDICT_STYLES["clean" if view.verdict.status == "partial" else view.verdict.status]
+    parts: list[RenderableType] = [Text(view.verdict.text, style=style, overflow="fold")]
+    if view.comparison is not None:
+        parts.append(comparison_text(view.comparison))
+    parts.extend(Text(f"report: {visible(path)}") for path in paths)
+    return Group(*parts)
+
+
+def comparison_text(view: ComparisonView) -> RenderableType:
+    """What changed since an earlier report: findings that are new or fixed, and numbers that differ."""
+    lines = [Text(f"{view.summary}, since {view.earlier}", style="bold", overflow="fold")]
+    lines += [Text(note, style="yellow", overflow="fold") for note in view.notes]
+    styles = {"new": "red", "fixed": "green", "unchanged": "yellow"}
+    for change in view.changes[:_MOST_CHANGES]:
+        told = Text(overflow="fold")
+        told.append(f"  {change.state} ", style=styles[change.state])
+        told.append(f"{change.id} {change.word}: {change.message}")
+        lines.append(told)
+    if len(view.changes) > _MOST_CHANGES:
+        lines.append(Text(f"  and {len(view.changes) - _MOST_CHANGES:,} more", style="dim"))
+    lines += [Text(f"  {what}: {then} -> {now}") for what, then, now in view.numbers.rows if then != now]
+    return Padding(Group(*lines), (1, 0))
 
 
 def _lines(trees: Iterable[CauseTree], depth: int = 0) -> list[tuple[int, Finding]]:

@@ -1,0 +1,41 @@
+"""``trtdiag report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from trtdiag.cli.progress import step_line
+from trtdiag.cli.report_files import asked_files, report_options
+
+
+@click.command("report")
+@click.argument("saved", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <name>.html here]")
+@report_options
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def report_command(saved: Path, output: Path | None, quiet: bool, debug: bool, **rest: Any) -> int:
+    """Write a report again from SAVED, a JSON report, in any format; the model is not needed.
+
+    With --compare it says what changed between two saved reports.
+    """
+    del debug  # read by main
+    files = asked_files(rest, output or Path(f"{saved.stem}.html"))
+    with step_line() as step:
+        step("load torch")
+        from trtdiag.analysis.explain import catalogue  # torch takes seconds: --help should not wait for it
+        from trtdiag.report.saved import read_report
+        from trtdiag.report.terminal import page_summary
+
+        report = read_report(saved, catalogue())
+        if files.compare is not None:
+            report = report.compare(files.compare)
+        step("report")
+        written = files.write(report)
+    if not quiet and not files.to_stdout:
+        Console().print(page_summary(report.rendering.view, written))
+    return 0

@@ -1,0 +1,138 @@
+"""The options about reports: which formats, where, compared with what."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from trtdiag.cli.words import listed
+from trtdiag.report.save import write_atomically
+from trtdiag.report.suffixes import SUFFIXES, format_of, format_unknown
+
+if TYPE_CHECKING:
+    from trtdiag.report.formats import Rendering
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+STDOUT = "-"
+
+json_option = click.option(
+    "--json", "json_path", metavar="PATH", help="Also write the report as JSON; - for standard output."
+)
+sarif_option = click.option(
+    "--sarif", "sarif_path", metavar="PATH", help="Also write SARIF 2.1.0; - for standard output."
+)
+markdown_option = click.option(
+    "--markdown", "markdown_path", metavar="PATH", help="Also write Markdown for a pull request; - for standard output."
+)
+format_option = click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    metavar="FORMATS",
+    help="What to write beside each other: html,json,sarif,markdown  [default: html]",
+)
+compare_option = click.option("--compare", metavar="JSON", help="Say what changed since this earlier --json report.")
+open_option = click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+_OPTIONS = (
+    json_option,
+    sarif_option,
+    markdown_option,
+    format_option,
+    click.option("--no-html", is_flag=True, help="Write no HTML report."),
+    compare_option,
+    open_option,
+)
+REPORT_OPTIONS = ("json_path", "sarif_path", "markdown_path", "formats", "no_html", "compare", "opens")
+"""Their names as arguments."""
+
+
+class Rendered(Protocol):
+    """What can be written: a report just made, or a saved one."""
+
+    @property
+    def rendering(self) -> Rendering:
+        """It in every format."""
+
+
+def report_options(command: _F) -> _F:
+    """Add the options to a command; it gets them as arguments of their names, for ``asked_files``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """What to write.
+
+    Attributes:
+        places: Format and place of each; a place may be ``-``.
+        compare: The earlier report, where one was named.
+        opens: Whether to open the page.
+    """
+
+    places: tuple[tuple[str, str], ...]
+    compare: str | None = None
+    opens: bool = False
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether standard output belongs to a report."""
+        return any(place == STDOUT for _, place in self.places)
+
+    def write(self, report: Rendered) -> list[str]:
+        """Write all of them, and open the page where that was asked for; gives the places.
+
+        Raises:
+            UserError: A place cannot be written.
+        """
+        rendering = report.rendering if self.places or self.opens else None
+        for name, place in self.places:
+            text = "" if rendering is None else rendering.text(name)
+            if place == STDOUT:
+                sys.stdout.write(text)
+            else:
+                write_atomically(Path(place), text)
+        if self.opens and rendering is not None:
+            self._open(rendering)
+        return [place for _, place in self.places]
+
+    def _open(self, rendering: Rendering) -> None:
+        from trtdiag.report.formats import open_page  # torch takes seconds: --help should not wait for it
+
+        page = next((place for name, place in self.places if name == "html" and place != STDOUT), None)
+        if page is None:
+            rendering.show()
+        else:
+            open_page(Path(page))
+
+
+def asked_files(given: Mapping[str, Any], page: Path) -> ReportFiles:
+    """What a command's arguments ask for.
+
+    Args:
+        given: The command's arguments by name.
+        page: Where the page goes, unless it is not wanted; files of other formats go beside it.
+
+    Raises:
+        UserError: ``report-format-unknown``.
+    """
+    names = listed(given.get("formats") or ())
+    for name in names:
+        if name not in SUFFIXES:
+            raise format_unknown(name)
+    places = [(name, str(page if name == "html" else page.with_suffix(SUFFIXES[name]))) for name in names]
+    if not names:
+        places = [(format_of(page), str(page))]
+    if given.get("no_html"):
+        places = [(name, place) for name, place in places if name != "html"]
+    for name in ("json", "sarif", "markdown"):
+        place = given.get(f"{name}_path")
+        if place is not None:
+            places = [*(each for each in places if each[0] != name), (name, place)]
+    return ReportFiles(tuple(places), given.get("compare"), bool(given.get("opens")))
