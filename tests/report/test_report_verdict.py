@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sample_analysis import FINDINGS, analysis, clean_analysis, finding
 
-from trtdiag.analysis.finding import Severity
+from trtdiag.analysis.finding import Impact, Severity
 from trtdiag.analysis.result import StageTiming
 from trtdiag.report.verdict import cause_trees, verdict
 
@@ -76,3 +76,18 @@ def test_long_chain_of_causes_is_walked() -> None:
     )
     shown = [found.id for tree in cause_trees(chain) for found in tree.walk()]
     assert shown == [f"A-{at}" for at in range(1, 61)]
+
+
+def test_of_one_severity_what_costs_more_engines_then_ops_then_bytes_comes_first() -> None:
+    costs = (None, Impact(0, 9, 5), Impact(2, 1, 0), Impact(0, 9, None), Impact(0, 9, 700), Impact(2, 3, 0))
+    found = tuple(finding(at, "A", Severity.WARNING, "a", impact=cost) for at, cost in enumerate(costs))
+    error = finding(9, "Z", Severity.ERROR, "z")
+    ordered = [tree.finding.id for tree in cause_trees((*found, error))]
+    assert ordered == ["Z-9", "A-5", "A-2", "A-3", "A-4", "A-1", "A-0"]
+
+
+def test_a_cause_has_the_weight_of_what_it_causes() -> None:
+    root = finding(1, "A", Severity.WARNING, "a float64 constant")
+    caused = finding(1, "B", Severity.WARNING, "an op stays", root="A-1", impact=Impact(3, 1, 0))
+    other = finding(2, "C", Severity.WARNING, "another op stays", impact=Impact(1, 50, 1 << 30))
+    assert [tree.finding.id for tree in cause_trees((other, root, caused))] == ["A-1", "C-2"]

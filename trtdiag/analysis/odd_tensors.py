@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trtdiag.analysis.wording import at_line, counted
 from trtdiag.dtypes.facts import OddTensor, Role
+
+_LAYER = re.compile(r"(?<=_)[0-9]+(?=_|$)")
 
 
 @dataclass(frozen=True)
@@ -18,8 +21,14 @@ class Origin:
 
     @property
     def key(self) -> str:
-        """The cause: the dtype, and the line that brought it in (the op's name where no line is known)."""
-        return f"{self.root.dtype} @ {self.root.frame or self.root.node}"
+        """The cause: the dtype, and the line that brought it in; where none is known, the name in all layers alike."""
+        return _key(self.root)
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other origins whatever the nodes are called."""
+        root = self.root
+        return f"{root.dtype} {root.role.value} {root.op if root.role is Role.INNER else _alike(root.node)}"
 
     @property
     def spoken(self) -> str:
@@ -33,11 +42,23 @@ class Origin:
 
 
 def by_origin(tensors: Iterable[OddTensor]) -> tuple[Origin, ...]:
-    """The tensors, in graph order, each under the last root of its dtype before it; roots of one line together."""
+    """The tensors, in graph order, each under the last root of its dtype before it.
+
+    Roots of one line are together, and constants of one name but for the number of their layer.
+    """
     found: dict[str, list[OddTensor]] = {}
     current: dict[str, str] = {}
     for tensor in tensors:
         if tensor.root or tensor.dtype not in current:
-            current[tensor.dtype] = f"{tensor.dtype} @ {tensor.frame or tensor.node}"
+            current[tensor.dtype] = _key(tensor)
         found.setdefault(current[tensor.dtype], []).append(tensor)
     return tuple(Origin(members[0], tuple(members)) for members in found.values())
+
+
+def _key(root: OddTensor) -> str:
+    return f"{root.dtype} @ {root.frame or _alike(root.node)}"
+
+
+def _alike(node: str) -> str:
+    """``b_layers_*_scale``: 32 identical layers have one such constant."""
+    return _LAYER.sub("*", node)

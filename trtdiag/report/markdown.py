@@ -82,8 +82,7 @@ def _walk(findings: Iterable[FindingView]) -> Iterator[FindingView]:
 
 
 def _where(each: FindingView) -> str:
-    where = _code(each.source.where) if each.source is not None else ""
-    return where + (f" in {_plain(each.modules)}" if each.modules else "")
+    return _code(each.where) + (f" in {_plain(each.modules)}" if each.modules else "")
 
 
 def _splits(splits: SplitsView) -> Iterator[str]:

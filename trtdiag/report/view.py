@@ -88,7 +88,8 @@ class PlaceView:
 class FindingView:
     """One finding and those it causes; ``more`` labels the folded places (``and 28 more``).
 
-    ``impact`` is what it costs, ``modules`` where it shows, both in words; empty where that says nothing.
+    ``impact`` is what it costs, ``modules`` where it shows, both in words; empty where that says nothing.  ``source``
+    is left out where the finding that causes this one shows the same lines; ``where`` has the place all the same.
     """
 
     id: str
@@ -103,6 +104,7 @@ class FindingView:
     evidence: tuple[EvidenceView, ...]
     more_evidence: tuple[EvidenceView, ...]
     more_evidence_label: str
+    where: str
     source: SourceView | None
     fix: FixView | None
     places: tuple[PlaceView, ...]

@@ -48,6 +48,7 @@ def _tree_view(tree: CauseTree, above: Frame | None = None) -> FindingView:
         evidence=evidence[:_SHOWN_EVIDENCE],
         more_evidence=evidence[_SHOWN_EVIDENCE:_LISTED_EVIDENCE],
         more_evidence_label=_fold_label(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
+        where="" if framed is None else one_line(str(framed)),
         # The lines of the cause stand above those of what it causes.
         source=source_view(framed) if framed != above else None,
         fix=_fix_view(finding.fix),

@@ -52,6 +52,7 @@ def dtype_without_counterpart(program: Program, dtypes: DtypeFacts, target: Targ
                 place_of(program, tensor.node, tensor.op, tensor.frame),
                 Fix(_advice(root.dtype), Applicability.MANUAL),
                 cause=origin.key,
+                identity=origin.identity,
             )
 
 

@@ -47,6 +47,7 @@ def float64_tensor(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
                 place_of(program, tensor.node, tensor.op, tensor.frame),
                 Fix(_advice(origin), Applicability.UNSAFE),
                 cause=origin.key,
+                identity=origin.identity,
             )
 
 

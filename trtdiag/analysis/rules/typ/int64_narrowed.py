@@ -53,6 +53,7 @@ def int64_narrowed(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
                 None if fit is Fit.FITS else _fix(fit),
                 cause=fit.value,
                 severity=severity,
+                identity=fit.value,
             )
 
 

@@ -1,0 +1,179 @@
+"""What changed between two reports: findings by fingerprint, engines, symbols; in every format."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+
+import jsonschema
+import pytest
+import torch
+from rich.console import Console
+from sample_analysis import FINDINGS, HOSTILE_NAMES, analysis, finding, program
+from torch import Tensor, nn
+from torch.export import Dim, export
+
+import trtdiag
+from trtdiag.analysis.finding import Severity
+from trtdiag.report.json_report import SCHEMA_PATH
+from trtdiag.report.report import Report
+from trtdiag.report.sarif import FINGERPRINT
+from trtdiag.report.saved import read_report
+from trtdiag.report.terminal import summary
+
+NEW = finding(9, "OPS501", Severity.WARNING, "aten.cummax.default has no converter")
+
+
+class Block(nn.Module):
+    """Ops that leave findings: one without a converter, one that draws random numbers, a float64 constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 5)
+        self.second = nn.Linear(5, 5)
+        self.register_buffer("scale", torch.ones(5, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.cummax(torch.relu(self.first(x)) * 2 + 1, 1).values
+        y = (y * self.scale).to(torch.float32)
+        return torch.relu(self.second(y) + torch.rand_like(y)) * 3 + 1
+
+
+class Chain(nn.Module):
+    """Blocks; ``before`` ops come first, so that every node of the same op has another number."""
+
+    def __init__(self, blocks: int, before: int = 0) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(blocks))
+        self.before = before
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(self.before):
+            x = torch.relu(x * 2) + 1
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def report_of(blocks: int, before: int = 0, most: int = 13, **options: object) -> Report:
+    shapes = {"x": {0: Dim("rows", min=1, max=most)}}
+    program_ = export(Chain(blocks, before), (torch.randn(3, 5),), dynamic_shapes=shapes)
+    return trtdiag.analyze(program_, **{"target": "11.4", "min_segment_ops": 1, **options})
+
+
+@pytest.fixture(scope="module")
+def three() -> Report:
+    return report_of(3)
+
+
+def states(report: Report) -> dict[str, list[str]]:
+    found = report.comparison
+    assert found is not None
+    return {state: [c.finding.rule for c in found.of(state)] for state in ("new", "fixed", "unchanged")}
+
+
+def test_fingerprints_survive_ops_inserted_before(three: Report) -> None:
+    moved = report_of(3, before=4)
+    nodes = [{place.node for found in each.findings for place in found.places if place.node} for each in (three, moved)]
+    assert nodes[0] != nodes[1]
+    assert len(three.findings) >= 4
+    assert prints(moved) == prints(three)
+    assert states(moved.compare(three))["unchanged"] == [found.rule for found in moved.record.findings]
+
+
+def prints(report: Report) -> set[str]:
+    results = json.loads(report.to_sarif())["runs"][0]["results"]
+    return {each["partialFingerprints"][FINGERPRINT] for each in results}
+
+
+def test_fingerprints_survive_another_number_of_layers(three: Report) -> None:
+    """The effect of an op (``4 engines instead of 1``) is part of its message, not of what it is."""
+    four = report_of(4)
+    assert [found.message for found in four.record.findings] != [found.message for found in three.record.findings]
+    assert prints(three) <= prints(four)
+    assert states(four.compare(three))["fixed"] == []
+    assert set(states(four.compare(three))["new"]) <= {"PRT601"}  # one engine more may be too many
+
+
+def test_identical_layers_are_one_finding(three: Report) -> None:
+    (constant,) = (found for found in three.findings if found.rule == "TYP402")
+    assert {place.node for place in constant.places} >= {f"b_blocks_{at}_scale" for at in range(3)}
+    view = next(found for found in three.rendering.view.findings if found.rule == "OPS501")
+    assert view.modules == "blocks.* (3 times)"
+
+
+def test_what_is_new_fixed_and_unchanged() -> None:
+    before = Report(analysis())
+    after = Report(analysis(findings=(NEW, *FINDINGS[1:3])))
+    assert {f.fingerprint for f in FINDINGS} == {"0000000000000001"}  # by hand they are all alike
+    told = states(after.compare(before))
+    assert told == {"new": ["OPS501"], "fixed": [], "unchanged": ["TYP402", "SYM205"]}
+    assert states(before.compare(after))["fixed"] == ["OPS501"]
+
+
+def test_a_finding_of_another_severity_is_shown() -> None:
+    worse = finding(9, "OPS501", Severity.ERROR, NEW.message)
+    report = Report(analysis(findings=(worse,))).compare(Report(analysis(findings=(NEW,))))
+    view = report.rendering.view.comparison
+    assert view is not None
+    assert [(each.state, each.word) for each in view.changes] == [("unchanged", "error (was warning)")]
+
+
+def test_engines_and_symbols_before_and_after(three: Report) -> None:
+    after = report_of(3, most=29, keep_in_torch=["blocks.1", "blocks.2"]).compare(three)
+    body = json.loads(after.to_json())
+    jsonschema.Draft202012Validator(json.loads(SCHEMA_PATH.read_text())).validate(body)
+    found = body["comparison"]
+    counts = [len(json.loads(each.to_json())["partition"]["segments"]) for each in (three, after)]
+    assert counts[0] != counts[1]
+    assert [found["engines"][side]["engines"] for side in ("before", "after")] == counts
+    (symbol,) = found["symbols"]
+    assert (symbol["before"]["range"], symbol["after"]["range"]) == ({"min": 1, "max": 13}, {"min": 1, "max": 29})
+    text = " ".join(printed(after).split())
+    assert "1 symbol changed" in text
+    assert f"engines: {counts[0]} -> {counts[1]}" in text
+    assert '<section id="comparison"' in after.to_html()
+    assert "1 symbol changed** since" in after.to_markdown()
+
+
+def test_other_programs_targets_and_versions_are_told() -> None:
+    other = Report(analysis(program=program(label="other.pt2"), target="11.4", trtdiag_version="0.0.1"))
+    told = Report(analysis()).compare(other).comparison
+    assert told is not None
+    assert told.notes == (
+        "Another program: other.pt2 then, model.pt2 now",
+        "Another TensorRT: 11.4 then, 8.6 now",
+        "Another trtdiag: 0.0.1 then, 0.1.0 now",
+    )
+
+
+def test_two_saved_reports_are_compared_without_a_model(three: Report, tmp_path: Path) -> None:
+    old = three.save(tmp_path / "old.json")
+    new = report_of(3, keep_in_torch=["aten.relu"]).save(tmp_path / "new.json")
+    saved = read_report(new).compare(old)
+    assert saved.rendering.view.comparison is not None
+    assert saved.rendering.view.comparison.earlier == str(old)
+    again = read_report(saved.save(tmp_path / "compared.json"))
+    assert again.rendering.text("html") == saved.rendering.text("html")
+
+
+def test_without_a_comparison_there_is_no_section(three: Report) -> None:
+    assert '<section id="comparison"' not in three.to_html()
+    assert json.loads(three.to_json())["comparison"] is None
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+def test_hostile_names_stay_text(name: str) -> None:
+    before = Report(analysis(findings=(finding(1, "A", Severity.ERROR, name, fingerprint="x"),)))
+    after = Report(analysis()).compare(before, name=name)
+    assert "<script>alert(1)" not in after.to_html()
+    assert not set(printed(after)) & {"\x1b", "\x07", "\x00", "\u202e"}
+    assert not re.search(r"(?<!\\)<(img|script)", after.to_markdown())
+
+
+def printed(report: Report) -> str:
+    out = StringIO()
+    Console(file=out, width=200).print(summary(report.analysis, width=200, comparison=report.comparison))
+    return out.getvalue()

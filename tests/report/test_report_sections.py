@@ -1,0 +1,192 @@
+"""What splits the engines, inputs and symbols, the bar, operator coverage: each beside the facts it is made from."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import jsonschema
+import pytest
+import torch
+from sample_analysis import EMPTY_DIMS, Net, clean_analysis, dim_system, exported_net
+from test_report_comparison import report_of as report_of_blocks
+from test_report_partition import report_of, section, words
+from torch import Tensor, nn
+from torch.export import Dim, export
+
+import trtdiag
+from trtdiag.analysis.coverage import no_work, op_coverage
+from trtdiag.analysis.fallbacks import MINIMUMS
+from trtdiag.graph.walk import NodeKind
+from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.report.json_report import SCHEMA_PATH
+from trtdiag.report.report import Report
+from trtdiag.report.settings import reproduce_command, settings_of
+from trtdiag.report.view_inputs import inputs_view
+from trtdiag.report.view_strip import strip_view
+from trtdiag.shapes.opt_sizes import symbol_profiles
+
+
+@pytest.fixture(scope="module")
+def blocks() -> Report:
+    return report_of_blocks(3)
+
+
+def facts_of(report: Report):
+    assert report.analysis.partition is not None
+    return report.analysis.partition
+
+
+@pytest.mark.parametrize("least", [0, 1, 3, 7])
+def test_the_table_of_minimums_is_what_the_partitioner_gives(least: int) -> None:
+    asked = report_of(5, min_segment_ops=least)
+    for number, answer in facts_of(asked).minimums:
+        parts = facts_of(report_of(5, min_segment_ops=number)).partitioned
+        assert answer.segments_after == len(parts.segments)
+        assert answer.ops_after == sum(len(segment.ops) for segment in parts.segments)
+    assert [number for number, _ in facts_of(asked).minimums] == sorted({*MINIMUMS, least})
+    assert re.search(rf"\b{least} \d+ \d+ \d+ as now", words(section(asked, "splits")))
+
+
+def test_all_causes_together_are_a_counterfactual_of_their_own(blocks: Report) -> None:
+    facts = facts_of(blocks)
+    alone = [group.cost.segments_after for group in facts.groups if group.cost is not None]
+    assert facts.together is not None
+    assert facts.together.segments_after == 1 < min(alone)
+    assert f"{facts.together.segments_before} engines would become 1, with" in words(section(blocks, "splits"))
+    body = json.loads(blocks.to_json())["partition"]
+    assert body["together"]["engines_after"] == 1
+    assert [each["min_segment_ops"] for each in body["minimums"]] == sorted(MINIMUMS)
+
+
+def test_a_finding_says_what_it_costs() -> None:
+    report = report_of(3)
+    view = next(found for found in report.rendering.view.findings if found.rule == "OPS501")
+    (group,) = facts_of(report).groups
+    assert view.impact.startswith(f"costs {group.engines_saved} engines, keeps 2 ops out of engines, ")
+    body = next(found for found in json.loads(report.to_json())["findings"] if found["rule"] == "OPS501")
+    assert body["impact"] == {"engines": 2, "ops": 2, "crossing_bytes": group.crossing.opt}
+
+
+def test_a_whole_program_is_told_as_one() -> None:
+    report = trtdiag.analyze(exported_net(2), target="11.4")
+    text = words(section(report, "splits"))
+    assert re.search(r"Nothing splits the program: (\d+) of \1 ops in 1 engine\.", text)
+    assert "With other least sizes" not in text
+    assert report.rendering.view.verdict.headline.endswith("planned as 1 engine")
+
+
+def test_a_program_of_which_nothing_goes_into_engines_says_so() -> None:
+    report = trtdiag.analyze(exported_net(2), target="11.4", keep_in_torch=["aten"])
+    assert re.search(r"Nothing goes into an engine: all \d+ ops stay in PyTorch", words(section(report, "splits")))
+    assert report.rendering.view.verdict.headline.endswith("nothing goes into an engine")
+
+
+def test_coverage_counts_every_call_once(blocks: Report) -> None:
+    facts = facts_of(blocks)
+    found = op_coverage(facts)
+    assert sum(each.calls for each in found) == len(facts.partitioned.plan.graph.ops)
+    assert sum(each.in_engines for each in found) == sum(len(s.ops) for s in facts.partitioned.segments)
+    left = [fallback for fallback in facts.partitioned.fallback if fallback.computes]
+    assert sum(each.in_pytorch for each in found) == len(left)
+    assert all(sum(times for *_, times in each.reasons) == each.in_pytorch for each in found)
+    text = words(section(blocks, "coverage"))
+    assert re.search(r"aten.cummax.default 3 · 3 · .* \[no-converter\]", text)
+    body = json.loads(blocks.to_json())
+    jsonschema.Draft202012Validator(json.loads(SCHEMA_PATH.read_text())).validate(body)
+    assert sum(each["calls"] for each in body["partition"]["coverage"]) == len(facts.partitioned.plan.graph.ops)
+
+
+def test_asserts_and_no_ops_are_no_fallback() -> None:
+    class Noisy(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            torch._check(x.shape[0] * 3 > 1)
+            y = torch.dropout(x, 0.5, False).detach()
+            return y.to(torch.float32) + y.reshape(x.shape[0] * 5, -1).sum()
+
+    program = export(Noisy(), (torch.randn(3, 5),), dynamic_shapes={"x": {0: Dim("rows", min=1, max=13)}})
+    report = trtdiag.analyze(program, target="11.4")
+    assert report.analysis.checked is not None
+    kinds = {each.kind for each in no_work(report.analysis.checked)}
+    assert {NodeKind.NO_OP, NodeKind.ASSERT, NodeKind.SHAPE} & kinds
+    left = {fallback.op for fallback in facts_of(report).partitioned.fallback if fallback.computes}
+    assert left.isdisjoint(each.op for each in no_work(report.analysis.checked))
+    assert "none of them is counted as a fallback" in words(section(report, "no-work"))
+
+
+def widths(report: Report) -> list[tuple[str, float]]:
+    view = strip_view(facts_of(report))
+    assert view is not None
+    return [(piece.kind, float(piece.width.rstrip("%")) * 12) for piece in view.pieces]  # of a bar of 1,200 pixels
+
+
+@pytest.mark.parametrize("count", [1, 2, 61])
+def test_the_bar_is_full_and_no_piece_is_too_thin(count: int) -> None:
+    report = report_of(count, min_segment_ops=1)
+    found = widths(report)
+    assert sum(width for _, width in found) == pytest.approx(1200, abs=0.12 * len(found))  # two decimals of a percent
+    assert min(width for _, width in found) >= 3 - 0.1
+    assert [kind for kind, _ in found] == ["engine" if at % 2 == 0 else "torch" for at in range(2 * count - 1)]
+    text = words(section(report))
+    if count > 1:
+        assert f"{count - 1} stretch{'es' * (count > 2)} of PyTorch, {count - 1} op{'s' * (count > 2)}" in text
+
+
+def test_symbols_stand_with_origin_profile_guards_and_verdict() -> None:
+    dims = {"x": {0: Dim("batch", min=1, max=7), 1: Dim("seq", min=2, max=31)}}
+    report = trtdiag.analyze((Net(2), (torch.randn(2, 5, 8),), {}, dims), target="11.4")
+    view = report.rendering.view.inputs
+    profiles = symbol_profiles(report.analysis.program)
+    assert view.inputs is not None
+    assert view.inputs.rows[0][0] == "x"
+    assert view.inputs.rows[0][1] == "float32[batch, seq, 8]"
+    rows = {row.name: row for row in view.rows}
+    assert rows["batch"].origin == "x.shape[0]"
+    assert rows["batch"].range == "1..7"
+    assert rows["seq"].profile == "2 / 5 / 31"
+    assert {(p.min, p.opt, p.max) for p in profiles.values()} == {(1, 2, 7), (2, 5, 31)}
+    assert all(row.verdict == "ok" for row in view.rows)
+    body = json.loads(report.to_json())
+    assert {each["name"]: each["profile"] for each in body["symbols"]} == {
+        "batch": {"min": 1, "opt": 2, "max": 7},
+        "seq": {"min": 2, "opt": 5, "max": 31},
+    }
+
+
+def test_pinned_dims_and_broken_symbols_stand_in_the_same_table() -> None:
+    view = inputs_view(replace(clean_analysis(), dims=dim_system(), symbols=None))
+    assert [(row.origin, row.verdict) for row in view.rows] == [("y.shape[2]", "specialised to 4")]
+    page = Report(replace(clean_analysis(), dims=dim_system())).to_html()
+    assert words(page).count("specialised to 4") == 1
+
+
+def test_a_symbol_without_end_has_no_maximum() -> None:
+    program = export(nn.Linear(5, 5), (torch.randn(3, 5),), dynamic_shapes={"input": {0: Dim("rows", min=2)}})
+    (row,) = trtdiag.analyze(program).rendering.view.inputs.rows
+    assert (row.profile, row.verdict) == ("2 / 3 / no maximum", "no upper bound")
+
+
+def test_a_page_without_symbols_says_so() -> None:
+    assert "every size is fixed" in words(Report(clean_analysis(dims=EMPTY_DIMS)).to_html())
+
+
+def test_settings_are_told_with_what_was_changed() -> None:
+    report = report_of(2, min_segment_ops=3, keep_in_torch=["blocks.0"])
+    told = {name: (value, usual) for name, value, usual in settings_of(report.analysis.options)}
+    assert told["min_segment_ops"] == (3, 5)
+    assert told["keep_in_torch"] == (("blocks.0",), ())
+    text = words(section(report, "environment"))
+    assert "min_segment_ops 3 set" in text
+    assert "truncate_double no default" in text
+    assert reproduce_command(report.analysis).endswith("min_segment_ops=3, keep_in_torch=('blocks.0',))")
+
+
+def test_the_command_asks_for_the_same_again() -> None:
+    options = CompileOptions(
+        target="11.4", opt=(("h", 640),), verify=False, partition=PartitionOptions(keep_in_torch=("aten.cat", "a b"))
+    )
+    command = reproduce_command(clean_analysis(options=options, target="11.4"))
+    assert command == (
+        "trtdiag analyze model.pt2 --target 11.4 --opt h=640 --no-verify --keep-in-torch aten.cat --keep-in-torch 'a b'"
+    )
