@@ -70,7 +70,7 @@ def analyze(
         ignore=listed(ignore) or tuple(config.get("ignore", ())),
         **vars(chosen_engine_options(config, rest)),
     )
-    files = asked_files(rest, output or Path(default_name(source)))
+    files = asked_files(rest, output, Path(default_name(source)))
     with progress_bar() as step:
         step("load torch")
         for name in imports:

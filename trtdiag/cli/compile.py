@@ -98,7 +98,7 @@ def compile_command(
         profile_layers=profile_layers,
     )
     destination = output or Path(default_output(source))
-    files = asked_files(rest, html or destination.with_suffix(".html"))
+    files = asked_files(rest, html, destination.with_suffix(".html"))
     console = Console()
     quiet = quiet or files.to_stdout
     with progress_bar(COMPILE_STAGES) as step:

@@ -24,7 +24,7 @@ def report_command(saved: Path, output: Path | None, quiet: bool, debug: bool, *
     With --compare it says what changed between two saved reports.
     """
     del debug  # read by main
-    files = asked_files(rest, output or Path(f"{saved.stem}.html"))
+    files = asked_files(rest, output, Path(f"{saved.stem}.html"))
     with step_line() as step:
         step("load torch")
         from trtdiag.analysis.explain import catalogue  # torch takes seconds: --help should not wait for it

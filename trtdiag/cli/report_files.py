@@ -112,23 +112,25 @@ class ReportFiles:
             open_page(Path(page))
 
 
-def asked_files(given: Mapping[str, Any], page: Path) -> ReportFiles:
+def asked_files(given: Mapping[str, Any], output: Path | None, usual: Path) -> ReportFiles:
     """What a command's arguments ask for.
 
     Args:
         given: The command's arguments by name.
-        page: Where the page goes, unless it is not wanted; files of other formats go beside it.
+        output: Where the page goes; another format where the suffix says so.
+        usual: Where it goes otherwise.  Files of other formats go beside it.
 
     Raises:
         UserError: ``report-format-unknown``.
     """
+    page = output or usual
     names = listed(given.get("formats") or ())
     for name in names:
         if name not in SUFFIXES:
             raise format_unknown(name)
     places = [(name, str(page if name == "html" else page.with_suffix(SUFFIXES[name]))) for name in names]
     if not names:
-        places = [(format_of(page), str(page))]
+        places = [("html" if output is None else format_of(output), str(page))]
     if given.get("no_html"):
         places = [(name, place) for name, place in places if name != "html"]
     for name in ("json", "sarif", "markdown"):
