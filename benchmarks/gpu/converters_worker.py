@@ -95,7 +95,8 @@ def done(call: dict[str, Any], options: CompileOptions) -> dict[str, Any]:
         return {"state": "error", "note": str(error)[:1500]}
     except Exception as error:  # one case must not end the others
         where = traceback.format_exc().strip().splitlines()[-7:]
-        state = "untraced" if beside.points == 0 and "trtdiag" not in " ".join(where) else "error"
+        untraced = isinstance(error, RuntimeError) and not any("trtdiag/" in line for line in where)
+        state = "untraced" if untraced else "error"
         return {"state": state, "note": f"{type(error).__name__}: {error}"[:800], "where": where}
     if outcome.limits:
         return {"state": "limit", "note": "; ".join(f"{lim.code}: {lim.why}" for lim in outcome.limits.values())[:400]}

@@ -93,7 +93,7 @@ def models() -> dict[str, tuple[nn.Module, tuple[Any, ...], dict[str, Any], Any]
 
 SMALL = ("linear", "norm", "norm_linear", "linear_norm", "softmax", "attention", "causal", "gelu", "conv")
 LARGE = ("transformer", "encoder", "decoder")
-LAYERS = ("convolution_uneven_padding_groups", "convolution_3d", "deconvolution", "group_norm_2d")
+LAYERS = ("convolution_uneven_padding_groups", "convolution_3d")
 
 
 def network_of(name: str) -> tuple[Network, Profile]:

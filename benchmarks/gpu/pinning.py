@@ -32,11 +32,18 @@ WORKER = Path(__file__).with_name("pinning_worker.py")
 _CALLS, _ROUNDS = 20, 9
 
 
+_MATTER = ("obey", "prefer", "free", "islands", "islands_prefer", "calm", "calm_prefer", "calm_free", "half")
+_MATTER += ("half_free", "half_prefer", "no_outputs", "product")
+_TELLING = ("norm_linear", "attention", "causal", "gelu")
+
+
 def keys(only: str) -> list[str]:
-    """Large networks first: they take longest.  Single layers have nothing to make into float16."""
-    every = [f"{name}:{policy}" for policy in POLICIES for name in LARGE]
-    every += [f"{name}:{policy}" for policy in POLICIES for name in SMALL]
-    every += [f"{name}:{policy}" for policy, (_, _, change) in POLICIES.items() if change is None for name in LAYERS]
+    """What tells most first: every policy on a small transformer, those that matter on layers of real size."""
+    every = [f"transformer:{policy}" for policy in POLICIES]
+    every += [f"{name}:{policy}" for policy in _MATTER for name in ("encoder", "decoder")]
+    every += [f"{name}:{policy}" for policy in POLICIES for name in _TELLING]
+    every += [f"{name}:obey" for name in SMALL if name not in _TELLING]
+    every += [f"{name}:{policy}" for policy in ("obey", "prefer", "free", "halves", "product") for name in LAYERS]
     return [key for key in every if re.search(only, key)]
 
 
@@ -73,7 +80,10 @@ def shown(rows: list[Row]) -> None:
             print(f"  {row['key'].split(':')[1]:32} {row['state']:8} {numbers} {row.get('build_s') or 0:7.1f}")
     for row in rows:
         if row["state"] not in ("ok", "not run"):
-            print(f"\n{row['key']} {row['state']}: {row.get('note', '')[:700]}")
+            print(f"\n{row['key']} {row['state']}: {row.get('note', '')[:500]}")
+    for row in rows:
+        if row.get("said"):
+            print(f"\n{row['key']} said: {' | '.join(row['said'])[:900]}")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 import traceback
@@ -26,7 +27,16 @@ from trtdiag.options import CompileOptions
 from trtdiag.targets import get_target
 
 _MOVES = ("Shuffle", "Slice", "Concatenation", "Gather", "Identity", "Select", "Squeeze", "Unsqueeze")
-_PIN, _ADOPT, _CONSTANT = Dialect.pin, Emission.adopt, Emission.constant
+_PIN, _ADOPT, _BUILD = Dialect.pin, Emission.adopt, building.build_network
+_SAID: list[str] = []
+"""TensorRT's warnings and errors of one build."""
+
+
+class _Ear(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        _SAID.append(record.getMessage()[:300])
+
+
 Pin = Callable[[Dialect, Any, Any, Any], None]
 
 
@@ -80,7 +90,10 @@ POLICIES: dict[str, tuple[Pin, str | None, Callable[..., Any] | None]] = {
     "calm_free": (_nothing, FREE, networks.calm_half),
     "half": (_PIN, OBEY, networks.all_half),
     "half_free": (_nothing, FREE, networks.all_half),
+    "half_prefer": (_PIN, PREFER, networks.all_half),
+    "product": (_PIN, OBEY, None),
 }
+"""``product`` builds as the backend does: it lets layers go where TensorRT has no kernel; the others do not."""
 
 
 def policy_of(name: str) -> Callable[..., Any] | None:
@@ -105,6 +118,11 @@ def policy_of(name: str) -> Callable[..., Any] | None:
             _PIN(self.dialect, made, dtype, (dtype,))
         return outputs
 
+    def plainly(dialect: Dialect, builder: Any, config: Any, emission: Emission, *rest: Any) -> Any:
+        del dialect, rest
+        return builder.build_serialized_network(emission.definition, config)
+
+    building.build_network = _BUILD if name == "product" else plainly  # type: ignore[attr-defined]
     building.new_config = configured  # type: ignore[attr-defined]
     Emission.adopt = adopt  # type: ignore[method-assign]
     return change
@@ -116,13 +134,16 @@ def done(key: str, options: CompileOptions, folder: Path) -> dict[str, Any]:
     network, profile = networks.network_of(name)
     change = policy_of(policy)
     typed = network if change is None else change(network)
+    _SAID.clear()
     row: dict[str, Any] = {"casts": sum(placed.layer.kind == "Cast" for placed in typed.layers)}
     backend = get_backend(options.backend)
     begun = time.perf_counter()
     try:
         engine = build_engine(backend, typed, profile, options, get_target(options.target))
     except EngineBuildError as error:
+        row["said"] = list(dict.fromkeys(_SAID))[:12]
         return {**row, "state": "refused", "build_s": time.perf_counter() - begun, "note": str(error)[:1200]}
+    row["said"] = list(dict.fromkeys(_SAID))[:12]
     row["build_s"] = time.perf_counter() - begun
     parity = Parity(half=True, build_s=row["build_s"])
     runner = backend.load(engine.blob, engine.manifest)
@@ -156,4 +177,6 @@ def answer(options: CompileOptions, folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    heard = logging.getLogger("trtdiag.tensorrt")
+    heard.addHandler(_Ear(logging.WARNING))
     answer(CompileOptions(sys.argv[1], sys.argv[2], optimization_level=int(sys.argv[3])), Path(sys.argv[4]))
