@@ -14,6 +14,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.runtime.compiling import compiled
+from trtdiag.artifact.description import options_from_plain, plain_options
 from trtdiag.artifact.load import load
 from trtdiag.artifact.rebuild import rebuild
 from trtdiag.artifact.save import save
@@ -125,3 +126,12 @@ def test_a_missing_backend_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(backend._HOMES, "reference", "trtdiag.engine.nowhere.backend")
     with pytest.raises(PlatformError, match=r"a\.ep cannot run here"):
         load(tmp_path / "a.ep")
+
+
+def test_a_file_tells_nobody_where_to_write() -> None:
+    options = CompileOptions(engine_cache="/somewhere/engines", timing_cache="/somewhere/timings", build_jobs=3)
+    plain = plain_options(options)
+    assert "/somewhere" not in str(plain)
+    assert options_from_plain(plain) == CompileOptions(build_jobs=3)
+    crafted = {**plain, "timing_cache": "/home/reader/.profile", "engine_cache": "/home/reader"}
+    assert options_from_plain(crafted) == CompileOptions(build_jobs=3)

@@ -108,8 +108,12 @@ def description_from_text(text: str, file: str) -> Description:
         ) from error
 
 
+_PLACES = ("engine_cache", "timing_cache")
+"""Options that name places of the machine that compiled: a file does not tell who loads it where to write."""
+
+
 def options_from_plain(plain: Mapping[str, Any]) -> CompileOptions | None:
-    """The options of ``plain_options``; ``None`` where there are none.
+    """The options of ``plain_options``, but for places; ``None`` where there are none.
 
     Raises:
         TypeError: An option is unknown; ValueError: a precision is.
@@ -117,7 +121,8 @@ def options_from_plain(plain: Mapping[str, Any]) -> CompileOptions | None:
     if not plain:
         return None
     partition = {name: _tupled(value) for name, value in plain["partition"].items()}
-    own = {name: _tupled(value) for name, value in plain.items() if name not in ("partition", "precision")}
+    left = ("partition", "precision", *_PLACES)
+    own = {name: _tupled(value) for name, value in plain.items() if name not in left}
     return CompileOptions(**own, precision=Precision(plain["precision"]), partition=PartitionOptions(**partition))
 
 
@@ -126,8 +131,9 @@ def _tupled(value: Any) -> Any:
 
 
 def plain_options(options: object) -> dict[str, Any]:
-    """A dataclass of options as values that JSON can say."""
-    return {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options)}  # type: ignore[arg-type]
+    """A dataclass of options as values that JSON can say; places are left out."""
+    names = [entry.name for entry in fields(options) if entry.name not in _PLACES]  # type: ignore[arg-type]
+    return {name: _plain(getattr(options, name)) for name in names}
 
 
 def _plain(value: Any) -> Any:
