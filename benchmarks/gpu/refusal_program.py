@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
@@ -13,6 +12,6 @@ from torch.export import Dim
 def on_gpu() -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], Any]:
     """A convolution and what follows it, exported where engines of TensorRT run."""
     torch.manual_seed(0)
-    device = os.environ.get("REFUSAL_DEVICE", "cuda" if torch.cuda.is_available() else "cpu")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3), nn.Softmax(1)).eval().to(device)
     return model, (torch.randn(2, 3, 17, 13, device=device),), {}, {"input": {0: Dim("batch", min=1, max=5)}}

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,8 +35,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
     "cli-no-gpu": ((), {"CUDA_VISIBLE_DEVICES": ""}, "no-gpu"),
     "cli-no-library": ((), {"LD_LIBRARY_PATH": ""}, "tensorrt-libraries"),
     "cli-other-target": (("--target", "11.4"), {}, "engine-target"),
+    "cli-no-workspace": (("--workspace-mib", "0", "--optimization-level", "1"), {}, ""),
+    "cli-other-hardware": (("--hardware-compatibility", "same-compute-capability"), {}, "hardware-compatibility"),
+    "cli-cache-is-a-file": (("--engine-cache", __file__), {}, "engine-cache-folder"),
     "cli-unknown-tactics": ((), {"TRTDIAG_TACTIC_SOURCES": "CUDNN,JIT"}, "'JIT'"),
-    "cli-on-cpu": ((), {"REFUSAL_DEVICE": "cpu"}, "program-device"),
 }
 Row = dict[str, Any]
 
@@ -53,9 +56,12 @@ def one(name: str) -> int:
     return show(error, debug=False)
 
 
-def run(name: str, most_s: float) -> Row:
+def run(name: str, most_s: float, ends: float) -> Row:
     """A case in a process of its own."""
     begun = time.monotonic()
+    if ends - begun < 5:
+        return {"key": name, "state": "not run", "text": ""}
+    most_s = min(most_s, ends - begun)
     environment = dict(os.environ, OMP_NUM_THREADS="2", PYTHONUNBUFFERED="1")
     with TemporaryDirectory() as folder:
         if name in COMMANDS:
@@ -94,24 +100,33 @@ def main() -> None:
     parser.add_argument("--only", default="", help="regular expression of the cases to run")
     parser.add_argument("--limit-s", type=float, default=300, help="begin no case after that")
     parser.add_argument("--case-s", type=float, default=90, help="longest time of one case")
+    parser.add_argument("--workers", type=int, default=5, help="cases at once, but for those that fill the memory")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--case", choices=sorted(REFUSALS), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.case:
         sys.exit(one(asked.case))
-    begun = time.monotonic()
+    ends = time.monotonic() + asked.limit_s
+    names = [name for name in [*REFUSALS, *COMMANDS] if re.search(asked.only, name)]
+    # Those that fill the GPU's memory come alone, after the others.
+    alone = [name for name in names if name.startswith("memory-")]
     rows: list[Row] = []
-    for name in [*REFUSALS, *COMMANDS]:
-        if not re.search(asked.only, name):
-            continue
-        left = asked.limit_s - (time.monotonic() - begun)
-        row = run(name, min(asked.case_s, left)) if left > 5 else {"key": name, "state": "not run", "text": ""}
-        rows.append(row)
-        print(f"--- {name}: {row['state']} (exit {row.get('exit')}, {row.get('wall_s', 0)} s; {row.get('note', '')})")
-        print(row["text"] or row.get("out", ""), flush=True)
+    with ThreadPoolExecutor(asked.workers) as pool:
+        begun = [pool.submit(run, name, asked.case_s, ends) for name in names if name not in alone]
+        for future in as_completed(begun):
+            _told(future.result(), rows, asked.json)
+    for name in alone:
+        _told(run(name, asked.case_s, ends), rows, asked.json)
     print(Counter(row["state"] for row in rows))
-    if asked.json:
-        asked.json.write_text(json.dumps({"command": " ".join(sys.argv), "rows": rows}, indent=1), encoding="utf-8")
+
+
+def _told(row: Row, rows: list[Row], path: Path | None) -> None:
+    rows.append(row)
+    name = row["key"]
+    print(f"--- {name}: {row['state']} (exit {row.get('exit')}, {row.get('wall_s', 0)} s; {row.get('note', '')})")
+    print(row["text"] or row.get("out", ""), flush=True)
+    if path:
+        path.write_text(json.dumps({"command": " ".join(sys.argv), "rows": rows}, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

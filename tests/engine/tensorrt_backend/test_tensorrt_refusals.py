@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from refusal_networks import REFUSALS
 from standin import TensorRT
 from written import write
@@ -14,7 +15,13 @@ from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.door import Door
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.errors import EngineBuildError, PlatformError
+from trtdiag.graph.source import Frame
+from trtdiag.network import DType, Network, NetworkBuilder, Origin
+from trtdiag.network.layers.activation import Activation, ActivationType
+from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 from trtdiag.options import CompileOptions
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import Range, symbol
 from trtdiag.targets import TARGETS, get_target
 
 ASKED = REFUSALS["layer-rank"]
@@ -94,6 +101,47 @@ def test_the_advice_follows_what_tensorrt_says(said: str, advice: str) -> None:
         _build(trt)
     assert advice in caught.value.fix
     assert said in caught.value.because
+
+
+def test_a_stretch_is_named_by_its_ends_and_said_once() -> None:
+    # As 8.6.0 says it, word for word but for the layers' names.
+    node = "{ForeignNode[builder/Constant + add/ElementWise...tanh/Activation]}"
+    said = (
+        f"10: Could not find any implementation for node {node}.",
+        f"10: [optimizer.cpp::computeCosts::3873] Error Code 10: Internal Error"
+        f" (Could not find any implementation for node {node}.)",
+    )
+    trt = TensorRT("8.6")
+    logger = logger_of(trt)
+
+    def refuse(*_: Any) -> None:
+        logger.log(SimpleNamespace(name="WARNING"), "one kernel of tanh/Activation was left out")
+        for line in said:
+            logger.log(SimpleNamespace(name="ERROR"), line)
+
+    trt.answers["build_serialized_network"] = refuse
+    with pytest.raises(EngineBuildError) as caught:
+        building.build(Door(trt, "8.6.1", get_target("8.6")), _chain(), _SIZES, CompileOptions())
+    assert caught.value.message == (
+        "TensorRT does not build the engine: what it compiles as one, from ElementWise for aten.add.Tensor (add) at"
+        " model.py:3 to Activation for aten.tanh.default (tanh) at model.py:4"
+    )
+    assert caught.value.because == f"[ERROR] {said[1]}; [WARNING] one kernel of tanh/Activation was left out"
+    assert "keep_in_torch='aten.tanh.default'" in caught.value.fix
+
+
+_SIZES = {"x": (DimProfile(1, 3, 8),)}
+
+
+def _chain() -> Network:
+    builder = NetworkBuilder({"s": Range(1, 8)})
+    x = builder.input("x", DType.FLOAT32, [symbol("s")])
+    one = builder.constant(torch.tensor([1.0]), Origin("network", "builder"))
+    origin = Origin("aten.add.Tensor", "add", Frame("model.py", 3))
+    y = builder.add_single(ElementWise(ElementWiseOperation.SUM), x, one, origin=origin)
+    origin = Origin("aten.tanh.default", "tanh", Frame("model.py", 4))
+    builder.output("y", builder.add_single(Activation(ActivationType.TANH), y, origin=origin))
+    return builder.build()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock, get_ident
 from typing import Any
@@ -21,6 +22,10 @@ _LEVELS = {
     "WARNING": logging.WARNING,
     "INFO": logging.DEBUG,
 }
+_WARNING = "[WARNING]"
+_MOST_WARNINGS = 2
+"""Own choice: why a kernel was left out is said as a warning, right before the error."""
+_NUMBER = re.compile(r"^\d+: ")
 Lines = deque[str]
 """Lines, each with its severity in front."""
 
@@ -67,9 +72,28 @@ def errors_of(lines: Lines) -> list[str]:
 
 
 def last_lines(lines: Lines, most: int = 5) -> str:
-    """The last errors, else the last lines, as one text."""
-    said = (errors_of(lines) or list(lines))[-most:]
+    """The last errors, with the warnings that came last, else the last lines, as one text.
+
+    What is said twice stands once: TensorRT says an error alone, and again with the place in its code.
+    """
+    errors = _each_once(errors_of(lines))[-most:]
+    warnings = _each_once([line for line in lines if line.startswith(_WARNING)])[-_MOST_WARNINGS:]
+    said = [*errors, *warnings] if errors else _each_once(lines)[-most:]
     return "; ".join(said) or "TensorRT said nothing"
+
+
+def _each_once(lines: Iterable[str]) -> list[str]:
+    """The lines without those whose words stand in a later one."""
+    kept: list[str] = []
+    for line in lines:
+        kept = [other for other in kept if _words(other) not in line]
+        kept.append(line)
+    return kept
+
+
+def _words(line: str) -> str:
+    """What a line says, without severity and number of the error."""
+    return _NUMBER.sub("", line.partition("] ")[2]).rstrip(".")
 
 
 def logger_of(trt: Any) -> Any:

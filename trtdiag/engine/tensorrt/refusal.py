@@ -10,7 +10,7 @@ from trtdiag.errors import EngineBuildError, PlatformError
 from trtdiag.network import Network, Placed
 
 _MEMORY = re.compile(
-    r"out of memory|OutOfMemory|insufficient memory|cudaErrorMemoryAllocation|Requested amount of GPU memory",
+    r"out of memory|OutOfMemory|cudaErrorMemoryAllocation|Requested amount of GPU memory",
     re.IGNORECASE,
 )
 _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -20,9 +20,9 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
         " greatest sizes",
     ),
     (
-        re.compile(r"find any implementation|workspace", re.IGNORECASE),
+        re.compile(r"find any implementation|workspace|insufficient memory", re.IGNORECASE),
         "give the build more memory (workspace_mib), allow more tactic sources (tactic_sources), or leave the op to"
-        " PyTorch (keep_in_torch)",
+        " PyTorch ({keep})",
     ),
     (
         re.compile(r"tensor volume|volume exceeds|2147483647|2\^31", re.IGNORECASE),
@@ -37,7 +37,9 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
         "use a TensorRT release that supports this GPU and driver",
     ),
 )
-_LEAVE = "leave the op to PyTorch (keep_in_torch), and report it with the model"
+_LEAVE = "leave the op to PyTorch ({keep}), and report it with the model"
+_STRETCH = re.compile(r"ForeignNode\[(.+?)\.\.\.(.+?)\]")
+"""How 8.6 names what it compiles as one: the first and the last of its layers."""
 
 
 def refused_layer(network: Network, placed: Placed, lines: Lines, why: str = "") -> EngineBuildError:
@@ -46,7 +48,7 @@ def refused_layer(network: Network, placed: Placed, lines: Lines, why: str = "")
     return EngineBuildError(
         f"TensorRT refuses {network.describe(placed)}",
         because=f"{why}; {said}" if why else said,
-        fix=_advice(f"{why}; {said}"),
+        fix=_advice(f"{why}; {said}", placed),
         reference="layer-refused",
     )
 
@@ -75,27 +77,49 @@ def lacking(network: Network, placed: Placed, version: str, what: str) -> Engine
 
 def refused_build(network: Network, layers: Mapping[str, Placed], lines: Lines) -> EngineBuildError:
     """The error for a network that TensorRT does not build, with the layers that its log names."""
-    named = named_layers(layers, errors_of(lines))
-    where = "; ".join(network.describe(placed) for placed in named[:3])
+    errors = errors_of(lines)
+    named = named_layers(layers, errors)
+    stretch = _stretch(layers, errors)
+    if stretch is not None:
+        first, last = (network.describe(placed) for placed in stretch)
+        named, where = [stretch[1]], f"what it compiles as one, from {first} to {last}"
+    else:
+        where = "; ".join(network.describe(placed) for placed in named[:3])
     said = last_lines(lines)
     return EngineBuildError(
         f"TensorRT does not build the engine: {where}" if where else "TensorRT does not build the engine",
         because=said,
-        fix=_advice(said),
+        fix=_advice("; ".join(errors) or said, named[0] if named else None),
         reference="engine-refused",
     )
 
 
+def _stretch(layers: Mapping[str, Placed], errors: Sequence[str]) -> tuple[Placed, Placed] | None:
+    """The first and the last layer of the stretch that the last error names, in the order of their lines."""
+    match = next((found for line in reversed(errors) if (found := _STRETCH.search(line))), None)
+    if match is None:
+        return None
+    first, last = (named_layers(layers, [match[index]]) for index in (1, 2))
+    if not first or not last:
+        return None
+    # A constant is of no line: where such a stretch begins nobody can look up, its end says more.
+    begin = next((placed for placed in first if placed.origin.frame is not None), last[0])
+    return begin, last[0]
+
+
 def named_layers(layers: Mapping[str, Placed], lines: Sequence[str]) -> list[Placed]:
-    """The layers that the lines name, last line first, each op once."""
+    """The layers that the lines name, last line first, each op once; those of a source line before the others."""
     found: dict[str, Placed] = {}
     for line in reversed(lines):
         hits = [name for name in layers if name in line]
         # A name that begins another is in the line with it.
         for name in (hit for hit in hits if not any(hit != other and hit in other for other in hits)):
             found.setdefault(layers[name].origin.node, layers[name])
-    return list(found.values())
+    return sorted(found.values(), key=lambda placed: placed.origin.frame is None)
 
 
-def _advice(said: str) -> str:
-    return next((advice for pattern, advice in _ADVICE if pattern.search(said)), _LEAVE)
+def _advice(said: str, placed: Placed | None = None) -> str:
+    """What to try; names the op of the layer where there is one that can be kept."""
+    op = "" if placed is None else placed.origin.op
+    keep = f"keep_in_torch={op!r}" if op.startswith("aten.") else "keep_in_torch"
+    return next((advice for pattern, advice in _ADVICE if pattern.search(said)), _LEAVE).replace("{keep}", keep)
