@@ -87,6 +87,10 @@ class SizeWriter:
                 self._dims.setdefault(size, (value, axis))
                 self._dims.setdefault(self._builder.facts.expanded(size), (value, axis))
 
+    def at_hand(self, size: Expr) -> bool:
+        """Whether some tensor of the network has the size, or holds it."""
+        return size in self._dims or size in self._written
+
     def note_number(self, expr: Expr, value: Value) -> None:
         """Remember that a tensor without dims holds ``expr``."""
         vector = self._builder.add_single(Shuffle(reshape=(1,)), value)

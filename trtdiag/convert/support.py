@@ -24,6 +24,7 @@ from trtdiag.graph.values import NumberValue, TensorValue
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.builder import Value
+from trtdiag.partition.nature import FROM_DATA
 from trtdiag.symbolic import Expr
 
 
@@ -63,6 +64,8 @@ class _Trials:
         if random is not None:
             return random
         if converter_of(op) is None:
+            if node.meta.get("unbacked_bindings") or torch.Tag.dynamic_output_shape in op.tags:
+                return FROM_DATA
             return Limit("no-converter", f"{target_name(op)} has no converter for TensorRT")
         key = self._key(node)
         if key not in self._answers:

@@ -45,6 +45,8 @@ class Writer:
         self.target = target
         self.index = DType.INT64 if "int64" in target.dtypes else DType.INT32
         self.sizes = SizeWriter(builder, self.index, ask)
+        self.chosen: dict[str, tuple[int, Value]] = {}
+        """By the symbol of a number of places: the tensor they were looked for in, and the places."""
 
     def add(self, layer: Layer, *inputs: Value) -> Value:
         """The output of a layer that has one."""

@@ -161,7 +161,10 @@ class _Reading:
         self._output_of(node, index)
 
     def _output_of(self, node: Node, index: int) -> None:
-        """Enter what an op or a getitem node yields; sizes born here make the op one that data decides."""
+        """Enter what an op or a getitem node yields, with the sizes that are born here.
+
+        A number that only the data decides keeps the op out of engines; of a tensor of such a size its converter says.
+        """
         found = self._values.node(node)
         values = found.values
         if found.is_list:
@@ -169,17 +172,17 @@ class _Reading:
         else:
             self._yielded(node, values[0] if values else None)
         bears = NumberValue in map(type, values)
+        if bears:
+            self._natures[index] = self._natures[index] or FROM_DATA
         if not found.symbols <= self._backed:
             for symbol in sorted(found.symbols):
                 if is_backed(symbol):
                     self._backed.add(symbol)
                 else:
                     bears |= self._bearers.setdefault(symbol, index) == index
-        if bears:
-            self._natures[index] = self._natures[index] or FROM_DATA
-            if not found.is_list:
-                self._extents.add(node.name, values[0])
-                self._born[node.name] = index
+        if bears and not found.is_list:
+            self._extents.add(node.name, values[0])
+            self._born[node.name] = index
 
     def _element(self, node: Node) -> None:
         source = node.args[0]

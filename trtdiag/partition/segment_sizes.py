@@ -126,6 +126,8 @@ def outside_sizes(graph: OpGraph, wanted: Iterable[str]) -> tuple[tuple[Recomput
         if size.sources is None:
             waiting += [operand for operand in size.operands if operand in graph.sizes]
             shapes.update(operand for operand in size.operands if operand in graph.tensor_index)
+        else:
+            shapes.update(source.tensor for source in size.sources if source.tensor in graph.tensor_index)
     # The order of the graph puts operands first.
     sizes = [graph.sizes[name] for name in graph.sizes if name in wanted_all]
     return (

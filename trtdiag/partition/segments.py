@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trtdiag.partition.facts import Boundary, EnteringSize, Recomputed, Segment, Step
 from trtdiag.partition.plan import OpGraph, Plan, Tensor
 from trtdiag.partition.segment_sizes import outside_sizes, segment_sizes
+from trtdiag.partition.shown_sizes import shown_sizes
 from trtdiag.partition.traffic import ByteCounts
 
 _Sizes = tuple[tuple[Recomputed, ...], tuple[EnteringSize, ...]]
@@ -44,7 +45,7 @@ def assemble(plan: Plan, supported: Sequence[bool], levels: Sequence[int], count
     sizes = [_sizes(plan, ops, inputs[home]) for home, ops in enumerate(members)]
     wanted = [name for op, home in zip(graph.ops, homes, strict=True) if home < 0 and op.runs for name in op.sizes]
     wanted += [size.node for _, entering in sizes for size in entering]
-    torch_sizes, shapes = outside_sizes(graph, [*wanted, *graph.output_sizes])
+    torch_sizes, shapes = shown_sizes(graph, homes, *outside_sizes(graph, [*wanted, *graph.output_sizes]))
     boundaries = tuple(_boundaries(graph, homes, count, shapes))
     outputs: list[list[str]] = [[] for _ in members]
     for boundary in boundaries:

@@ -11,13 +11,13 @@ from trtdiag.network.layers.gather import Gather, GatherMode
 
 def _index(call: Call) -> Value:
     write, x = call.write, call.tensor("self")
-    chosen = selection(call, x)
+    chosen = selection(call, x, result=call.out.shape)
     if len(chosen.axes) == 1:
         return write.gather(x, chosen.indices[0], chosen.axes[0])
     found = write.add(Gather(GatherMode.ND), write.permute(x, chosen.front), chosen.positions(write))
     return write.permute(found, chosen.result_order)
 
 
-_NOTES = "Masks are refused: the number of elements that they choose is known only when it runs."
+_NOTES = "How many elements a mask chooses is known only when it runs."
 register("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index, _NOTES)
 register("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index, _NOTES)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.writer import Writer
+from trtdiag.convert.writing.choosing import true_places
 from trtdiag.convert.writing.positions import common_shape, counted_from_the_front, inverse
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.tensor import Shape
-from trtdiag.symbolic import Expr
+from trtdiag.symbolic import Expr, to_text
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,14 @@ class Selection:
         indices: One for each of them, nowhere negative.
         shape: Of all indices together.
         rank: The number of dims of the tensor.
+        together: The indices side by side in a last dim, where they are at hand like that.
     """
 
     axes: tuple[int, ...]
     indices: tuple[Value, ...]
     shape: Shape
     rank: int
+    together: Value | None = None
 
     @property
     def front(self) -> list[int]:
@@ -56,6 +61,8 @@ class Selection:
 
     def positions(self, write: Writer) -> Value:
         """The indices side by side in a last dim."""
+        if self.together is not None:
+            return self.together
         columns = [write.broadcast_to(index, self.shape) for index in self.indices]
         return write.concat([write.unsqueeze(column, [column.rank]) for column in columns], len(self.shape))
 
@@ -73,22 +80,65 @@ class Selection:
         return write.permute(values, inverse(self.result_order))
 
 
-def selection(call: Call, x: Value, name: str = "indices") -> Selection:
-    """The selection that a list of indices makes; a mask among them is refused."""
+def selection(call: Call, x: Value, name: str = "indices", result: Shape | None = None) -> Selection:
+    """The selection that a list of indices makes.
+
+    Args:
+        call: The op.
+        x: What is indexed.
+        name: The argument with the indices.
+        result: The shape of ``x[...]``, which says how many elements a mask chooses; without it a mask is refused.
+    """
     write = call.write
-    given = {axis: index for axis, index in enumerate(call.tensors_or_none(name)) if index is not None}
-    if any(index.dtype is DType.BOOL for index in given.values()):
-        raise refuse(
-            "data-dependent-shape",
-            "it indexes with a mask: how many elements that gives is known only when it runs",
-            "use torch.where with the mask, which keeps the shape",
-        )
-    if not given:
+    listed = _by_axis(call, name)
+    if not listed:
         raise refuse("argument-kind", "it has no index")
-    found = [
-        counted_from_the_front(write, index, x.shape[axis], call.content(f"{name}[{axis}]"))
-        for axis, index in given.items()
-    ]
+    axes = tuple(axis for first, index, _ in listed for axis in range(first, first + _covered(index)))
+    own = max(1 if index.dtype is DType.BOOL else index.rank for _, index, _ in listed)
+    found: list[Value] = []
+    places: Value | None = None
+    for axis, index, content in listed:
+        if index.dtype is not DType.BOOL:
+            found.append(counted_from_the_front(write, index, x.shape[axis], content))
+            continue
+        if result is None:
+            raise refuse(
+                "data-dependent-shape",
+                "it indexes with a mask: how many elements that gives is known only when it runs",
+                "use torch.where with the mask, which keeps the shape",
+            )
+        _require_same(call, index, x, axis)
+        first = axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
+        count = result[first + own - 1]
+        places = true_places(write, index, count)
+        found += [write.reshape(write.part(places, 0, row, 1), [count]) for row in range(index.rank)]
     dtype = DType.INT64 if any(index.dtype is DType.INT64 for index in found) else DType.INT32
     indices = tuple(write.cast(index, dtype) for index in found)
-    return Selection(tuple(given), indices, common_shape(write, [index.shape for index in indices]), x.rank)
+    shape = common_shape(write, [index.shape for index in indices])
+    alone = places if len(listed) == 1 else None
+    return Selection(axes, indices, shape, x.rank, alone if alone is None else write.permute(alone, [1, 0]))
+
+
+def _by_axis(call: Call, name: str) -> list[tuple[int, Value, torch.Tensor | None]]:
+    """Each index with the first dim that it stands for, and its content where the program brings it."""
+    found: list[tuple[int, Value, torch.Tensor | None]] = []
+    axis = 0
+    for place, index in enumerate(call.tensors_or_none(name)):
+        if index is not None:
+            found.append((axis, index, call.content(f"{name}[{place}]")))
+        axis += 1 if index is None else _covered(index)
+    return found
+
+
+def _covered(index: Value) -> int:
+    """How many dims an index stands for."""
+    return index.rank if index.dtype is DType.BOOL else 1
+
+
+def _require_same(call: Call, mask: Value, x: Value, axis: int) -> None:
+    if mask.rank == 0:
+        raise refuse("no-dims", "it indexes with a mask without dims, and no layer gives places without indices")
+    for size, own in zip(mask.shape, x.shape[axis:], strict=False):
+        if not call.write.builder.facts.equal(size, own):
+            told = f"{to_text(size)} and {to_text(own)}"
+            raise refuse("size-not-proven", f"a mask and what it chooses from have {told} elements in one dim")
