@@ -30,6 +30,25 @@ class Crossing:
 
 
 @dataclass(frozen=True)
+class CountCrossing:
+    """A tensor that leaves an engine for one of its sizes: the data decide it, and no other output has it.
+
+    Attributes:
+        node: The node of the lowered graph whose output of index ``output`` has the size in dim ``dim``.
+        output: See there.
+        dim: See there.
+        rows: The tensor that leaves has this many rows; the size is that of its second dim.
+        engine_dtype: Its dtype.
+    """
+
+    node: str
+    output: int
+    dim: int
+    rows: int
+    engine_dtype: torch.dtype
+
+
+@dataclass(frozen=True)
 class ConvertedSegment:
     """One segment as a network.
 
@@ -38,12 +57,14 @@ class ConvertedSegment:
         network: Its inputs and outputs are those below, in order.
         inputs: The segment's tensors, then its entering sizes.
         outputs: The segment's outputs.
+        counts: Further outputs of the network, after those.
     """
 
     segment: Segment
     network: Network
     inputs: tuple[Crossing, ...]
     outputs: tuple[Crossing, ...]
+    counts: tuple[CountCrossing, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.facts import ConvertedSegment, Crossing
+from trtdiag.convert.asserted import is_asserted
+from trtdiag.convert.facts import ConvertedSegment, CountCrossing, Crossing
 from trtdiag.convert.interpret import Interpreter
 from trtdiag.convert.refused import Refused
 from trtdiag.convert.source import Source
@@ -17,6 +18,8 @@ from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import TensorValue
 from trtdiag.network import DType, NetworkBuilder, WeightKeys
 from trtdiag.network.binding import solvable
+from trtdiag.network.builder import Value
+from trtdiag.network.facts import product
 from trtdiag.partition.facts import Segment
 from trtdiag.symbolic import Expr, Range, Sym, bounds, free_symbols
 
@@ -84,7 +87,8 @@ class _Segment:
             except Refused as refused:
                 raise SegmentRefused(node.name, refused.limit) from refused
         outputs = [self._output(name) for name in segment.outputs]
-        return ConvertedSegment(segment, self._builder.build(), tuple(inputs), tuple(outputs))
+        counts = tuple(self._counts())
+        return ConvertedSegment(segment, self._builder.build(), tuple(inputs), tuple(outputs), counts)
 
     def _input(self, name: str) -> Crossing:
         node = self._nodes[name]
@@ -109,6 +113,23 @@ class _Segment:
         value = self._interpreter.known[node]
         self._builder.output(name, value)
         return Crossing(name, node.meta["val"].dtype, self._source.planned[name][0])
+
+    def _counts(self) -> Iterator[CountCrossing]:
+        """What else must leave: sizes from data that outputs are made of, or that a run must check."""
+        sizes = [size for name in self._segment.outputs for size in self._interpreter.known[self._nodes[name]].shape]
+        used = frozenset().union(*map(free_symbols, sizes))
+        for name, (mask, places) in self._write.chosen.items():
+            if Sym(name) in sizes or not (name in used or is_asserted(self._builder.facts, name, product(mask.shape))):
+                continue
+            self._builder.output(f"count_{name}", places)
+            yield self._bearing(name, mask, places.dtype)
+
+    def _bearing(self, count: str, mask: Value, dtype: DType) -> CountCrossing:
+        for op in self._segment.ops:
+            for output, value in enumerate(self._source.reader.read(self._nodes[op])):
+                if isinstance(value, TensorValue) and Sym(count) in value.dims:
+                    return CountCrossing(op, output, value.dims.index(Sym(count)), mask.rank, dtype.torch)
+        raise AssertionError(f"no op has {count}")
 
     def _dims(self, name: str) -> tuple[Expr, ...]:
         (value,) = self._source.reader.read(self._nodes[name])

@@ -45,7 +45,7 @@ class Writer:
         self.target = target
         self.index = DType.INT64 if "int64" in target.dtypes else DType.INT32
         self.sizes = SizeWriter(builder, self.index, ask)
-        self.chosen: dict[str, tuple[int, Value]] = {}
+        self.chosen: dict[str, tuple[Value, Value]] = {}
         """By the symbol of a number of places: the tensor they were looked for in, and the places."""
 
     def add(self, layer: Layer, *inputs: Value) -> Value:

@@ -94,7 +94,7 @@ def build_engine(
             inputs=inputs,
             outputs=counted.outputs,
             ranges={**ranges, **counted.ranges},
-            conditions=tuple(c for c in network.given if free_symbols(c) <= given),
+            conditions=tuple(c for c in network.given if free_symbols(c) <= given | counted.counts.keys()),
             counts=counted.counts,
             waits=bool(network.counts),
             tensorrt=by.tensorrt,

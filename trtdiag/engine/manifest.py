@@ -73,7 +73,7 @@ class Manifest:
         inputs: In the order of its network.
         outputs: In the order of its network.
         ranges: Of each symbol.
-        conditions: What else the network rests on.
+        conditions: What else the network rests on; of those that name one of ``counts`` a run makes sure afterwards.
         counts: The sizes that the data decides, each at least one dim of an output by itself, with the most that it
             can be over the symbols of the inputs; ``None`` where that is not known.
         waits: Whether the data decides any size in it: TensorRT then waits for the device in the middle of a run.

@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.facts import ConvertedSegment, Crossing
+from trtdiag.convert.facts import ConvertedSegment, CountCrossing, Crossing
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import InternalError
+from trtdiag.graph.bindings import BINDINGS, bindings, borne
 from trtdiag.graph.operators import CAST
+from trtdiag.graph.values import leaves
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.op import EXECUTE_ENGINE
 from trtdiag.runtime.sizes_as_shapes import carrier_shape
@@ -57,6 +59,7 @@ class _Call:
             self._draft.values.tensor(self._nodes[crossing.node].meta["val"].shape, crossing.engine_dtype, device)
             for crossing in outputs
         ]
+        values += [self._counted(crossing, device) for crossing in self._converted.counts]
         index = self._converted.segment.index
         call = self._draft.call(
             EXECUTE_ENGINE,
@@ -66,8 +69,15 @@ class _Call:
             like=self._first,
             hint=f"engine_{index}",
         )
-        for place, (crossing, value) in enumerate(zip(outputs, values, strict=True)):
+        born = bindings(values, self._converted.network.counts.keys() - borne(self._draft.graph))
+        if born:
+            call.meta[BINDINGS] = born
+        for place, (crossing, value) in enumerate(zip(outputs, values, strict=False)):
             self._leaving(crossing, call, place, value)
+
+    def _counted(self, crossing: CountCrossing, device: Any) -> torch.Tensor:
+        bearer: Any = list(leaves(self._nodes[crossing.node].meta["val"]))[crossing.output]
+        return self._draft.values.tensor((crossing.rows, bearer.shape[crossing.dim]), crossing.engine_dtype, device)
 
     def _device(self) -> Any:
         for crossing in self._converted.inputs:

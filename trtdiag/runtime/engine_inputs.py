@@ -101,7 +101,7 @@ def _check_numbers(manifest: Manifest, shapes: Sequence[tuple[int, ...]]) -> Non
             if values[name] not in manifest.ranges.get(name, Range()):
                 raise _out_of_range(port.name, seen, f"{to_text(reading.expr)} with {name} in {manifest.ranges[name]}")
     for condition in manifest.conditions:
-        if not holds(condition, values):
+        if not free_symbols(condition) & manifest.counts.keys() and not holds(condition, values):
             names = free_symbols(condition)
             port = next(manifest.inputs[r.input] for r in readings(manifest) if free_symbols(r.expr) & names)
             sizes = ", ".join(f"{name} is {values[name]}" for name in sorted(names))

@@ -11,6 +11,7 @@ from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.graph.symbolic_checks import expect
 from trtdiag.runtime.engine_cache import CACHE
+from trtdiag.runtime.engine_counts import check_counts
 from trtdiag.runtime.engine_inputs import check_engine_inputs, wrong_carrier
 from trtdiag.runtime.size_calls import call_now, computed
 from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
@@ -27,7 +28,8 @@ def execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> 
         text: Its manifest.
 
     Raises:
-        ShapeOutOfRangeError: A size is outside of what the engine was built for.
+        ShapeOutOfRangeError: A size is outside of what the engine was built for, or one that the data decides is none
+            that the program allows.
         UserError: A dtype or device is another than it was built for.
         ArtifactError: The bytes or the manifest were damaged.
     """
@@ -35,7 +37,10 @@ def execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> 
     manifest = manifest_from_text(text)
     values = [_entered(port, tensor) for port, tensor in zip(manifest.inputs, inputs, strict=True)]
     runner = CACHE.get(manifest, engine, _device(manifest, inputs))
-    return list(runner(values))
+    outputs = list(runner(values))
+    if manifest.counts:
+        check_counts(manifest, inputs, outputs)
+    return outputs
 
 
 def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> list[torch.Tensor]:

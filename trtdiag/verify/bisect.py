@@ -57,9 +57,10 @@ def first_difference(
             given = engine(index, inputs)
         except TrtdiagError as error:
             return Culprit(index, None, f"the engine fails: {error.message} ({error.because})", 0.0, point)
+        # After the segment's outputs come those that leave for their size alone.
         off = [
             compare(c.node, expected, actual.to(c.program_dtype), tolerance)
-            for c, expected, actual in zip(segment.outputs, wanted, given, strict=True)
+            for c, expected, actual in zip(segment.outputs, wanted, given, strict=False)
         ]
         if all(error.passed for error in off):
             continue

@@ -80,11 +80,11 @@ class _Search:
         self._reference = on_cpu(network)
         self._made = {number: placed for placed in network.layers for number in placed.outputs}
         self._of_data = made_of_data(network)
-        off = [(port.tensor, error) for port, error in zip(network.outputs, errors, strict=True) if not error.passed]
+        off = [(port.tensor, error) for port, error in zip(network.outputs, errors, strict=False) if not error.passed]
         self._bad, error = off[0]
         self._max_abs = error.max_abs
         self._learned = False
-        self._right = {port.tensor for port, e in zip(network.outputs, errors, strict=True) if e.passed}
+        self._right = {port.tensor for port, e in zip(network.outputs, errors, strict=False) if e.passed}
         self._builds = 0
         self._refused = ""
 

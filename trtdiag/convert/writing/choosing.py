@@ -25,7 +25,7 @@ def true_places(write: Writer, x: Value, count: Expr) -> Value:
             "leave the assertion out",
         )
     known = write.chosen.get(count.name)
-    if known is not None and known[0] == x.id:
+    if known is not None and known[0].id == x.id:
         return known[1]
     if known is not None or write.sizes.at_hand(count):
         raise refuse(
@@ -35,7 +35,7 @@ def true_places(write: Writer, x: Value, count: Expr) -> Value:
             "use the same mask for both",
         )
     made = write.add(NonZero(count.name, write.index), write.cast(x, DType.BOOL))
-    write.chosen[count.name] = (x.id, made)
+    write.chosen[count.name] = (x, made)
     return made
 
 
