@@ -31,7 +31,7 @@ SAMPLED = [
     Sampled("aten.take.default", ("take",)),
     Sampled("aten.index_select.default", ("index_select",)),
     Sampled("aten.embedding.default", ("nn.functional.embedding",), (torch.float32, torch.float16)),
-    Sampled("aten.index.Tensor", ("__getitem__",), limits=("data-dependent-shape",)),
+    Sampled("aten.index.Tensor", ("__getitem__",)),
     Sampled("aten.scatter.src", ("scatter",)),
     Sampled("aten.scatter.value", ("scatter",)),
     Sampled("aten.scatter.reduce", ("scatter",)),
@@ -139,13 +139,6 @@ def test_known_indices_take_one_layer() -> None:
         assert _kinds(outcome) == ["Constant", "Gather"]
     outcome = _checked(aten.index.Tensor, table, [torch.tensor([3, -1])], constants=True, dynamic=True)
     assert "Select" in _kinds(outcome)
-
-
-def test_mask_as_index_is_refused() -> None:
-    x = torch.randn(3, 5)
-    (limit,) = _checked(aten.index.Tensor, x, [torch.tensor([True, False, True])]).limits.values()
-    assert limit.code == "data-dependent-shape"
-    assert "torch.where" in limit.fix
 
 
 MASKS = {

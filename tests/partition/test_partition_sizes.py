@@ -115,14 +115,40 @@ class Selected(nn.Module):
         return kept.reshape(kept.shape[0] * 2, 2).tanh() + 1
 
 
-def test_what_data_decides_stays_in_pytorch() -> None:
+def test_what_data_decides_is_inside_of_a_segment() -> None:
     found = split(Selected(), (torch.randn(5, 4),), ({0: BATCH},))
+    (segment,) = found.segments
+    assert "nonzero" in segment.ops
+    assert segment.entering_sizes == ()
+    for rows in SIZES:
+        found.assert_runs(torch.randn(rows, 4))
 
-    assert found.reasons()["nonzero"] == "data-dependent"
+
+def test_what_is_left_to_pytorch_splits() -> None:
+    exported = export(Selected(), (torch.randn(5, 4),), ({0: BATCH},))
+    found = partition(
+        exported.graph_module, {"nonzero": Limit("data-dependent", "as many as there are")}, EVERY_SEGMENT
+    )
     first, second = found.segments
     assert "relu" in first.ops
     assert "tanh" in second.ops
     assert second.entering_sizes == ()
+
+
+class Counted(nn.Module):
+    """The number of rows is returned beside them: a tensor that leaves anyway has it."""
+
+    def forward(self, x):
+        kept = x[x.sum(1) > 0]
+        return kept.exp() + 1, kept.shape[0]
+
+
+def test_a_size_is_read_off_what_leaves_anyway() -> None:
+    found = split(Counted(), (torch.randn(5, 4),), ({0: BATCH},))
+    (segment,) = found.segments
+    assert segment.outputs == ("add",)
+    sources = [source for size in found.partitioned.torch_sizes for source in size.sources]
+    assert {(source.tensor, source.dim) for source in sources} == {("add", 0)}
     for rows in SIZES:
         found.assert_runs(torch.randn(rows, 4))
 

@@ -45,6 +45,8 @@ class Writer:
         self.target = target
         self.index = DType.INT64 if "int64" in target.dtypes else DType.INT32
         self.sizes = SizeWriter(builder, self.index, ask)
+        self.on_trial = ask is not None
+        """Whether an op is written alone: what its place would give it, sizes for example, may be taken for given."""
         self.chosen: dict[str, tuple[Value, Value]] = {}
         """By the symbol of a number of places: the tensor they were looked for in, and the places."""
 

@@ -19,6 +19,7 @@ from trtdiag.runtime.symbol_values import Reading, readings, symbol_values
 from trtdiag.symbolic import Num, Range, to_text
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # where a graph breaks at an engine, our Python is not traced
 def execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> list[torch.Tensor]:
     """The outputs of an engine.
 

@@ -20,7 +20,8 @@ SCHEMA = "(Tensor[] inputs, Tensor engine, str manifest) -> Tensor[]"
 def _execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, manifest: str) -> list[torch.Tensor]:
     from trtdiag.runtime.execution import execute
 
-    return execute(inputs, engine, manifest)
+    outputs: list[torch.Tensor] = execute(inputs, engine, manifest)
+    return outputs
 
 
 def _describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, manifest: str) -> list[torch.Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter, register
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing.masking import chosen_by_mask, only_mask
+from trtdiag.convert.writing.masking import chosen_by_mask, one_to_each, only_mask
 from trtdiag.convert.writing.overwriting import overwritten
 from trtdiag.convert.writing.pairing import folded_by_row
 from trtdiag.convert.writing.positions import counted_from_the_front, fitted, inverse, moved, with_dims
@@ -23,9 +23,10 @@ from trtdiag.symbolic import Expr
 def _index_put(call: Call) -> Value:
     write, x, values = call.write, call.tensor("self"), call.tensor("values")
     mask = only_mask(call)
-    if mask is not None:
+    each = None if mask is None else one_to_each(x, mask, values)
+    if mask is not None and each is None:
         return chosen_by_mask(call, x, mask, values)
-    chosen = selection(call, x)
+    chosen = selection(call, x, result=each)
     shape = chosen.result_shape(x)
     values = fitted(write, values, shape[len(shape) - values.rank :])
     values = chosen.at_front(write, write.broadcast_to(values, shape))
@@ -37,7 +38,7 @@ def _index_put(call: Call) -> Value:
     return write.permute(made, inverse(chosen.front))
 
 
-_NOTES = "With a mask: one value for all of its places, or a value for each place of the tensor."
+_NOTES = "With a mask: one value for all of its places, or as many as another op chose with the same mask."
 for _name in ("index_put", "_unsafe_index_put"):
     register(
         f"aten::{_name}(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",

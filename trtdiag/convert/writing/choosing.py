@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import torch
+
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
+from trtdiag.network.facts import product
 from trtdiag.network.layers.non_zero import NonZero
-from trtdiag.symbolic import Expr, Sym, to_text
+from trtdiag.symbolic import Expr, Num, Sym, to_text
 
 
 def true_places(write: Writer, x: Value, count: Expr) -> Value:
@@ -18,6 +21,8 @@ def true_places(write: Writer, x: Value, count: Expr) -> Value:
         x: Of any dtype, with at least one dim.
         count: How the program calls their number.
     """
+    if count == Num(0) and product(x.shape) == Num(0):
+        return write.constant(torch.zeros(x.rank, 0, dtype=write.index.torch))
     if not isinstance(count, Sym):
         raise refuse(
             "count-asserted",
@@ -27,7 +32,7 @@ def true_places(write: Writer, x: Value, count: Expr) -> Value:
     known = write.chosen.get(count.name)
     if known is not None and known[0].id == x.id:
         return known[1]
-    if known is not None or write.sizes.at_hand(count):
+    if known is not None or (write.sizes.at_hand(count) and not write.on_trial):
         raise refuse(
             "count-asserted",
             f"the program asserts that it finds as many elements as another op ({count.name}), and nothing in an engine"

@@ -11,7 +11,9 @@ from trtdiag.network.builder import Value
 from trtdiag.network.dtype import NUMBERS, DType
 from trtdiag.network.facts import product
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.symbolic import Num, sub, to_text
+from trtdiag.network.tensor import Shape
+from trtdiag.shapes.symbols import is_backed
+from trtdiag.symbolic import Num, Sym, sub, to_text
 
 
 def replaced(write: Writer, x: Value, mask: Value, value: Value) -> Value:
@@ -27,6 +29,18 @@ def only_mask(call: Call, name: str = "indices") -> tuple[int, Value] | None:
     if len(given) > 1:
         raise refuse("mask-among-indices", "it indexes with a mask beside other indices")
     return given[0]
+
+
+def one_to_each(x: Value, mask: tuple[int, Value], values: Value) -> Shape | None:
+    """The shape of ``x[mask]`` where ``values`` has as many elements as the data says; ``None`` where it has not."""
+    first, places = mask
+    behind = x.shape[first + places.rank :]
+    if values.rank <= len(behind):
+        return None
+    count = values.shape[values.rank - len(behind) - 1]
+    if not isinstance(count, Sym) or is_backed(count.name):
+        return None
+    return (*x.shape[:first], count, *behind)
 
 
 def chosen_by_mask(call: Call, x: Value, mask: tuple[int, Value], values: Value) -> Value:

@@ -108,6 +108,8 @@ def selection(call: Call, x: Value, name: str = "indices", result: Shape | None 
                 "use torch.where with the mask, which keeps the shape",
             )
         _require_same(call, index, x, axis)
+        if len(result) != own + x.rank - len(axes):  # torch 2.13: of a mask beside an index without dims
+            raise refuse("output-unknown", f"torch says that it gives {len(result)} dims", "give every index a dim")
         first = axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
         count = result[first + own - 1]
         places = true_places(write, index, count)
