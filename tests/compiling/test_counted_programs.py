@@ -156,3 +156,21 @@ def test_that_two_masks_agree_is_made_sure_of() -> None:
     assert len({name for manifest in found.compiled.manifests for name in manifest.counts}) == 2
     with pytest.raises((RuntimeError, UserError)):
         found.compiled(torch.tensor([[1.0, -1.0], [-1.0, 1.0], [2.0, -2.0], [3.0, -3.0]]))
+
+
+class Endless(torch.nn.Module):
+    """A size that is a number in the data, without a greatest value."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        count = x.sum().abs().to(torch.int64).item()
+        torch._check(count >= 0)
+        made = torch.zeros(count, 3)
+        return (made + 1).relu() * 2, (x + 1).relu() * 2
+
+
+def test_a_size_without_an_end_stays_with_pytorch() -> None:
+    found = compile_in_stages((Endless(), (rows(5, "some"),), {}, {"x": {0: Dim("n", min=1, max=9)}}), _options())
+    codes = {entry.op: entry.limit.code for entry in found.plan.partitioned.fallback}
+    assert codes["aten.relu.default"] == "unbounded-size"
+    assert all(size.max is not None for m in found.compiled.manifests for port in m.inputs for size in port.profile)
+    _assert_agrees(found.compiled(rows(7, "some")), Endless()(rows(7, "some")))

@@ -17,6 +17,7 @@ from trtdiag.dtypes.plan import plan_types
 from trtdiag.dtypes.plan_facts import TypePlan
 from trtdiag.errors import UnsupportedOpError
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.values import NodeReader
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.lowered import lower
 from trtdiag.lower.lowered_facts import Lowered
@@ -25,6 +26,7 @@ from trtdiag.network import WeightKeys
 from trtdiag.options import CompileOptions
 from trtdiag.partition.facts import Partitioned
 from trtdiag.partition.partition import partition, symbol_sizes
+from trtdiag.shapes.counts import counted_ranges
 from trtdiag.shapes.opt_sizes import allowed_box
 from trtdiag.symbolic import Condition, free_symbols
 from trtdiag.targets.target import Target
@@ -86,7 +88,7 @@ def plan_engines(
     with stage("precision"):
         lowered = with_precision(lowered, options.precision, options.keep_fp32)
     # An engine's profile ends at sizes that the program takes.
-    ranges = allowed_box(program, program.ranges)
+    ranges = counted_ranges(lowered.graph_module.graph, NodeReader(), allowed_box(program, program.ranges))
     with stage("types"):
         types = plan_types(lowered, ranges, target, truncate_double=options.truncate_double, names=program.names)
     with stage("support"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,8 @@ from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.builder import Value
 from trtdiag.partition.nature import FROM_DATA
-from trtdiag.symbolic import Expr
+from trtdiag.shapes.symbols import is_backed
+from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition, to_text
 
 
 def support(source: Source, planned_limits: Mapping[str, Limit]) -> Support:
@@ -51,6 +52,9 @@ class _Trials:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._answers: dict[Hashable, Limit | None] = {}
+        ranges = source.ranges
+        self._endless = {name for name, own in ranges.items() if own.max is None and not is_backed(name)}
+        self._bounds = BoundsCache(ranges)
 
     @property
     def count(self) -> int:
@@ -67,10 +71,33 @@ class _Trials:
             if node.meta.get("unbacked_bindings") or torch.Tag.dynamic_output_shape in op.tags:
                 return FROM_DATA
             return Limit("no-converter", f"{target_name(op)} has no converter for TensorRT")
+        unbounded = self._unbounded(node)
+        if unbounded is not None:
+            return unbounded
         key = self._key(node)
         if key not in self._answers:
             self._answers[key] = self._trial(node)
         return self._answers[key]
+
+    def _unbounded(self, node: Node) -> Limit | None:
+        """An engine is built for sizes up to a greatest one; of a size from data the op that bears it may have none."""
+        for source in (node, *node.all_input_nodes) if self._endless else ():
+            for value in self._source.reader.read(source):
+                exprs: Sequence[Any] = value.dims if isinstance(value, TensorValue) else ()
+                if isinstance(value, NumberValue) and value.expr is not None:
+                    exprs = (value.expr,)
+                for expr in exprs:
+                    if (
+                        free_symbols(expr) & self._endless
+                        and not is_condition(expr)
+                        and self._bounds.of(expr).range.max is None
+                    ):
+                        return Limit(
+                            "unbounded-size",
+                            f"it has the size {to_text(expr)}, which the data decides, and which has no greatest value",
+                            "state one: torch._check(size <= LARGEST)",
+                        )
+        return None
 
     def _trial(self, node: Node) -> Limit | None:
         source = self._source

@@ -15,16 +15,16 @@ def data_dependent_shape(facts: PartitionFacts) -> Iterator[Hit]:
     """The values of a tensor decide a size or a number: that op stays in PyTorch.
 
     Why:
-        An engine is built for ranges of sizes that follow from the sizes of its inputs.  A size that only
-        the data decides (nonzero, unique, a boolean mask, .item()) is known when the op has run, so the op
-        runs in PyTorch, and what depends on it is another engine.
+        An engine can hold ops that choose elements (nonzero, a boolean mask, masked_select).  It has no layer
+        for others whose size only the data decides (unique, bincount), and gives no numbers (.item()): such an
+        op runs in PyTorch, and what depends on it is another engine.
 
         It is a warning where that splits engines, keeps ops around it out of engines, or moves 64 MiB and
         more at usual sizes; otherwise INFO; an error under require_full.
 
     Example:
-        kept = scores[scores > 0.5]                              # as many as the data says
-        kept = torch.where(scores > 0.5, scores, 0.0)            # always the same size
+        seen = torch.unique(labels)                              # as many as the data says
+        seen = torch.zeros(10).index_fill(0, labels, 1)          # which of ten: always the same size
 
     Fix safety:
         Manual: a fixed size with a mask is another contract with what comes after.
