@@ -62,7 +62,7 @@ def test_every_core_op_is_in_one_place(ops: Ops) -> None:
     ("op", "reason"),
     [
         ("aten.randperm.default", "random"),
-        ("aten.nonzero.default", "data-dependent"),
+        ("aten._local_scalar_dense.default", "data-dependent"),
         ("aten.convolution_backward.default", "backward"),
         ("aten._fft_r2c.default", "complex"),
         ("aten.sym_stride.int", "memory-layout"),

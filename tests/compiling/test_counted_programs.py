@@ -20,7 +20,7 @@ from trtdiag.options import CompileOptions, PartitionOptions
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
-def _options(target: str = "8.6", **split: Any) -> CompileOptions:
+def _options(target: str = "11.4", **split: Any) -> CompileOptions:
     return CompileOptions(
         target=target, backend="reference", partition=PartitionOptions(**{"min_segment_ops": 1, **split})
     )
@@ -31,7 +31,7 @@ def _assert_agrees(actual: Any, expected: Any) -> None:
         torch.testing.assert_close(got, wanted, **CLOSE)
 
 
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("target", ["10.16", "11.4"])
 @pytest.mark.parametrize("name", MODELS)
 def test_it_agrees_with_the_model(name: str, target: str) -> None:
     found = compile_in_stages(asked(name), _options(target))
@@ -174,3 +174,12 @@ def test_a_size_without_an_end_stays_with_pytorch() -> None:
     assert codes["aten.relu.default"] == "unbounded-size"
     assert all(size.max is not None for m in found.compiled.manifests for port in m.inputs for size in port.profile)
     _assert_agrees(found.compiled(rows(7, "some")), Endless()(rows(7, "some")))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_target_that_does_not_build_them(name: str) -> None:
+    found = compile_in_stages(asked(name), _options("8.6"))
+    assert found.verification is not None
+    assert found.verification.passed
+    assert not any(manifest.counts for manifest in found.compiled.manifests)
+    assert "data-dependent-shape" in {entry.limit.code for entry in found.plan.partitioned.fallback}

@@ -24,9 +24,11 @@ from trtdiag.convert.source import Source
 from trtdiag.convert.support import support
 from trtdiag.errors import ShapeOutOfRangeError
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.values import NodeReader
 from trtdiag.network import run
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.partition import partition
+from trtdiag.shapes.counts import counted_ranges
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import Range, condition_from_sympy, free_symbols, holds
 from trtdiag.symbolic.functions import ExpressionError
@@ -194,6 +196,7 @@ def _traced(
     ranges = {str(symbol): _range(found) for symbol, found in env.var_to_range.items()}
     # How many elements the data choose has no greatest number of its own.
     ranges = {name: own if is_backed(name) else Range(own.min, None) for name, own in ranges.items()}
+    ranges = counted_ranges(graph, NodeReader(), ranges)
     return _Traced(GraphModule(torch.nn.Module(), graph), tensors, held, ranges, tuple(_conditions(env)))
 
 

@@ -26,7 +26,7 @@ def test_samples(case: tuple[Sampled, torch.dtype, bool], monkeypatch: pytest.Mo
     run_samples(case, monkeypatch)
 
 
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("target", ["10.16", "11.4"])
 @pytest.mark.parametrize("op", [aten.where.default, aten.nonzero_numpy.default, aten.nonzero.default])
 def test_places(op: torch._ops.OpOverload, target: str) -> None:
     torch.manual_seed(0)
@@ -58,7 +58,7 @@ INDICES = {
 }
 
 
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("target", ["10.16", "11.4"])
 @pytest.mark.parametrize("name", INDICES)
 def test_masks_among_indices(name: str, target: str) -> None:
     outcome = check_op(aten.index.Tensor, (X, INDICES[name]), target=target)
@@ -99,6 +99,13 @@ def test_limits() -> None:
     assert codes(aten.index.Tensor, (torch.randn(3), [torch.tensor(True)])) == {"no-dims"}
     beside = [torch.tensor([True, False]), torch.tensor(1)]
     assert codes(aten.index.Tensor, (X, beside)) == {"output-unknown"}
+
+
+def test_a_target_may_not_build_them() -> None:
+    for op, args in ((aten.nonzero.default, (X,)), (aten.index.Tensor, (X, INDICES["every dim"]))):
+        (limit,) = check_op(op, args, target="8.6").limits.values()
+        assert limit.code == "data-dependent-shape"
+        assert "8.6" in limit.why
 
 
 def test_a_mask_whose_size_is_not_proven_is_refused() -> None:

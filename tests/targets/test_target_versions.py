@@ -59,6 +59,7 @@ def test_every_statement_has_a_source(target):
         "unaries",
         "layer_dtypes",
         "groups",
+        "counts",
     ):
         assert any(statement.startswith(field) for statement, _ in target.sources), field
     assert all(source for _, source in target.sources)

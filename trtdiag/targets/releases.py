@@ -100,10 +100,15 @@ TENSORRT_8_6 = Target(
             "groups: one scale a group, and 4 dims at least",
             f"'Assertion rank >= 4 failed', {_SEEN}; add_normalization_v2 is missing from the 8.6.1 bindings",
         ),
+        (
+            "counts: NonZero is there, and most layers behind it do not build",
+            f"'myelinNodesClusterer.cpp: Assertion mChunkTypeOfVertex[head] == ChunkType::kMYELIN failed', {_SEEN}",
+        ),
     ),
     edge_dtypes=frozenset({"uint8"}),
     layer_dtypes=(("TopK", frozenset({"float32", "float16"})),),
     groups=False,
+    counts=False,
 )
 
 TENSORRT_10_16 = Target(
@@ -143,6 +148,7 @@ TENSORRT_10_16 = Target(
         ("unaries", "members of tensorrt.UnaryOperation in the 10.16.1 bindings"),
         ("layer_dtypes: TopK takes integers", f"{_DOCS}/latest/_static/operators/TopK.html, T1"),
         ("groups", "add_normalization_v2 of tensorrt.INetworkDefinition in the 10.16.1 bindings"),
+        ("counts", "https://github.com/pytorch/TensorRT/pull/3388 builds them with TensorRT 10; not measured here"),
     ),
     edge_dtypes=frozenset({"uint8"}),
     weight_dtypes=_QUANTIZED,
@@ -187,6 +193,7 @@ TENSORRT_11_4 = Target(
         ("unaries", "members of tensorrt.UnaryOperation in the 11.4.0 bindings"),
         ("layer_dtypes: TopK takes integers", f"{_DOCS}/latest/_static/operators/TopK.html, T1"),
         ("groups", "add_normalization_v2 of tensorrt.INetworkDefinition in the 11.4.0 bindings"),
+        ("counts", "https://github.com/pytorch/TensorRT/pull/3388 builds them with TensorRT 10; not measured here"),
     ),
     edge_dtypes=frozenset({"uint8"}),
     weight_dtypes=_QUANTIZED,

@@ -24,6 +24,7 @@ class Target:
         volume_is_per_layer: Whether some layers take tensors above ``max_volume``.
         layer_dtypes: Of layer kinds that take fewer dtypes here than in other versions, those that they take.
         groups: Whether Normalization splits channels into groups with a scale for each channel.
+        counts: Whether engines may have sizes that the data decides (NonZero) with other layers behind them.
     """
 
     version: str
@@ -40,6 +41,7 @@ class Target:
     volume_is_per_layer: bool = False
     layer_dtypes: tuple[tuple[str, frozenset[str]], ...] = ()
     groups: bool = True
+    counts: bool = True
 
     def takes(self, kind: str, dtype: str) -> bool:
         """Whether layers of a kind take a dtype that the network's layers of this kind take."""

@@ -23,6 +23,13 @@ def true_places(write: Writer, x: Value, count: Expr) -> Value:
     """
     if count == Num(0) and product(x.shape) == Num(0):
         return write.constant(torch.zeros(x.rank, 0, dtype=write.index.torch))
+    if not write.target.counts:
+        raise refuse(
+            "data-dependent-shape",
+            f"the data decides how many elements it finds, and TensorRT {write.target.version} does not build what then"
+            " has such a size",
+            "use torch.where with a mask, which keeps the shape, or a later TensorRT",
+        )
     if not isinstance(count, Sym):
         raise refuse(
             "count-asserted",

@@ -35,7 +35,7 @@ class CountedOutputs:
     def asked(self) -> Iterator[None]:
         """A run: what kept PyTorch from giving memory is raised in the place of TensorRT's error."""
         own = self._allocator
-        own.given, own.shapes, own.fault = {}, {}, None
+        own.given, own.shapes, own.asked, own.fault = {}, {}, [], None
         try:
             yield
         except InternalError as error:
@@ -62,7 +62,8 @@ class CountedOutputs:
         if length == 0:
             return torch.empty(shape, dtype=dtype, device=self._allocator.device)
         if memory is None or memory.numel() < length:
-            raise _refused(f"TensorRT has not asked for the memory of {name!r}, which is {length} bytes")
+            asked = ", ".join(str(size) for asker, size in self._allocator.asked if asker == name) or "none"
+            raise _refused(f"TensorRT has not asked for the memory of {name!r}: {shape}, {length} bytes, not {asked}")
         # TensorRT may ask for as much as could come, before it knows how much does.
         own: torch.Tensor = memory[:length].view(dtype).reshape(shape)
         return own if 2 * length > memory.numel() else own.clone()
@@ -75,11 +76,13 @@ def _new_allocator(trt: Any, device: torch.device) -> Any:
             self.device = device
             self.given: dict[str, torch.Tensor] = {}
             self.shapes: dict[str, tuple[int, ...]] = {}
+            self.asked: list[tuple[str, int]] = []
             self.fault: Exception | None = None
 
         def reallocate_output(self, tensor_name: str, memory: Any, size: int, alignment: int) -> int:
             # Never the memory of the run before, which was handed out.
             del memory
+            self.asked.append((tensor_name, size))
             try:
                 size = max(size, 1)
                 made = torch.empty(size, dtype=torch.uint8, device=self.device)
