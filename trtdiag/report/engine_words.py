@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.result import Analysis
+from trtdiag.engine.manifest import Manifest
 from trtdiag.report.text import amount, one_line
 
 
@@ -23,6 +24,20 @@ def saved_words(saved: Sequence[bool | None]) -> str:
     """``2 of 3 engines from the engine cache``; empty where there was no cache."""
     asked = [found for found in saved if found is not None]
     return f"{sum(asked)} of {amount(len(asked), 'engine')} from the engine cache" if asked else ""
+
+
+def also_words(manifest: Manifest) -> str:
+    """Where else than where it was built an engine runs, as a clause; empty where it does not."""
+    where = manifest.compatibility
+    words = []
+    if where.hardware == "ampere+":
+        words.append("GPUs of Ampere and later")
+    elif where.hardware == "same-compute-capability":
+        words.append(f"GPUs of compute capability {where.compute_capability}")
+    if where.versions:
+        major = (manifest.tensorrt or "").partition(".")[0]
+        words.append(f"later TensorRT versions of {major}.x")
+    return f"for {' and '.join(words)}" if words else ""
 
 
 def op_counts(facts: PartitionFacts) -> tuple[int, int]:

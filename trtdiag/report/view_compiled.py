@@ -16,7 +16,7 @@ from trtdiag.report.compile_words import (
     point_label,
     point_sizes,
 )
-from trtdiag.report.engine_words import op_counts, saved_words
+from trtdiag.report.engine_words import also_words, op_counts, saved_words
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, bytes_text, one_line
 from trtdiag.report.view import CompiledView, EngineView, PointRowView, TableView, VerificationView
@@ -124,6 +124,8 @@ def _engine(
     made = f"Built by the {one_line(manifest.backend)} backend for TensorRT {one_line(manifest.target)}"
     made += f" with TensorRT {one_line(manifest.tensorrt)}" if manifest.tensorrt else ""
     made += f" on {one_line(manifest.gpu)}" if manifest.gpu else ""
+    also = also_words(manifest)
+    made += f", {one_line(also)}" if also else ""
     rows = []
     for port in manifest.inputs:
         tensor = f"size {words.size(port.value)}" if port.value is not None else words.tensor(port.dtype, port.dims)

@@ -58,7 +58,8 @@ class TensorRTBackend:
             raise ArtifactError(
                 "an engine cannot run here",
                 because="; ".join(differences),
-                fix="compile the program on this machine, or build it anew from its networks (portable=True)",
+                fix="compile the program on this machine, build it anew from its networks (portable=True), or compile"
+                " for more than one machine (hardware_compatibility, version_compatible)",
                 reference="engine-elsewhere",
             )
         logger = logger_of(door.trt)
