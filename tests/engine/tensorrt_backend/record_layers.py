@@ -2,9 +2,10 @@
 
     python tests/engine/tensorrt_backend/record_layers.py FOLDER --seconds 300
 
-Writes one JSON for each model and precision: the layers that were written, the inspector's text (without and with the
-usual sizes), and the milliseconds of each layer in each run.  Needs a GPU and TensorRT.  A model that fails is told of
-and left out; after ``--seconds`` no further one begins, and the process ends at twice that.
+Writes one JSON for each model and precision: how the network hangs together, the layers that were written, the
+inspector's text (without and with the usual sizes, without what nothing reads), and the milliseconds of each layer in
+each run.  Needs a GPU and TensorRT.  A model that fails is told of and left out; after ``--seconds`` no further one
+begins, and the process ends at twice that.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
+import re
 import sys
 import time
 import traceback
@@ -32,14 +34,17 @@ from trtdiag.engine.build import build_engine
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.door import open_door
 from trtdiag.engine.tensorrt.emission import Emission
-from trtdiag.engine.tensorrt.inspection import TimedEngine, engine_text, new_stopwatch
+from trtdiag.engine.tensorrt.inspection import WatchedEngine, engine_text, new_stopwatch
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.engine.usual_inputs import usual_inputs
+from trtdiag.graph.source import Frame
+from trtdiag.network import Network
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.targets import get_target
 
-RUNS = 12
+RUNS = 5
+KEPT = {"Name", "LayerType", "ParameterType", "Inputs", "Outputs", "TacticName", "TacticValue", "StreamId", "Metadata"}
 
 
 def attempt(record: dict[str, Any], part: str, work: Callable[[], Any]) -> None:
@@ -64,7 +69,7 @@ def recorded(asked: Any, precision: Precision, level: int | None) -> list[dict[s
     ]
 
 
-def one_engine(network: Any, planned: Any, level: int | None) -> dict[str, Any]:
+def one_engine(network: Network, planned: Any, level: int | None) -> dict[str, Any]:
     emissions: list[Emission] = []
 
     class Kept(Emission):
@@ -81,26 +86,21 @@ def one_engine(network: Any, planned: Any, level: int | None) -> dict[str, Any]:
         engine = build_engine(backend, network, profile, options, get_target(None))
     finally:
         building.Emission = before
-    record: dict[str, Any] = {"build_s": time.perf_counter() - begun, "bytes": len(engine.blob)}
-    emission = emissions[0]
-    record["written"] = [
-        [name, placed.layer.kind, placed.origin.op, str(placed.origin.frame)]
-        for name, placed in emission.layers.items()
-    ]
-    definition = emission.definition
-    record["has_metadata"] = hasattr(definition.get_layer(0), "metadata") if definition.num_layers else None
+    record: dict[str, Any] = {"build_s": round(time.perf_counter() - begun, 2), "bytes": len(engine.blob)}
+    record["network"] = wiring(network)
+    record["written"] = list(emissions[0].layers)
     trt = open_door().trt
     runtime = trt.Runtime(logger_of(trt))
     deserialised = runtime.deserialize_cuda_engine(bytes(engine.blob))
     record["num_layers"] = deserialised.num_layers
-    attempt(record, "plain", lambda: engine_text(trt, deserialised))
+    attempt(record, "plain", lambda: shortened(engine_text(trt, deserialised)))
     attempt(record, "timed", lambda: timed(trt, deserialised, engine.manifest, record))
     return record
 
 
 def timed(trt: Any, deserialised: Any, manifest: Any, record: dict[str, Any]) -> list[Any]:
     stopwatch = new_stopwatch(trt)
-    watched = TimedEngine(deserialised, stopwatch)
+    watched = WatchedEngine(deserialised, stopwatch)
     device = torch.device("cuda", torch.cuda.current_device())
     runner = EngineRunner(trt, watched, manifest, device)
     inputs = usual_inputs(manifest, device)
@@ -110,10 +110,35 @@ def timed(trt: Any, deserialised: Any, manifest: Any, record: dict[str, Any]) ->
         runner(inputs)
         torch.cuda.synchronize()
         runs.append(list(stopwatch.times))
-    record["contexts"] = len(watched.contexts)
-    attempt(record, "sized", lambda: engine_text(trt, deserialised, watched.contexts[-1]))
-    attempt(record, "reports_again", lambda: bool(watched.contexts[-1].report_to_profiler()))
+    attempt(record, "sized", lambda: shortened(engine_text(trt, deserialised, watched.contexts[-1])))
     return runs
+
+
+def wiring(network: Network) -> dict[str, Any]:
+    """What leads from layers to ops: the op, node and line of each, and the tensors between them."""
+    return {
+        "inputs": [port.name for port in network.inputs],
+        "outputs": [[port.name, port.tensor] for port in network.outputs],
+        "layers": [
+            [p.layer.kind, p.origin.op, p.origin.node, line(p.origin.frame), p.inputs, p.outputs]
+            for p in network.layers
+        ],
+    }
+
+
+def line(frame: Frame | None) -> str:
+    return "" if frame is None else f"{Path(frame.file).name}:{frame.line}"
+
+
+def shortened(text: str) -> str:
+    """The inspector's text without the settings of kernels and the folders of source files; its form stays."""
+    text = re.sub(r"(at )[^\]\x1e\x1f\"]*/", r"\1", text)
+    document = json.loads(text, strict=False)
+    for layer in document["Layers"]:
+        for key in set(layer) - KEPT:
+            del layer[key]
+    written = json.dumps(document, separators=(",", ":"))
+    return written.replace("\\u001e", "\x1e").replace("\\u001f", "\x1f")
 
 
 def main() -> None:
@@ -138,7 +163,9 @@ def main() -> None:
                 print(f"{key}: failed\n{traceback.format_exc()}", flush=True)
                 continue
             trt = open_door().trt
-            text = json.dumps({"model": key, "tensorrt": trt.__version__, "level": level, "engines": engines}, indent=1)
+            text = json.dumps(
+                {"model": key, "tensorrt": trt.__version__, "level": level, "engines": engines}, separators=(",", ":")
+            )
             (asked.folder / f"{key}.json").write_text(text, encoding="utf-8")
             failed = [part for engine in engines for part in engine if part.endswith("_failed")]
             layers = [engine["num_layers"] for engine in engines]

@@ -13,8 +13,9 @@ from standin import Recorded, TensorRT
 from trtdiag.engine.built_layers import Layered
 from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.manifest import EngineInput, Manifest
-from trtdiag.engine.tensorrt.inspection import TimedEngine, engine_text, new_stopwatch
+from trtdiag.engine.tensorrt.inspection import WatchedEngine, engine_text, new_stopwatch
 from trtdiag.engine.usual_inputs import usual_inputs
+from trtdiag.errors import TrtdiagError
 from trtdiag.network import DType, NetworkBuilder, Origin
 from trtdiag.network.layers.reduce import Reduce, ReduceOperation
 from trtdiag.shapes.profile import DimProfile
@@ -43,7 +44,7 @@ def test_the_inspector_is_asked_for_json(version: str) -> None:
 def test_contexts_of_a_timed_engine_report_their_layers(version: str) -> None:
     trt = TensorRT(version)
     stopwatch = new_stopwatch(trt)
-    engine = TimedEngine(_engine(trt), stopwatch)
+    engine = WatchedEngine(_engine(trt), stopwatch)
     context = engine.create_execution_context()
     assert context.profiler is stopwatch
     assert engine.contexts == [context]
@@ -83,7 +84,13 @@ def test_a_loaded_engine_tells_its_layers_and_times(version: str) -> None:
         builder.output("y", builder.add_single(Reduce(ReduceOperation.SUM, (1,), False), x))
     text = json.dumps({"Layers": [{"Name": "sum_1/Reduce", "LayerType": "Reduce"}]})
     answers, runs = engine.trt.answers, []
-    answers["get_engine_information"] = lambda *_: text
+    asked: list[Any] = []
+
+    def tell(inspector: Recorded, _: Any) -> str:
+        asked.append(inspector.execution_context)
+        return text
+
+    answers["get_engine_information"] = tell
     execute = answers["execute_async_v3"]
 
     def timed(context: Recorded, stream: int) -> bool:
@@ -97,7 +104,15 @@ def test_a_loaded_engine_tells_its_layers_and_times(version: str) -> None:
     assert isinstance(runner, Layered)
     (layer,) = runner.layers(builder.build(), 0)
     assert ([origin.node for origin in layer.ops], layer.kind, layer.time_ms) == (["sum_1"], "Reduce", None)
-    assert not engine.contexts
+    assert asked == engine.contexts  # one that knows its sizes, and no profiler
+    assert not runs
+    engine.runs = False
+    (again,) = runner.layers(builder.build(), 0)  # it cannot run: what is known without it
+    assert (again, asked[-1]) == (layer, None)
+    with pytest.raises(TrtdiagError):
+        runner.layers(builder.build(), 1)
+    engine.runs = True
+    runs.clear()
     with choosing_graphs(GraphChoice(2)):  # a program's choice of CUDA graphs does not reach what is timed
         (layer,) = runner.layers(builder.build(), 5)
     assert len(runs) == 8

@@ -2,8 +2,9 @@
 
 TensorRT keeps the names that it was told (``names.py``) and writes them into those of the layers that it makes of them:
 ``a + b``, ``PWN(a, b)``, ``{ForeignNode[a...b]}``, ``a_myl0_3``, ``Reformatting CopyNode for Input Tensor 0 to a + b``.
-Newer versions also hand on what each layer was told.  Where a layer names only the ends, what lies between is what its
-outputs are computed from and its inputs are not, so far as no other layer computes it.
+They also hand on what each layer was told, but 8.6 not for a ForeignNode.  Names get lost: of a ForeignNode only the
+ends are named, and what was folded into weights not at all.  What is not named by any layer is in the one whose outputs
+are computed from it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
-from trtdiag.engine.built_layers import LayerInfo
+from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.engine.tensorrt.layer_text import RawLayer
 from trtdiag.engine.tensorrt.names import input_name, output_name
 from trtdiag.network import Network, Origin
@@ -58,13 +59,25 @@ class _Join:
             self._ports[output_name(index, port.name)] = self._maker.get(port.tensor, "")
         self._same = _moved(layers)
         self._named = [self._nodes_of(layer) for layer in layers]
-        self._open = [bool(_ENDS.search(layer.name)) and not _TOLD.search(layer.metadata) for layer in layers]
+        self._written = [self._nodes_of_tensors(layer.outputs) for layer in layers]
+        self._claimed = [n | w if n else n for n, w in zip(self._named, self._written, strict=True)]
+        # A value that the host computed: the op that it is a part of may go on in the layer that reads it.
+        self._handed_over = {
+            tensor.name
+            for layer, named in zip(layers, self._named, strict=True)
+            if not named and not _MOVES.search(layer.name)
+            for tensor in layer.outputs
+        }
+        self._first: dict[str, int] = {}
+        for index, claimed in enumerate(self._claimed):
+            for node in claimed:
+                self._first.setdefault(node, index)
 
     def layers(self, times: Mapping[str, Sequence[float]]) -> tuple[LayerInfo, ...]:
         seen: dict[str, int] = {}
         found = []
-        for layer, named, is_open in zip(self._raw, self._named, self._open, strict=True):
-            between = self._between(layer, named) if is_open else set()
+        for index, (layer, named) in enumerate(zip(self._raw, self._named, strict=True)):
+            between = self._between(index)
             told = times.get(layer.name, ())
             place = seen[layer.name] = seen.get(layer.name, -1) + 1
             found.append(
@@ -103,44 +116,40 @@ class _Join:
         nodes = (word.split("/")[0] for word in words if "/" in word)
         return {node for node in nodes if node in self._origins}
 
-    def _between(self, layer: RawLayer, named: set[str]) -> set[str]:
-        """The nodes of a layer that names only the first and last of them."""
-        elsewhere = {
-            n for other, nodes in zip(self._raw, self._named, strict=True) if other is not layer for n in nodes
-        }
-        outputs = {node for tensor in layer.outputs for node in self._nodes_of_tensor(tensor.name)}
-        if not outputs:
-            return self._in_range(layer, elsewhere)
-        stop = {node for tensor in layer.inputs for node in self._nodes_of_tensor(tensor.name)}
+    def _between(self, index: int) -> set[str]:
+        """The nodes that a layer's outputs are computed from, its inputs are not, and no other layer claims."""
+        layer, claimed = self._raw[index], self._claimed[index]
+        if not claimed:
+            return set()
+        if not self._written[index]:
+            ends = _ENDS.search(layer.name)
+            return set() if ends is None else self._in_range(ends)
+        read = self._nodes_of_tensors([tensor for tensor in layer.inputs if tensor.name not in self._handed_over])
         found: set[str] = set()
-        waiting = [*outputs, *named]
+        waiting = list(claimed)
         while waiting:
             node = waiting.pop()
-            if node in found or ((node in elsewhere or node in stop) and node not in outputs | named):
+            if node in found or (node not in claimed and (node in self._first or node in read)):
                 continue
             found.add(node)
-            waiting += [self._maker[number] for number in self._reads[node] if number in self._maker]
+            if self._first.get(node, index) == index:  # of an op in several layers, the first one computes its inputs
+                waiting += [self._maker[number] for number in self._reads[node] if number in self._maker]
         return found
 
-    def _in_range(self, layer: RawLayer, elsewhere: set[str]) -> set[str]:
+    def _in_range(self, ends: re.Match[str]) -> set[str]:
         """By the order of the network, where no tensor tells."""
-        match = _ENDS.search(layer.name)
-        assert match is not None
-        first, last = self._nodes_in(match["first"]), self._nodes_in(match["last"])
+        first, last = self._nodes_in(ends["first"]), self._nodes_in(ends["last"])
         if not last:
             return set()
         low = min((self._order[node] for node in first), default=0)
         high = max(self._order[node] for node in last)
-        return {node for node, place in self._order.items() if low <= place <= high and node not in elsewhere}
+        return {node for node, place in self._order.items() if low <= place <= high and node not in self._first}
 
-    def _nodes_of_tensor(self, name: str) -> set[str]:
-        """The node whose output a tensor is, also where the tensor was moved on its way."""
-        found = set()
-        for each in self._same.get(name, (name,)):
-            node = self._ports.get(each, each.split("/")[0] if "/" in each else "")
-            if node in self._origins:
-                found.add(node)
-        return found
+    def _nodes_of_tensors(self, tensors: Iterable[LayerTensor]) -> set[str]:
+        """The nodes whose outputs they are, also where they were moved on their way."""
+        names = {name for tensor in tensors for name in self._same.get(tensor.name, (tensor.name,))}
+        nodes = {self._ports.get(name, name.split("/")[0] if "/" in name else "") for name in names}
+        return nodes & self._origins.keys()
 
     def _in_order(self, nodes: Iterable[str]) -> tuple[Origin, ...]:
         return tuple(self._origins[node] for node in sorted(nodes, key=self._order.__getitem__))

@@ -12,6 +12,7 @@ from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.graph_choice import choosing_graphs
 from trtdiag.engine.tensorrt.fused_layers import joined
 from trtdiag.engine.tensorrt.layer_text import read_layers
+from trtdiag.errors import TrtdiagError
 from trtdiag.network import Network
 
 _WARM_UP = 3
@@ -40,18 +41,18 @@ def new_stopwatch(trt: Any) -> Any:
     return Stopwatch()
 
 
-class TimedEngine:
-    """An engine whose execution contexts time their layers; everything else is the engine's own.
+class WatchedEngine:
+    """An engine whose execution contexts are kept and, with a stopwatch, time their layers; the rest is its own.
 
     A context that has a profiler waits for the GPU at the end of each run and then reports.
     Source: nvinfer1::IExecutionContext::setEnqueueEmitsProfile, on by default.
 
     Args:
         engine: The deserialised engine.
-        stopwatch: Its profiler.
+        stopwatch: The profiler of its contexts; ``None``: they have none.
     """
 
-    def __init__(self, engine: Any, stopwatch: Any) -> None:
+    def __init__(self, engine: Any, stopwatch: Any = None) -> None:
         self._engine, self._stopwatch = engine, stopwatch
         self.contexts: list[Any] = []
 
@@ -59,11 +60,12 @@ class TimedEngine:
         return getattr(self._engine, name)
 
     def create_execution_context(self, *args: Any, **kwargs: Any) -> Any:
-        """A context that times its layers."""
+        """A context that times its layers, where they are to be timed."""
         made = self._engine.create_execution_context(*args, **kwargs)
         if made is not None:
-            made.profiler = self._stopwatch
             self.contexts.append(made)
+            if self._stopwatch is not None:
+                made.profiler = self._stopwatch
         return made
 
 
@@ -76,23 +78,28 @@ def engine_layers(
         trt: The module ``tensorrt``.
         engine: The deserialised engine.
         network: What it was built from.
-        inputs: To time it with.
-        runs: How often it is timed.
+        inputs: Of the sizes to tell of.
+        runs: How often it is timed; 0: it runs once, so that sizes and formats are known, as far as it can.
         runner: Gives what runs an engine.
 
     Raises:
-        PlatformError: ``context-memory``.
+        PlatformError: ``context-memory``, where it is to be timed.
     """
-    if not runs:
-        return joined(read_layers(engine_text(trt, engine)), network)
-    stopwatch = new_stopwatch(trt)
-    timed = TimedEngine(engine, stopwatch)
-    run = runner(timed)
+    stopwatch = new_stopwatch(trt) if runs else None
+    watched = WatchedEngine(engine, stopwatch)
     times = []
-    with choosing_graphs(None):  # a graph that runs tells no times
-        for number in range(_WARM_UP + runs):
-            stopwatch.times.clear()
-            run(inputs)
-            if number >= _WARM_UP:
-                times.append(tuple(stopwatch.times))
-    return joined(read_layers(engine_text(trt, engine, timed.contexts[-1])), network, times)
+    try:
+        run = runner(watched)
+        with choosing_graphs(None):  # a graph that runs tells no times
+            for number in range(_WARM_UP + runs if runs else 1):
+                if stopwatch is not None:
+                    stopwatch.times.clear()
+                run(inputs)
+                if stopwatch is not None and number >= _WARM_UP:
+                    times.append(tuple(stopwatch.times))
+    except TrtdiagError:
+        if runs:
+            raise
+        return joined(read_layers(engine_text(trt, engine)), network)
+    # With dynamic sizes formats are told of a context that knows its sizes, and of no engine.
+    return joined(read_layers(engine_text(trt, engine, watched.contexts[-1])), network, times)

@@ -83,7 +83,7 @@ class EngineRunner:
         """
         manifest = self._ports.manifest
         with torch.cuda.device(self._device) if self._several else nullcontext():
-            inputs = usual_inputs(manifest, self._device) if runs else ()
+            inputs = usual_inputs(manifest, self._device)
 
             def runner(engine: Any) -> EngineRunner:
                 return EngineRunner(self._trt, engine, manifest, self._device, gpu=self._gpu)
