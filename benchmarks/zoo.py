@@ -4,6 +4,7 @@
     python benchmarks/zoo.py --models bert_base,tv_fcn   some
     python benchmarks/zoo.py --precision fp16 --target 8.6 --json out.json
     python benchmarks/zoo.py --backend tensorrt --jobs 12 --total-s 540 --json out.json    on a machine with a GPU
+    python benchmarks/zoo.py --export-with 'env -u PYTHONPATH python3'    models are exported by another interpreter
     python benchmarks/zoo.py --backend tensorrt --jobs 12 --resume out.json --json out.json    goes on with what is left
 
 Each model runs in a process of its own, one thread, the longest first; ``--total-s`` ends the run, and what has not
@@ -81,6 +82,7 @@ def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
 
 PASSED_ON = (
     "target", "precision", "backend", "device", "export_on", "point_s", "elements", "level", "workspace_mib", "force",
+    "export_with",
 )  # fmt: skip
 
 
@@ -122,6 +124,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--backend", default="reference", choices=("reference", "tensorrt"))
     parser.add_argument("--device", choices=("cpu", "cuda"), help="where PyTorch runs; default: as the backend")
     parser.add_argument("--export-on", choices=("cpu", "cuda"), help="where models are exported; default: --device")
+    parser.add_argument(
+        "--export-with", default="", metavar="COMMAND", help="another interpreter, which has the libraries"
+    )
     parser.add_argument("--target", help="default: 11.4 for the reference, the installed one for TensorRT")
     parser.add_argument("--precision", default="keep", choices=("keep", "fp16", "bf16"))
     parser.add_argument("--level", type=int, default=1, help="TensorRT's optimization level")

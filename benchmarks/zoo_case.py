@@ -6,7 +6,9 @@ import contextlib
 import io
 import json
 import operator
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -36,6 +38,7 @@ from trtdiag.verify.facts import Culprit
 from trtdiag.verify.run import VerifyLimits
 
 Row = dict[str, Any]
+EXPORT = Path(__file__).with_name("zoo_export.py")
 
 
 class _Flops(Interpreter):
@@ -170,15 +173,36 @@ def _row(name: str, compilation: Compilation, program: Any, *, beside_torch: boo
     }
 
 
-def _compiled(name: str, asked: Any, case: Row) -> Row:
-    module, args, kwargs, dims = asked
+def _live(case: Row) -> tuple[str, Any]:
+    """The program of a model that is exported here: what became of that, and the program."""
+    try:
+        module, args, kwargs, dims = zoo.build(case["model"])
+    except ModuleNotFoundError as error:
+        return f"needs {error.name}", None
     module = module.to(case["export_on"])
     args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor.to(case["export_on"]), (args, kwargs))
     program = capture((module, args, kwargs, dims))
-    del module
     if program.failure is not None or program.exported is None:
         said = program.failure.message.strip().splitlines() if program.failure is not None else [""]
-        return {"model": name, "state": f"refused by torch.export on {case['export_on']}: {said[0][:300]}"}
+        return f"refused by torch.export on {case['export_on']}: {said[0][:300]}", None
+    return "exported", program.exported
+
+
+def _file(case: Row, folder: str) -> tuple[str, Any]:
+    """The same for a model that another interpreter exports into a file."""
+    path = f"{folder}/model.pt2"
+    command = [*case["export_with"].split(), str(EXPORT), case["model"], path, case["export_on"]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        return f"died while exporting: {(done.stderr.strip().splitlines() or ['no output'])[-1][:300]}", None
+    return json.loads(lines[-1])["state"], path
+
+
+def _compiled(case: Row, folder: str) -> Row:
+    state, source = _file(case, folder) if case["export_with"] else _live(case)
+    if source is None or state != "exported":
+        return {"model": case["model"], "state": state}
     options = CompileOptions(
         target=case["target"],
         backend=case["backend"],
@@ -190,27 +214,22 @@ def _compiled(name: str, asked: Any, case: Row) -> Row:
     limits = VerifyLimits(seconds=case["point_s"], elements=int(case["elements"]))
     # A model that is killed for its time says in which stage it was.
     stage = partial(print, "in", file=sys.stderr, flush=True)
-    found = compile_in_stages(program.exported, options, limits=limits, progress=stage)
-    return _row(name, found, found.report.analysis.program, beside_torch=case["backend"] == "reference")
+    found = compile_in_stages(source, options, limits=limits, progress=stage)
+    program = found.report.analysis.program
+    return _row(case["model"], found, program, beside_torch=case["backend"] == "reference")
 
 
 def main() -> None:
     """Runs the case that the command line describes."""
     case: Row = json.loads(sys.argv[1])
-    name = case["model"]
-    row: Row = {"model": name}
+    row: Row = {"model": case["model"]}
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     # PyTorch in float32 is what engines are compared with; TF32 keeps 10 bits of its 23.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as folder:
         try:
-            asked = zoo.build(name)
-        except ModuleNotFoundError as error:
-            print(json.dumps({**row, "state": f"needs {error.name}"}), file=sys.__stdout__)
-            return
-        try:
-            row = _compiled(name, asked, case)
+            row = _compiled(case, folder)
         except torch.OutOfMemoryError as error:
             row["state"] = f"out of memory: {error}"[:600]
         except TrtdiagError as error:

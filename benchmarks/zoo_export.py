@@ -1,0 +1,51 @@
+"""Exports one model of the zoo into a file; it needs PyTorch and the model's library, and nothing of trtdiag.
+
+    python benchmarks/zoo_export.py MODEL PATH DEVICE
+
+What it prints last says in JSON what became of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+from tests.models import zoo
+
+
+def state_of(name: str, path: str, device: str) -> str:
+    """``exported``, or why it was not."""
+    try:
+        module, args, kwargs, dims = zoo.build(name)
+    except ModuleNotFoundError as error:
+        return f"needs {error.name}"
+    args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), (args, kwargs))
+    try:
+        program = torch.export.export(module.to(device), args, kwargs, dynamic_shapes=dims)
+    except Exception as error:  # whatever export raises is the answer
+        said = str(error).strip().splitlines() or [""]
+        return f"refused by torch.export on {device}: {type(error).__name__}: {said[0][:300]}"
+    torch.export.save(program, path)
+    return "exported"
+
+
+def main() -> None:
+    """Exports what the command line names."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    with contextlib.redirect_stdout(io.StringIO()):
+        state = state_of(*sys.argv[1:])
+    print(json.dumps({"state": state, "torch": str(torch.__version__), "python": sys.version.split()[0]}))
+
+
+if __name__ == "__main__":
+    main()
