@@ -128,11 +128,10 @@ def _lower_left(write: Writer, queries: Expr, keys: Expr) -> Value:
 def _by_products(
     write: Writer, query: Value, key: Value, value: Value, mask: Value | None, causal: bool, shared: bool
 ) -> Value:
-    """Products with a softmax between, in the dtype of the query, and what hides keys added: the form that TensorRT
-    makes one kernel of.  Source: measured with TensorRT 8.6, whose kernels are lost where a cast or a choice stands
-    between.
+    """Products with a softmax between, and what hides keys added to its input.
 
-    The softmax is computed in float32, whatever goes in and out.
+    All of it is in the dtype of the query: TensorRT has one kernel for that, and several where casts or choices stand
+    between.  The softmax is computed in float32, whatever goes in and out.
     """
     if shared and query.rank >= 3:
         key, value = (_repeated(write, x, query.shape[-3]) for x in (key, value))

@@ -9,7 +9,7 @@ from torch.fx import Graph, Node
 
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
-from trtdiag.lower.precision.families import COMBINING, FILLED, PRODUCTS, SELECTING, STATISTICS, STAYS
+from trtdiag.lower.precision.families import COMBINING, FILLED, PRODUCTS, SELECTING, STATISTICS, STAYS, WEIGHING
 from trtdiag.lower.precision.floats import (
     float32_inputs,
     is_float32,
@@ -97,10 +97,12 @@ class _Deciding:
         if not float32_inputs(node):
             self._made_here(node)
             return
-        if is_affine_batch_norm(node, self._constants) and self._own_of_affine(node) is None:
+        if is_affine_batch_norm(node, self._constants) and self._own_but_family(node) is None:
             self._found.affine.add(node)
             return
         taken = self._taken(node)
+        if self._weighs(node) and self._own_but_family(node) is None and not self._by_operands(node, taken):
+            return
         reason = self._own.reason(node) or (self._by_operands(node, taken) if is_light(node) else None)
         if reason is not None:
             self._stays[node] = reason
@@ -141,8 +143,12 @@ class _Deciding:
             or any(self._constants.too_large(source) is not None for source in float32_inputs(node))
         )
 
-    def _own_of_affine(self, node: Node) -> str | None:
-        """Return why even a batch norm that is a scale and a shift stays: anything but that it is a norm."""
+    def _weighs(self, node: Node) -> bool:
+        """Whether an op is a softmax that products alone read."""
+        return name_of(node) in WEIGHING and _products_read(node)
+
+    def _own_but_family(self, node: Node) -> str | None:
+        """Return why an op stays that its family need not keep: a batch norm that is a scale and a shift, a softmax."""
         reason = self._own.reason(node)
         return None if reason == STAYS[name_of(node)] else reason
 
@@ -206,3 +212,12 @@ class _Deciding:
             elif float32_inputs(node) and node in at_hand and any(map(is_wanted, readers(node))):
                 wanted.add(node)
                 self._stays[node] = _BETWEEN
+
+
+def _products_read(node: Node) -> bool:
+    """Whether what an op yields ends in products, moved on the way at most."""
+    reading = list(readers(node))
+    return bool(reading) and all(
+        is_heavy(user) or (is_light(user) and len(float32_inputs(user)) == 1 and _products_read(user))
+        for user in reading
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_NORM = "a norm: squares of its input leave half precision, and its statistics need more digits"
+_NORM = "a norm over batches: squares of its input leave half precision, and its statistics need more digits"
 _SOFTMAX = "a softmax: sums of exponentials need more digits"
 _STEEP = "steep: it turns the rounding of its input into a large error, or leaves half precision"
 _RUNNING = "a running sum or product: its rounding errors add up along the dim"
@@ -14,9 +14,8 @@ STAYS: dict[str, str] = {
     **dict.fromkeys(("softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax", "logsumexp"), _SOFTMAX),
     **dict.fromkeys(
         (
-            *("layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm", "rms_norm"),
-            *("_fused_rms_norm", "batch_norm", "native_batch_norm", "_native_batch_norm_legit"),
-            *("_native_batch_norm_legit_no_training", "cudnn_batch_norm"),
+            *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
+            "cudnn_batch_norm",
         ),
         _NORM,
     ),
@@ -44,7 +43,17 @@ STAYS: dict[str, str] = {
         "its grid needs the digits: half precision tells 2048 positions of a side apart",
     ),
 }
-"""Name of an op (every overload of it) -> why it stays in float32."""
+"""Name of an op (every overload of it) -> why it stays in float32.
+
+Norms over channels are not among them: PyTorch's kernels and the layers of engines compute them in float32 whatever
+goes in, and round the result once.
+"""
+
+WEIGHING = frozenset({"softmax", "_softmax", "_safe_softmax"})
+"""Computed in float32 as well; where their result weighs the rows of a product it is rounded for that anyway, and
+engines have one kernel for scores, softmax and product of half precision.  Elsewhere it is compared, or its logarithm is
+taken.
+"""
 
 BATCH_NORMS = frozenset({"batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm"})
 
