@@ -50,9 +50,8 @@ goes in, and round the result once.
 """
 
 WEIGHING = frozenset({"softmax", "_softmax", "_safe_softmax"})
-"""Computed in float32 as well; where their result weighs the rows of a product it is rounded for that anyway, and
-engines have one kernel for scores, softmax and product of half precision.  Elsewhere it is compared, or its logarithm is
-taken.
+"""Computed in float32 as well.  Where the result weighs the rows of a product it is rounded for that anyway, and
+engines have one kernel for all of it in half precision; elsewhere it is compared, or its logarithm is taken.
 """
 
 BATCH_NORMS = frozenset({"batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm"})
