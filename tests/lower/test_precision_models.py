@@ -48,6 +48,7 @@ def test_a_conv_net_with_batch_norms(precision, rtol, atol):
     half = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}[precision]
     assert dtype_at(after, "aten.conv2d") == {half}
     assert not [n for n in after.graph_module.graph.nodes if "aten.batch_norm" in str(n.target)]
+    assert not [n for n in after.graph_module.graph.nodes if n.target is torch.ops.aten.mul.Tensor]  # kernels have it
     # The one sum over a dynamic number of pixels stays; between the two casts for it there is nothing else.
     assert set(reasons(after)) == {"aten.adaptive_avg_pool2d.default"}
     assert facts(after).casts == 4  # of the input, before and after the sum, of the output

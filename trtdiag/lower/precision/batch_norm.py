@@ -6,7 +6,9 @@ import torch
 from torch.fx import Node
 
 from trtdiag.lower.precision.constants import Constants
-from trtdiag.lower.precision.floats import argument, maker, tensors
+from trtdiag.lower.precision.floats import argument, maker, name_of, tensors
+
+_CONVOLUTIONS = frozenset({"convolution", "conv1d", "conv2d", "conv3d"})
 
 
 def scale_and_shift(node: Node, constants: Constants, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -19,17 +21,56 @@ def scale_and_shift(node: Node, constants: Constants, dtype: torch.dtype) -> tup
 
     Shapes: ``(C, 1, ..., 1)``, to be broadcast over an input ``(N, C, ...)``.
     """
-    weight, bias, mean, variance = (_values(each, constants) for each in node.args[1:5])
+    found = _exact(node, constants)
     source = node.args[0]
-    if mean is None or variance is None or not isinstance(source, Node):
+    if found is None or not isinstance(source, Node):
+        return None
+    shape = (-1, *(1,) * (tensors(source)[0].dim() - 2))
+    return _held(found[0].reshape(shape), found[1].reshape(shape), dtype)
+
+
+def kernel_and_bias(
+    node: Node, convolution: Node, kernel: Node, bias: Node | None, constants: Constants, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return the kernel and bias of a convolution that does what the batch norm behind it does, too.
+
+    ``None`` where they are no constants, or half precision does not hold them.
+
+    Args:
+        node: The batch norm.
+        convolution: What it reads, and nothing else does.
+        kernel: The convolution's kernel as the program has it.
+        bias: Its bias.
+        constants: Their values.
+        dtype: The half precision.
+    """
+    found, weights = _exact(node, constants), _values(kernel, constants)
+    if found is None or weights is None or name_of(convolution) not in _CONVOLUTIONS:
+        return None
+    if argument(convolution, "transposed") is True:
+        return None
+    added: torch.Tensor | None = torch.zeros((), dtype=torch.float64) if bias is None else _values(bias, constants)
+    scale, shift = found
+    if added is None:
+        return None
+    added = added.to(scale.device)
+    return _held(weights * scale.reshape(-1, *(1,) * (weights.dim() - 1)), shift + added * scale, dtype)
+
+
+def _exact(node: Node, constants: Constants) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Scale and shift of each channel in double precision."""
+    weight, bias, mean, variance = (_values(each, constants) for each in node.args[1:5])
+    if mean is None or variance is None:
         return None
     eps = argument(node, "eps") or argument(node, "epsilon") or 0.0
     scale = torch.rsqrt(variance + eps)  # type: ignore[operator]  # eps is a number in every schema
     if weight is not None:
         scale = scale * weight
-    shift = -mean * scale if bias is None else bias - mean * scale
-    shape = (-1, *(1,) * (tensors(source)[0].dim() - 2))
-    made = scale.to(dtype).reshape(shape), shift.to(dtype).reshape(shape)
+    return scale, -mean * scale if bias is None else bias - mean * scale
+
+
+def _held(first: torch.Tensor, second: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor] | None:
+    made = first.to(dtype), second.to(dtype)
     return made if all(bool(each.isfinite().all()) for each in made) else None
 
 

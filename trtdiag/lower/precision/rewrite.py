@@ -14,7 +14,7 @@ from trtdiag.capture.torch_private import backed_hints, shape_env_of
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete import Point, TensorAt, UnplaceableError
 from trtdiag.lower.draft import insert_call
-from trtdiag.lower.precision.batch_norm import returned, scale_and_shift
+from trtdiag.lower.precision.batch_norm import kernel_and_bias, returned, scale_and_shift
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.copy_of import Copy
 from trtdiag.lower.precision.decide import Decision
@@ -50,6 +50,7 @@ class Rewriter:
         self._ran: dict[Any, Any] = {}
         self._fakes: dict[Any, torch.Tensor] = {}
         self._versions: dict[tuple[Node, torch.dtype, bool], Node] = {}
+        self._cast_from: dict[Node, Node] = {}
         self.casts = 0
 
     def run(self) -> None:
@@ -141,6 +142,7 @@ class Rewriter:
         if cast is not None:
             made = self._draft.add_constant(f"{source.name}_{word}", cast, self._fake(tensors(source)[0], dtype))
             self._place(made)
+            self._cast_from[made] = source
             return made
         with self._draft.graph.inserting_before(at):
             given = source
@@ -152,31 +154,58 @@ class Rewriter:
             return self._insert(_ATEN._to_copy.default, (given,), {"dtype": dtype}, value, at, f"{source.name}_{word}")
 
     def _affine(self, node: Node) -> bool:
-        """Replace a batch norm by its scale and shift; False where half precision does not hold them."""
+        """Replace a batch norm by its scale and shift; False where half precision does not hold them.
+
+        Where a convolution is before it, that takes them in.
+        """
         result, made = returned(node), scale_and_shift(node, self._constants, self._dtype)
         if result is None or made is None:
             self._decision.half.discard(node)
             self._decision.stays[node] = STAYS[name_of(node)]
             return False
-        words = ("scale", "shift")
-        scale, shift = (
-            self._draft.add_constant(f"{node.name}_{word}", each, self._fake(each, self._dtype))
-            for word, each in zip(words, made, strict=True)
-        )
         source: Any = node.args[0]
-        with self._draft.graph.inserting_before(result if result is not node else node):
-            given = self._version(source, self._dtype, node)
-            value = self._fake(tensors(result)[0], self._dtype)
-            scaled = self._insert(_ATEN.mul.Tensor, (given, scale), {}, value, node, f"{node.name}_scaled")
-            shifted = self._insert(_ATEN.add.Tensor, (scaled, shift), {}, value, node, f"{node.name}_shifted")
-        for each in (scale, shift):
-            self._place(each)
-        result.replace_all_uses_with(shifted)
-        self._was_float32.add(shifted)
+        value: Node = source
+        if not self._taken_in(node, source):
+            with self._draft.graph.inserting_before(result if result is not node else node):
+                value = self._scaled(node, self._version(source, self._dtype, node), tensors(result)[0], made)
+        result.replace_all_uses_with(value)
+        self._was_float32.add(value)
         if result is not node:
             self._draft.graph.erase_node(result)
         self._draft.graph.erase_node(node)
         return True
+
+    def _scaled(self, node: Node, given: Node, result: torch.Tensor, made: tuple[torch.Tensor, torch.Tensor]) -> Node:
+        scale, shift = (self._constant(f"{node.name}_{w}", x) for w, x in zip(("scale", "shift"), made, strict=True))
+        value = self._fake(result, self._dtype)
+        scaled = self._insert(_ATEN.mul.Tensor, (given, scale), {}, value, node, f"{node.name}_scaled")
+        return self._insert(_ATEN.add.Tensor, (scaled, shift), {}, value, node, f"{node.name}_shifted")
+
+    def _taken_in(self, node: Node, source: Node) -> bool:
+        """Give the convolution that a batch norm alone reads a kernel and a bias that do both."""
+        given = source.args[1:3]
+        if source not in self._decision.half or len(source.users) != 1 or not given or "bias" in source.kwargs:
+            return False
+        was = [self._cast_from.get(each) if isinstance(each, Node) else None for each in given]
+        kernel, bias = was[0], was[1] if len(was) == 2 else None
+        if kernel is None or (bias is None and given[1:] not in ((), (None,))):
+            return False
+        made = kernel_and_bias(node, source, kernel, bias, self._constants, self._dtype)
+        if made is None:
+            return False
+        both = (self._constant(f"{source.name}_{w}", x) for w, x in zip(("kernel", "bias"), made, strict=True))
+        source.args = (source.args[0], *both, *source.args[3:])
+        for each in given:
+            if isinstance(each, Node) and not each.users:
+                for clamped in (False, True):
+                    self._versions.pop((self._cast_from[each], self._dtype, clamped), None)
+                self._draft.drop_constant(each)
+        return True
+
+    def _constant(self, name: str, value: torch.Tensor) -> Node:
+        made = self._draft.add_constant(name, value, self._fake(value, self._dtype))
+        self._place(made)
+        return made
 
     def _insert(self, target: Any, args: Any, kwargs: Any, val: Any, like: Node, name: str) -> Node:
         made = insert_call(self._draft.graph, target, args, kwargs, val, like=like, name=name)
