@@ -18,6 +18,7 @@ from trtdiag.network import DType, Layer, Network, Origin, Placed, Tensor
 from trtdiag.network.lacks import lacks
 from trtdiag.network.layers.cast import Identity
 from trtdiag.network.layers.constant import Constant
+from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.symbolic import Num, to_text
 
 Outputs = tuple[Any, ...]
@@ -56,7 +57,7 @@ class Emission:
     inputs: list[Any] = field(default_factory=list)
     held: dict[str, Any] = field(default_factory=dict)
     _tensors: dict[int, Any] = field(default_factory=dict)
-    _constants: dict[int, Placed] = field(default_factory=dict)
+    _constants: dict[int, tuple[Placed, torch.Tensor]] = field(default_factory=dict)
     _used: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -82,8 +83,9 @@ class Emission:
         for placed in self.network.layers:
             for number in placed.outputs:
                 self._require_dtype(self.network.describe(placed), self.network.tensors[number].dtype)
-            if isinstance(placed.layer, Constant):  # written when a layer reads it as a tensor
-                self._constants[placed.outputs[0]] = placed
+            known = self._known(placed)
+            if known is not None:  # written when a layer reads it as a tensor
+                self._constants[placed.outputs[0]] = placed, known
                 continue
             self._emit(placed, emitters)
         self._mark_outputs()
@@ -91,19 +93,22 @@ class Emission:
     def tensor(self, number: int) -> Any:
         """The ``ITensor`` of a tensor of the network."""
         if number not in self._tensors:
-            placed = self._constants[number]
-            layer = placed.layer
-            assert isinstance(layer, Constant)
-            self._tensors[number] = self.constant(placed, self.network.weights[layer.weights])
+            self._tensors[number] = self.constant(*self._constants[number])
         return self._tensors[number]
 
     def weight(self, number: int) -> torch.Tensor | None:
         """The elements of a tensor that is a constant."""
-        placed = self._constants.get(number)
-        if placed is None:
-            return None
-        assert isinstance(placed.layer, Constant)
-        return self.network.weights[placed.layer.weights]
+        found = self._constants.get(number)
+        return None if found is None else found[1]
+
+    def _known(self, placed: Placed) -> torch.Tensor | None:
+        """The elements that a layer gives whatever comes in: a constant, and one whose dims are moved."""
+        layer = placed.layer
+        if isinstance(layer, Constant):
+            return self.network.weights[layer.weights]
+        if isinstance(layer, Shuffle) and len(placed.inputs) == 1 and placed.inputs[0] in self._constants:
+            return layer.reference(self._constants[placed.inputs[0]][1])[0]
+        return None
 
     def constant(self, placed: Placed, value: torch.Tensor) -> Any:
         """A constant that belongs to a layer."""
