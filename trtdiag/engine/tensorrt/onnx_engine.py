@@ -50,8 +50,9 @@ def build_onnx(door: Door, path: Path, shapes: tuple[Shapes, ...], options: Comp
         explicit = 1 << int(flags.EXPLICIT_BATCH) if "EXPLICIT_BATCH" in flags.__members__ else 0
         definition = builder.create_network(explicit)
         parser = trt.OnnxParser(definition, logger)
-        # A native layer: the plugin that it would take instead wants cuDNN.
-        parser.set_flag(trt.OnnxParserFlag.NATIVE_INSTANCENORM)
+        # A native layer: the plugin that it would take instead wants cuDNN.  8.6.0 cannot be told.
+        if hasattr(parser, "set_flag"):
+            parser.set_flag(trt.OnnxParserFlag.NATIVE_INSTANCENORM)
         if not parser.parse_from_file(str(path)):
             refusals = [str(parser.get_error(index)) for index in range(parser.num_errors)]
             raise _refused("; ".join(refusals) or last_lines(lines))
