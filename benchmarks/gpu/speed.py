@@ -4,8 +4,9 @@
     python benchmarks/gpu/speed.py --tiny --backend reference --models bert      the same on a CPU, to try the script
 
 PyTorch's own ways run under another interpreter (``--other-python``: the first ``python3`` of PATH that is not this
-one's), since inductor needs triton and the ONNX file the package onnx.  Engines are built first, several at a time,
-each in a process; then each model is timed with nothing else running, all its ways in turn, round after round.
+one's), since inductor needs triton and the ONNX file the package onnx.  Engines are built first, those of the models
+side by side and those of one model one after the other; then each model is timed with nothing else running, all its
+ways in turn, round after round.
 ``onnx`` and ``ours static`` have the example's sizes fixed; ``onnx dynamic`` and ``ours`` the same ranges.
 Milliseconds are medians: of calls in a row on the GPU's clock, and ``alone`` until a single call has its result.
 """
@@ -25,14 +26,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from speed_build import ONNX, OURS, VARIANTS, file_of
-from speed_children import Child, Room
+from speed_build import VARIANTS, file_of
+from speed_children import Child
 from speed_models import MAKERS
 from speed_table import shown
 from speed_timing import summary
 
 HERE = Path(__file__).resolve().parent
-FIRST = (*ONNX, *OURS)
 LEFT_FOR_TIMING_S = 25.0
 """Of the limit, for each model."""
 
@@ -57,6 +57,7 @@ class Run:
         machine = {"command": " ".join(sys.argv), "other_python": " ".join(self.other), "gpu": _gpu()}
         self.known: dict[str, Any] = {"machine": machine, "models": {name: {"ways": {}} for name in asked.models}}
         self.torches: dict[str, Child] = {}
+        self.runs: dict[str, Child] = {}
 
     @property
     def spent(self) -> float:
@@ -74,58 +75,51 @@ class Run:
             self.asked.json.write_text(json.dumps(self.known, indent=1), encoding="utf-8")
 
     def child(self, command: list[str], *arguments: str) -> Child:
-        return Child([*command, *arguments], self.log)
+        # Kernels that nothing calls need not be loaded.
+        return Child([*command, *arguments], self.log, {"CUDA_MODULE_LOADING": "LAZY"})
 
     def prepare(self) -> None:
-        """Start PyTorch's processes, and build every engine."""
+        """Start PyTorch's processes, and build every engine: one process for each model."""
         for name in self.asked.models:
             script = [str(HERE / "speed_torch.py"), name, str(self.folder), ",".join(self.asked.ways), *self.flags]
             self.torches[name] = self.child(self.other, *script)
-        wanted = [(variant, name) for variant in self._order() for name in self.asked.models]
-        room = Room(self.asked.jobs)
+        wanted = {name: [v for v in VARIANTS if v in self.asked.variants] for name in self.asked.models}
+        builders: dict[str, Child] = {}
         ends = self.asked.limit_s - LEFT_FOR_TIMING_S * len(self.asked.models)
-        while (wanted or room.running) and self.spent < ends:
+        while any(wanted.values()) and self.spent < ends:
             self._listen()
-            for variant, name in list(wanted):
-                state = self._exported(name, variant)
-                if isinstance(state, str):
-                    self.way(name, variant)["error"] = state
-                    wanted.remove((variant, name))
-                elif state and room.is_free and self.spent < ends - self.asked.build_s:
-                    script = [str(HERE / "speed_build.py"), name, variant, str(self.folder), *self.flags]
-                    room.start((name, variant), self.child([sys.executable], *script))
-                    wanted.remove((variant, name))
-            for (name, variant), row in room.ended():
-                self._built(name, variant, row)
-            if wanted and not room.running and self.spent >= ends - self.asked.build_s:
-                break
+            for name, left in wanted.items():
+                if name in builders:
+                    self._heard_builds(name, builders[name], left)
+                    if not builders[name].is_alive:
+                        self._heard_builds(name, builders.pop(name), left)
+                        if left:  # it died of the one that it was at
+                            self._built(name, left.pop(0), {"error": "its process died"})
+                elif left:
+                    script = [str(HERE / "speed_build.py"), name, str(self.folder), ",".join(left), *self.flags]
+                    builders[name] = self.child([sys.executable], *script)
+                if not left and name not in self.runs:
+                    self._load(name)
             time.sleep(0.1)
-        for name, variant in room.stop():
-            self._built(name, variant, {"error": "not built in time"})
-        for variant, name in wanted:
-            self._built(name, variant, {"error": "no time was left to build it"})
+        for name, left in wanted.items():
+            if name in builders:
+                self._heard_builds(name, builders[name], left)
+                builders[name].stop()
+            for variant in left:
+                self._built(name, variant, {"error": "there was no time to build it"})
+            if name not in self.runs:
+                self._load(name)
 
-    def _order(self) -> list[str]:
-        chosen = [variant for variant in VARIANTS if variant in self.asked.variants]
-        # Ours first: ONNX files are being written meanwhile.
-        return sorted(chosen, key=lambda variant: (variant not in FIRST, variant in ONNX[1:], variant in ONNX))
+    def _heard_builds(self, name: str, child: Child, left: list[str]) -> None:
+        for row in child.heard():
+            left.remove(row["variant"])
+            self._built(name, row["variant"], row["row"])
 
     def _built(self, name: str, variant: str, row: dict[str, Any]) -> None:
         self.way(name, variant).update(row)
-        short = {key: row[key] for key in ("error", "build_s", "process_s") if key in row}
-        print(f"[{self.spent:5.0f} s] {name} {variant}: {json.dumps(short)}", flush=True)
+        short = {key: row[key] for key in ("error", "build_s", "first") if key in row}
+        print(f"[{self.spent:5.0f} s] {name} {variant}: {json.dumps(short)[:300]}", flush=True)
         self.keep()
-
-    def _exported(self, name: str, variant: str) -> bool | str:
-        """Whether what an engine is built from is there; why it will not be."""
-        if variant not in ONNX:
-            return True
-        way = self.way(name, variant)
-        if "export_s" in way:
-            return True
-        if "error" in way:
-            return str(way["error"])
-        return False if self.torches[name].is_alive else "the process that exports ended"
 
     def _listen(self) -> None:
         for name, child in self.torches.items():
@@ -134,6 +128,12 @@ class Run:
                     self.way(name, row["what"]).update({k: v for k, v in row.items() if k in ("export_s", "error")})
                 elif row["event"] == "ready":
                     self._ready(name, child, row)
+        for name, child in self.runs.items():
+            for row in child.heard():
+                if row["event"] == "ready":
+                    self._ready(name, child, row)
+                else:
+                    self.known["models"][name].setdefault("loading", []).append(f"{self.spent:.0f} s: {row['what']}")
 
     def _ready(self, name: str, child: Child, row: dict[str, Any]) -> None:
         child.is_ready = True
@@ -141,37 +141,37 @@ class Run:
             self.way(name, way).update(note)
         self.known["machine"].setdefault("versions", {}).setdefault(child.kind, row["versions"])
 
+    def _load(self, name: str) -> None:
+        """Start the process that runs what was built."""
+        there = [v for v in self.asked.variants if file_of(self.folder, name, v).exists()]
+        there = [v for v in there if "error" not in self.way(name, v)]
+        script = [str(HERE / "speed_run.py"), name, str(self.folder), ",".join(there), *self.flags]
+        if there:
+            self.runs[name] = self.child([sys.executable], *script)
+
     def time(self) -> None:
-        """Time model after model; their engines are loaded side by side before."""
-        runs = {}
-        for name in self.asked.models:
-            there = [v for v in self.asked.variants if file_of(self.folder, name, v).exists()]
-            there = [v for v in there if "error" not in self.way(name, v)]
-            script = [str(HERE / "speed_run.py"), name, str(self.folder), ",".join(there), *self.flags]
-            if there:
-                runs[name] = self.child([sys.executable], *script)
-        everyone = [*self.torches.items(), *runs.items()]
-        while not all(child.is_ready or not child.is_alive for _, child in everyone):
-            if self.spent > self.asked.limit_s - 8 * len(self.asked.models):
-                break
+        """Time model after model."""
+        ends = self.asked.limit_s - 8 * len(self.asked.models)
+        everyone = [child for name in self.asked.models for child in self._own(name)]
+        while not all(child.is_ready or not child.is_alive for child in everyone) and self.spent < ends:
             self._listen()
-            for name, child in runs.items():
-                for row in child.heard():
-                    self._ready(name, child, row)
             time.sleep(0.1)
-        self.keep()
+        print(f"[{self.spent:5.0f} s] loaded", flush=True)
         for name in self.asked.models:
-            own = [self.torches[name], *([runs[name]] if name in runs else [])]
-            for child in own:
+            self._listen()
+            for child in self._own(name):
                 if not child.is_ready:
-                    self.way(name, "eager" if child is own[0] else "ours")["error"] = "its process was not ready"
-            self._rounds(name, [child for child in own if child.is_ready])
+                    self.way(name, "eager" if child.kind == "torch" else "ours")["error"] = "its process was not ready"
+            self._rounds(name, [child for child in self._own(name) if child.is_ready])
             self.keep()
             print(shown({name: self.known["models"][name]}), flush=True)
-        for name, child in runs.items():
+        for name, child in self.runs.items():
             self._layers(name, child)
         for child in self.torches.values():
             child.stop()
+
+    def _own(self, name: str) -> list[Child]:
+        return [self.torches[name], *([self.runs[name]] if name in self.runs else [])]
 
     def _rounds(self, name: str, children: list[Child]) -> None:
         queued: dict[str, list[float]] = {}
@@ -196,7 +196,7 @@ class Run:
             self.way(name, way).update(ms=summary(values), alone_ms=summary(alone[way]))
 
     def _layers(self, name: str, child: Child) -> None:
-        answer = child.last("layers", max(1.0, self.asked.limit_s + 20 - self.spent))
+        answer = child.last("layers", max(1.0, self.asked.limit_s + 20 - self.spent)) if child.is_ready else None
         if answer is None or not self.asked.json:
             return
         for variant, layers in answer["layers"].items():
@@ -222,11 +222,9 @@ def main() -> None:
     parser.add_argument("--ways", type=lambda text: text.split(","), default=["eager", "inductor"])
     parser.add_argument("--backend", default="tensorrt", choices=("tensorrt", "reference"))
     parser.add_argument("--tiny", action="store_true", help="small models")
-    parser.add_argument("--jobs", type=int, default=7, help="engines that are built at a time")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--calls", type=int, default=40, help="of each way in a round")
     parser.add_argument("--limit-s", type=float, default=480)
-    parser.add_argument("--build-s", type=float, default=70, help="begin no build with less than that left")
     parser.add_argument("--round-s", type=float, default=30, help="longest time of a round of one process")
     parser.add_argument("--other-python", help="the command of the interpreter for PyTorch's own ways")
     parser.add_argument("--folder", type=Path, help="where engines are kept  [default: one that is removed]")

@@ -1,15 +1,19 @@
-"""A process of ``benchmarks/gpu/speed.py``: builds one engine of one model.
+"""A process of ``benchmarks/gpu/speed.py``: builds the engines of one model, one after the other.
 
-    python speed_build.py MODEL VARIANT FOLDER [--tiny] [--backend reference]
+    python speed_build.py MODEL FOLDER VARIANT,VARIANT... [--tiny] [--backend reference]
 
-The variants of ours tell apart what float16 engines lose time to; only ``ours`` and ``ours static`` are what a user
-gets.
+All of them share what was measured of kernels, so that chance decides for none of them; only the first build says what
+building costs.  ``ours`` and ``ours static`` are what a user gets; the probes tell apart what engines lose time to.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +22,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 from speed_models import Case, case
-from speed_timing import Answers, told
+from speed_timing import Answers, done_file, told
 
 ONNX = ("onnx", "onnx dynamic")
 OURS = ("ours", "ours static")
+WAIT_S = 90.0
+"""For an ONNX file."""
 PROBES = {
     "ours unpinned": "computed in float32 by the network, FP16 allowed: the types that TensorRT chooses itself",
     "ours prefer": "the same network, types preferred and not obeyed",
-    "ours all half": "attention, and whatever else stays in float32 but norms of batches, in float16",
-    "ours all half prefer": "that, types preferred and not obeyed",
-    "ours half softmax prefer": "attention in float16, types preferred and not obeyed",
 }
-VARIANTS = (*ONNX, *OURS, *PROBES)
+VARIANTS = (OURS[0], ONNX[0], OURS[1], ONNX[1], *PROBES)
+"""In the order in which they are built."""
 
 
 def file_of(folder: Path, name: str, variant: str) -> Path:
@@ -39,28 +43,39 @@ def file_of(folder: Path, name: str, variant: str) -> Path:
 
 def build_onnx(found: Case, name: str, variant: str, folder: Path) -> dict[str, Any]:
     """Parse and build as TensorRT's own tools do: FP16 allowed, types chosen by TensorRT."""
+    done = done_file(folder, name, variant)
+    ends = time.monotonic() + WAIT_S
+    while not done.exists() and time.monotonic() < ends:
+        time.sleep(0.2)
+    failed = done.read_text(encoding="utf-8") if done.exists() else "it was not written in time"
+    if failed:
+        raise RuntimeError(f"no ONNX file: {failed}")
     import tensorrt as trt
 
     from trtdiag.engine.tensorrt.config import TACTIC_SOURCES, tactic_mask
+    from trtdiag.engine.tensorrt.timings import give_timings, keep_timings
 
     logger = trt.Logger(trt.Logger.WARNING)
     builder = trt.Builder(logger)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
     parser = trt.OnnxParser(network, logger)
-    # The plugin that it would take instead wants cuDNN.
-    parser.set_flag(trt.OnnxParserFlag.NATIVE_INSTANCENORM)
+    file = folder / f"{name}-{variant}.onnx"
+    if hasattr(parser, "set_flag"):
+        parser.set_flag(trt.OnnxParserFlag.NATIVE_INSTANCENORM)
+    elif file.with_suffix(".spelled.onnx").exists():  # it would take a plugin, which wants cuDNN
+        file = file.with_suffix(".spelled.onnx")
     begun = time.perf_counter()
-    if not parser.parse_from_file(str(folder / f"{name}-{variant}.onnx")):
+    if not parser.parse_from_file(str(file)):
         raise RuntimeError("; ".join(str(parser.get_error(i)) for i in range(parser.num_errors)))
     parsed = time.perf_counter()
     config = builder.create_builder_config()
     config.set_flag(trt.BuilderFlag.FP16)
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
-    import os
-
     sources = [part for part in os.environ.get(TACTIC_SOURCES, "").split(",") if part]
     if sources:
         config.set_tactic_sources(tactic_mask(trt, sources))
+    timings = folder / f"{name}.timings"
+    give_timings(config, timings)
     if variant == "onnx dynamic":
         profile = builder.create_optimization_profile()
         for argument in found.names:
@@ -69,10 +84,16 @@ def build_onnx(found: Case, name: str, variant: str, folder: Path) -> dict[str, 
     engine = builder.build_serialized_network(network, config)
     if engine is None:
         raise RuntimeError("TensorRT built no engine")
-    done = time.perf_counter()
+    built = time.perf_counter()
+    keep_timings(config, timings)
     blob = bytes(engine)
     file_of(folder, name, variant).write_bytes(blob)
-    return {"build_s": done - begun, "stages": {"parse": parsed - begun, "build": done - parsed}, "bytes": len(blob)}
+    return {
+        "build_s": built - begun,
+        "stages": {"parse": parsed - begun, "build": built - parsed},
+        "bytes": len(blob),
+        "file": file.name,
+    }
 
 
 def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str) -> dict[str, Any]:
@@ -82,8 +103,6 @@ def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str)
     from trtdiag.options import CompileOptions, PartitionOptions, Precision
 
     precision = Precision.KEEP if variant == "ours unpinned" else Precision.FP16
-    if variant in PROBES:
-        _change(variant, backend)
     device = "cuda" if backend == "tensorrt" else "cpu"
     module, args = found.module.to(device), tuple(arg.to(device) for arg in found.args)
     dims = None if variant == "ours static" else found.dims()
@@ -97,8 +116,10 @@ def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str)
         precision=precision,
         verify=False,
         partition=PartitionOptions(min_segment_ops=0),
+        timing_cache=str(folder / f"{name}.timings") if backend == "tensorrt" else None,
     )
-    made = compile_in_stages(exported, options)
+    with _changed(variant if backend == "tensorrt" else ""):
+        made = compile_in_stages(exported, options)
     done = time.perf_counter()
     trtdiag.save(made.compiled, file_of(folder, name, variant))
     half = made.plan.lowered.precision
@@ -113,19 +134,11 @@ def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str)
     }
 
 
-def _change(variant: str, backend: str) -> None:
+@contextmanager
+def _changed(variant: str) -> Iterator[None]:
     """What a probe does differently, by force: no option says it."""
-    if "half" in variant:
-        from types import SimpleNamespace
-
-        import trtdiag.convert.writing.attended as attention
-        from trtdiag.lower.precision.families import BATCH_NORMS, STAYS
-        from trtdiag.network import DType
-
-        attention.DType = SimpleNamespace(FLOAT32=DType.FLOAT16, BOOL=DType.BOOL, INT32=DType.INT32)
-        for op in [op for op in STAYS if op not in BATCH_NORMS and "all half" in variant]:
-            del STAYS[op]
-    if backend != "tensorrt" or variant == "ours all half":
+    if variant not in PROBES:
+        yield
         return
     import trtdiag.engine.tensorrt.build as building
 
@@ -135,28 +148,39 @@ def _change(variant: str, backend: str) -> None:
         config, flags = plain(dialect, *args, **kwargs), dialect.trt.BuilderFlag
         config.set_flag(flags.FP16)
         config.clear_flag(flags.OBEY_PRECISION_CONSTRAINTS)
-        if "prefer" in variant:
+        if variant == "ours prefer":
             config.set_flag(flags.PREFER_PRECISION_CONSTRAINTS)
         return config
 
     building.new_config = changed
+    try:
+        yield
+    finally:
+        building.new_config = plain
 
 
 def main() -> None:
-    name, variant, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    name, folder, variants = sys.argv[1], Path(sys.argv[2]), sys.argv[3].split(",")
     backend = "reference" if "reference" in sys.argv else "tensorrt"
+    faulthandler.dump_traceback_later(150, repeat=True)
     answers = Answers()
-    started = time.perf_counter()
     found = case(name, "--tiny" in sys.argv)
-    try:
-        if variant in ONNX:
-            row = build_onnx(found, name, variant, folder)
-        else:
-            row = build_ours(found, name, variant, folder, backend)
-        row["build_s"] = round(row["build_s"], 1)
-    except Exception as error:  # a row of the table
-        row = {"error": told(error)}
-    answers.say(**row, process_s=round(time.perf_counter() - started, 1))
+    for variant in variants:
+        started = time.perf_counter()
+        is_first = not (folder / f"{name}.timings").exists()
+        try:
+            if variant in ONNX:
+                row = build_onnx(found, name, variant, folder)
+            else:
+                row = build_ours(found, name, variant, folder, backend)
+            row["build_s"] = round(row["build_s"], 1)
+        except Exception as error:  # a row of the table
+            row = {"error": told(error)}
+        answers.say(
+            event="built",
+            variant=variant,
+            row={**row, "first": is_first, "wall_s": round(time.perf_counter() - started, 1)},
+        )
 
 
 if __name__ == "__main__":

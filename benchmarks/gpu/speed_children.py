@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,11 +20,17 @@ class Child:
 
     everyone: ClassVar[list[Child]] = []
 
-    def __init__(self, command: list[str], log: Any) -> None:
+    def __init__(self, command: list[str], log: Any, environment: dict[str, str]) -> None:
         self.kind = next(Path(part).stem.removeprefix("speed_") for part in command if part.endswith(".py"))
         self.is_ready = False
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            bufsize=1,
+            env={**os.environ, **environment},
         )
         self._rows: SimpleQueue[Row] = SimpleQueue()
         self._reader = Thread(target=self._read, daemon=True)
@@ -40,11 +47,6 @@ class Child:
     def is_alive(self) -> bool:
         """Whether it still runs."""
         return self._process.poll() is None
-
-    @property
-    def code(self) -> int | None:
-        """How it ended."""
-        return self._process.poll()
 
     def heard(self) -> Iterator[Row]:
         """What it said since."""
@@ -92,36 +94,3 @@ class Child:
         """End what still runs."""
         for child in cls.everyone:
             child.stop()
-
-
-class Room:
-    """So many processes at a time, each of which says one row."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.running: dict[tuple[str, str], Child] = {}
-
-    @property
-    def is_free(self) -> bool:
-        """Whether another may start."""
-        return len(self.running) < self._most
-
-    def start(self, key: tuple[str, str], child: Child) -> None:
-        """Take one in."""
-        self.running[key] = child
-
-    def ended(self) -> Iterator[tuple[tuple[str, str], Row]]:
-        """Those that ended since, with what they said."""
-        for key, child in list(self.running.items()):
-            if not child.is_alive:
-                rows = list(child.heard())
-                del self.running[key]
-                yield key, rows[-1] if rows else {"error": f"its process died: exit code {child.code}"}
-
-    def stop(self) -> list[tuple[str, str]]:
-        """End all; gives those that were running."""
-        left = list(self.running)
-        for child in self.running.values():
-            child.stop()
-        self.running.clear()
-        return left

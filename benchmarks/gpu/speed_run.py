@@ -5,6 +5,7 @@ python speed_run.py MODEL FOLDER VARIANT,VARIANT... [--tiny] [--backend referenc
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import time
 from pathlib import Path
@@ -146,9 +147,12 @@ def _engine_inputs(program: Any, args: Tensors, node: Any, seen: dict[int, list[
 def main() -> None:
     name, folder, variants = sys.argv[1], Path(sys.argv[2]), sys.argv[3].split(",")
     reference = "reference" in sys.argv
+    faulthandler.dump_traceback_later(40, repeat=True)
     answers = Answers()
+    answers.say(event="at", what="imported")
     found = case(name, "--tiny" in sys.argv)
     args, expected = expected_of(found, "cpu" if reference else "cuda")
+    answers.say(event="at", what="computed what is expected")
     ways: dict[str, Call] = {}
     notes: dict[str, Any] = {}
     profiled: dict[str, Any] = {}
@@ -170,6 +174,7 @@ def main() -> None:
             with torch.no_grad():
                 note["worst"] = worst(own[""](), expected)
             note["load_s"] = round(time.perf_counter() - begun, 1)
+            answers.say(event="at", what=f"loaded {variant}")
             ways.update({variant + ending: call for ending, call in own.items()})
         except Exception as error:  # a row of the table
             note["error"] = told(error)
@@ -192,6 +197,7 @@ def main() -> None:
             "trtdiag": trtdiag.__version__,
         },
     )
+    faulthandler.cancel_dump_traceback_later()
     serve(answers, ways)
     # Standard input is closed: what the engines are made of, and where their time goes.
     layers = {}

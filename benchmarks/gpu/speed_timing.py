@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -61,6 +62,11 @@ def told(error: BaseException) -> str:
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = f" [{os.path.basename(where[0].filename)}:{where[0].lineno}]" if where else ""
     return " ".join(f"{text}; {because}{place}".split())[:1500]
+
+
+def done_file(folder: Path, name: str, kind: str) -> Path:
+    """What is there when an ONNX file was written; it holds the error where it was not."""
+    return folder / f"{name}-{kind}.done"
 
 
 class Answers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,41 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 from speed_models import Case, case
-from speed_timing import Answers, Call, serve, told
+from speed_timing import Answers, Call, done_file, serve, told
+from torch import nn
 
 OPSET = 17
 """The newest that TensorRT 8.6's parser reads whole: it has LayerNormalization."""
 
 
+class Spelled(nn.Module):
+    """An InstanceNorm2d in single operators, for a parser that would take a plugin for it."""
+
+    def __init__(self, norm: nn.InstanceNorm2d) -> None:
+        super().__init__()
+        self.eps = norm.eps
+        self.weight, self.bias = (nn.Parameter(each.reshape(-1, 1, 1)) for each in (norm.weight, norm.bias))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        centred = x - x.mean((2, 3), keepdim=True)
+        variance = (centred * centred).mean((2, 3), keepdim=True)
+        return centred / (variance + self.eps).sqrt() * self.weight + self.bias
+
+
+def spelled(module: nn.Module) -> nn.Module | None:
+    """The module with its instance norms spelled out; ``None`` where it has none."""
+    made = copy.deepcopy(module)
+    norms = [name for name, each in made.named_modules() if isinstance(each, nn.InstanceNorm2d)]
+    for name in norms:
+        made.set_submodule(name, Spelled(made.get_submodule(name)))
+    return made if norms else None
+
+
 def export_onnx(found: Case, path: Path, *, dynamic: bool) -> float:
-    """Write an ONNX file; seconds."""
+    """Write an ONNX file; seconds.  Beside it goes one with norms spelled out, where there are any."""
+    plain = spelled(found.module)
+    if plain is not None:
+        export_onnx(replace(found, module=plain), path.with_suffix(".spelled.onnx"), dynamic=dynamic)
     begun = time.perf_counter()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     axes = {name: {axis: row[0] for axis, row in own.items()} for name, own in found.ranges.items()}
@@ -83,8 +111,9 @@ def main() -> None:
         try:
             seconds = export_onnx(found, folder / f"{name}-{kind}.onnx", dynamic=dynamic)
             answers.say(event="exported", what=kind, export_s=round(seconds, 1))
+            done_file(folder, name, kind).write_text("", encoding="utf-8")
         except Exception as error:  # a row of the table
-            answers.say(event="exported", what=kind, error=told(error))
+            done_file(folder, name, kind).write_text(told(error), encoding="utf-8")
     ways, notes = prepared(found, sys.argv[3].split(","))
     answers.say(
         event="ready",
