@@ -33,6 +33,8 @@ from speed_table import shown
 from speed_timing import summary
 
 HERE = Path(__file__).resolve().parent
+# Kernels that nothing calls need not be loaded, and many processes share few cores.
+ENVIRONMENT = {"CUDA_MODULE_LOADING": "LAZY", "TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "2"}
 LEFT_FOR_TIMING_S = 25.0
 """Of the limit, for each model."""
 
@@ -75,8 +77,7 @@ class Run:
             self.asked.json.write_text(json.dumps(self.known, indent=1), encoding="utf-8")
 
     def child(self, command: list[str], *arguments: str) -> Child:
-        # Kernels that nothing calls need not be loaded.
-        return Child([*command, *arguments], self.log, {"CUDA_MODULE_LOADING": "LAZY"})
+        return Child([*command, *arguments], self.log, ENVIRONMENT)
 
     def prepare(self) -> None:
         """Start PyTorch's processes, and build every engine: one process for each model."""
