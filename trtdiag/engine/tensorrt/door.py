@@ -87,7 +87,7 @@ def require_gpu() -> None:
         raise PlatformError(
             "the GPU's driver is too old" if old else "there is no GPU that can be used",
             because=first,
-            fix=f"install a driver for CUDA {torch.version.cuda} or later"
+            fix=f"install a driver for CUDA {torch.version.cuda} or later, or a PyTorch for the CUDA of this driver"
             if old
             else f"run on a machine with an NVIDIA GPU and its driver, {_REFERENCE}",
             reference="driver-too-old" if old else "no-gpu",
