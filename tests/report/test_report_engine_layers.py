@@ -65,8 +65,8 @@ def words(html: str) -> str:
 
 def rows(html: str) -> list[list[str]]:
     (table,) = re.findall(r'<table class="sortable">(.*?)</table>', html, re.DOTALL)
-    lines = re.findall(r"<tr.*?</tr>", table)
-    return [[words(cell) for cell in re.findall(r"<t[dh].*?</t[dh]>", line)] for line in lines]
+    lines = re.findall(r"<tr.*?</tr>", table, re.DOTALL)
+    return [[words(cell) for cell in re.findall(r"<t[dh].*?</t[dh]>", line, re.DOTALL)] for line in lines]
 
 
 def told(report: Report) -> dict[str, object]:
@@ -79,18 +79,24 @@ def told(report: Report) -> dict[str, object]:
 def test_what_takes_longest_stands_first_with_its_ops_and_lines(plain: Report) -> None:
     html = section(having(plain, ToldLayers(layers())))
     heads, *table = rows(html)
-    assert heads == ["#", "ms", "share", "ops", "precision", "layer", "tactic"]
+    assert heads == ["#", "ms", "share", "ops", "module", "line", "precision", "layer"]
     assert [(row[0], row[1], row[2]) for row in table] == [
         ("1", "2.250", "56.2%"),
         ("2", "1.250", "31.2%"),
         ("0", "0.5000", "12.5%"),
     ]
-    assert f"linear aten.linear.default in first {FRAME} relu aten.relu.default {FRAME}" in table[0][3]
-    assert table[0][4:] == ["float16", "gemm linear/MatrixMultiply + relu/Activation", "sm90_xmma_gemm"]
-    assert "and 2 more ops" in table[1][3]
-    assert "as far as the tensors that it reads and writes tell" in table[1][3]
-    assert table[2][3] == "none"
-    assert table[2][4] == "float32 → float16"
+    product, derived, moving = table
+    assert product[3:7] == ["linear, relu", "first", f"model.py:{FRAME.line}", "float16"]
+    assert f"linear aten.linear.default in first {FRAME} relu aten.relu.default {FRAME}" in product[7]
+    assert product[7].startswith("gemm 2 ops ")
+    assert "linear/MatrixMultiply + relu/Activation" in product[7]
+    assert "tactic sm90_xmma_gemm" in product[7]
+    assert f'title="{FRAME}"' in html
+    assert derived[3] == "view, linear_1, mul, add, sub"
+    assert "5 ops, derived" in derived[7]
+    assert "The engine does not name all of them" in derived[7]
+    assert moving[3:7] == ["none", "", "", "float32 → float16"]
+    assert html.count("does not name all of them") == 1
     text = words(html)
     assert "Layers as built: 3 layers, 4.000 ms" in text
     assert "2 layers fused from several ops, 1 layer without an op: to move or prepare data." in text
@@ -102,7 +108,7 @@ def test_without_times_the_order_is_that_of_execution(plain: Report) -> None:
     untimed = tuple(replace(layer, time_ms=None) for layer in layers())
     html = section(having(plain, ToldLayers(untimed, "they could not be timed: no memory")))
     heads, *table = rows(html)
-    assert heads == ["#", "ops", "precision", "layer", "tactic"]
+    assert heads == ["#", "ops", "module", "line", "precision", "layer"]
     assert [row[0] for row in table] == ["0", "1", "2"]
     assert "Its layers have no times: they could not be timed: no memory." in words(html)
     assert "of the time" not in words(html)

@@ -17,13 +17,26 @@ class LayerOpView:
 
 
 @dataclass(frozen=True)
+class LineView:
+    """A source line, short, with its whole path in ``full``."""
+
+    short: str
+    full: str
+
+
+@dataclass(frozen=True)
 class LayerRowView:
-    """One layer; ``folded`` ops stand under ``more``.  ``moves``: it computes no op of the program."""
+    """One layer: its first ops by name, where they come from, and all of it in ``ops``, which are folded under ``all``.
+
+    ``moves``: it computes no op of the program.
+    """
 
     place: str
+    nodes: str
+    modules: str
+    lines: tuple[LineView, ...]
     ops: tuple[LayerOpView, ...]
-    folded: tuple[LayerOpView, ...]
-    more: str
+    all: str
     moves: bool
     note: str
     kind: str

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 from trtdiag.capture.program import OpOrigin
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
+from trtdiag.graph.source import Frame
 from trtdiag.network.origin import Origin
-from trtdiag.report.layer_views import EngineLayersView, LayerOpView, LayerRowView
+from trtdiag.report.layer_views import EngineLayersView, LayerOpView, LayerRowView, LineView
 from trtdiag.report.text import amount, one_line
 from trtdiag.runtime.engine_layers import ToldLayers
 
 MOST_ROWS = 400
-_SHOWN_OPS = 3
+_SHOWN_OPS = 6
+_SHOWN_MODULES = 2
+_SHOWN_LINES = 3
 _LISTED_OPS = 100
-_LONGEST_NAME_CHARS = 160
+_LONGEST_NAME_CHARS = 400
 _LONGEST_WHY_CHARS = 400
 _SLOWEST = 5
+_DERIVED = "The engine does not name all of them: they are what its outputs are computed from and no other layer has."
 
 
 def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> EngineLayersView:
@@ -62,15 +67,18 @@ def _summary(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
 
 
 def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOrigin]) -> LayerRowView:
-    ops = [_op(origin, origins.get(origin.node)) for origin in layer.ops[:_LISTED_OPS]]
-    hidden = len(layer.ops) - _SHOWN_OPS
+    ops = tuple(_op(origin, origins.get(origin.node)) for origin in layer.ops[:_LISTED_OPS])
+    frames = dict.fromkeys(origin.frame for origin in layer.ops if origin.frame is not None)
+    lines = [LineView(_short(frame), one_line(str(frame))) for frame in frames]
     return LayerRowView(
         place=str(index),
-        ops=tuple(ops[:_SHOWN_OPS]),
-        folded=tuple(ops[_SHOWN_OPS:]),
-        more=f"and {amount(hidden, 'more op')}" if hidden > 0 else "",
+        nodes=_few([one_line(origin.node) for origin in layer.ops], _SHOWN_OPS),
+        modules=_few(list(dict.fromkeys(op.module for op in ops if op.module)), _SHOWN_MODULES),
+        lines=tuple(lines[:_SHOWN_LINES]),
+        ops=ops,
+        all=amount(len(layer.ops), "op") + ("" if layer.named else ", derived"),
         moves=not layer.ops,
-        note="" if layer.named else "as far as the tensors that it reads and writes tell",
+        note="" if layer.named else _DERIVED,
         kind=one_line(layer.kind),
         name=one_line(layer.name, _LONGEST_NAME_CHARS),
         precision=one_line(_precision(layer)),
@@ -78,6 +86,15 @@ def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOri
         time="" if layer.time_ms is None else _milliseconds(layer.time_ms),
         share="" if layer.time_ms is None or not whole else f"{layer.time_ms / whole:.1%}",
     )
+
+
+def _few(texts: Sequence[str], most: int) -> str:
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def _short(frame: Frame) -> str:
+    return one_line(f"{PurePath(frame.file.replace(chr(92), '/')).name}:{frame.line}")
 
 
 def _precision(layer: LayerInfo) -> str:
