@@ -116,7 +116,7 @@ class Report:
         return self.rendering.show()
 
     def __repr__(self) -> str:
-        return plain_text(self.analysis)
+        return plain_text(self.analysis, self.comparison)
 
     def _repr_html_(self) -> str:
-        return snippet(self.analysis)
+        return snippet(self.analysis, self.comparison)

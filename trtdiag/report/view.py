@@ -264,10 +264,10 @@ class SegmentView:
 
 @dataclass(frozen=True)
 class PartitionView:
-    """What goes into engines; ``strip`` shows the order of execution, each step as a box."""
+    """What goes into engines; ``strip`` has a box for each step of the execution, where there is more than one."""
 
     summary: str
-    strip: Picture
+    strip: Picture | None
     strip_note: str
     segments: tuple[SegmentView, ...]
     more_segments: str

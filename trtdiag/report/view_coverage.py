@@ -8,7 +8,7 @@ from trtdiag.graph.walk import NodeKind
 from trtdiag.lower.facts import Checked
 from trtdiag.report.text import amount, one_line
 from trtdiag.report.view_sections import CoverageView, NoWorkView
-from trtdiag.report.view_types import folding_table
+from trtdiag.report.view_types import folded_table, folding_table
 
 _LONGEST_REASON_CHARS = 400
 _KINDS = {
@@ -27,7 +27,13 @@ def coverage_view(facts: PartitionFacts) -> CoverageView:
         text += f", {len(found) - len(whole):,} with calls in PyTorch"
     heads = ("op", "calls", "engine", "PyTorch", "no work", "reason")
     kinds = ("code", "number", "number", "number", "number")
-    return CoverageView(summary=f"{text}.", table=folding_table(heads, [_row(each) for each in found], kinds))
+    rows = [_row(each) for each in found]
+    if len(whole) == len(found):
+        return CoverageView(
+            summary=f"{amount(len(found), 'kind')} of ops after lowering, none with calls in PyTorch.",
+            table=folded_table(heads, rows, amount(sum(each.calls for each in found), "call"), kinds),
+        )
+    return CoverageView(summary=f"{text}.", table=folding_table(heads, rows, kinds))
 
 
 def _row(each: OpCoverage) -> tuple[str, ...]:

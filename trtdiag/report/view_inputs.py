@@ -72,6 +72,8 @@ def _note(analysis: Analysis, rows: int) -> str:
 def _inputs(analysis: Analysis) -> TableView | None:
     words = ShapeWords(analysis)
     rows = [(one_line(each.name), _shape(each, words), _examples(each)) for each in analysis.program.inputs]
+    if not any(example for _, _, example in rows):  # a saved program may have none
+        return folding_table(("input", "shape"), [row[:2] for row in rows], ("code", "code"))
     return folding_table(("input", "shape", "example"), rows, ("code", "code", "code"))
 
 
@@ -115,10 +117,12 @@ def _symbol(
     ordered = sorted(guards, key=lambda guard: _ORDER.index(guard.verdict))
     hidden = len(guards) - _SHOWN_GUARDS
     born = facts.born_by or ""
+    # A symbol that nobody named goes by a site: that stands in the next column.
+    named = facts.name.isidentifier()
     return SymbolRowView(
-        name=one_line(facts.name),
-        symbol="" if facts.symbol == facts.name else one_line(facts.symbol),
-        origin=one_line(some_of(facts.origins), 400) if facts.origins else "",
+        name=one_line(facts.name if named else facts.symbol),
+        symbol=one_line(facts.symbol) if named and facts.symbol != facts.name else "",
+        origin=one_line(some_of([site for site in facts.origins if site != born]), 400),
         born=one_line(born + (f" at {facts.born_at}" if facts.born_at and born else "")),
         range="none" if facts.range is None else str(facts.range),
         profile=profile_text(profile),

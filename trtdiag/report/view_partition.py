@@ -29,7 +29,7 @@ def partition_view(analysis: Analysis, facts: PartitionFacts, layout: str) -> Pa
     hidden = len(parts.segments) - MOST_SEGMENTS
     return PartitionView(
         summary=_summary(analysis, facts),
-        strip=strip(facts),
+        strip=strip(facts) if steps > 1 else None,
         strip_note=note,
         segments=tuple(
             _segment(segment, words, drawn.get(segment.index)) for segment in parts.segments[:MOST_SEGMENTS]

@@ -32,6 +32,16 @@ def folding_table(
     return TableView(heads, shown, folded, more, kinds)
 
 
+def folded_table(
+    heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], label: str, kinds: tuple[str, ...] = ()
+) -> TableView | None:
+    """A table of which nothing is shown until it is asked for; ``None`` without rows."""
+    if not rows:
+        return None
+    more = label if len(rows) <= _LISTED_ROWS else f"{label}, {_LISTED_ROWS:,} of them listed here"
+    return TableView(heads, (), tuple(rows[:_LISTED_ROWS]), more, kinds)
+
+
 def types_view(
     dtypes: DtypeFacts, parts: PartitionFacts | None = None, precision: PrecisionView | None = None
 ) -> TypesView:
@@ -46,10 +56,12 @@ def types_view(
     return TypesView(
         target=target,
         counts=TableView(
-            ("dtype", "tensors"), tuple((one_line(dtype), f"{number:,}") for dtype, number in dtypes.counts)
+            ("dtype", "tensors"),
+            tuple((one_line(dtype), f"{number:,}") for dtype, number in dtypes.counts),
+            kinds=("code", "number"),
         ),
         int64_note=note,
-        int64=folding_table(("tensor", "role", "values", "int32", "why", "line"), [_wide(t) for t in wide]),
+        int64=_int64_table([_wide(tensor) for tensor in wide], native=dtypes.native_int64),
         float64=_odd_table(dtypes.float64),
         unsupported=_odd_table(dtypes.unsupported),
         planned=None if parts is None else _planned(parts),
@@ -76,6 +88,14 @@ def _planned(parts: PartitionFacts) -> TableView | None:
 def dtype_text(dtype: object) -> str:
     """``float32`` for ``torch.float32``."""
     return str(dtype).removeprefix("torch.")
+
+
+def _int64_table(rows: Sequence[tuple[str, ...]], *, native: bool) -> TableView | None:
+    """Folded where the target has int64: then nothing becomes of them."""
+    heads, kinds = ("tensor", "role", "values", "int32", "why", "line"), ("code",)
+    if native:
+        return folded_table(heads, rows, amount(len(rows), "int64 tensor"), kinds)
+    return folding_table(heads, rows, kinds)
 
 
 def _wide(tensor: WideTensor) -> tuple[str, ...]:
@@ -122,7 +142,7 @@ def memory_view(memory: MemoryEstimate) -> MemoryView:
     )
     largest = [(one_line(node), bytes_text(size)) for node, size in memory.largest]
     return MemoryView(
-        sums=TableView(("what", "at the maximum of every range", "note"), rows),
+        sums=TableView(("what", "at the maximum of every range", "note"), rows, kinds=("", "number")),
         largest=folding_table(("largest outputs", "bytes"), largest),
     )
 
