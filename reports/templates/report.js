@@ -31,6 +31,16 @@ document.addEventListener("click", (event) => {
   });
 });
 
+// A link to a finding opens what it is folded in.
+function openTarget() {
+  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  for (const details of target.querySelectorAll(":scope > details")) details.open = true;
+  for (let around = target.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+}
+window.addEventListener("hashchange", openTarget);
+openTarget();
+
 function download(name, type, text) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type }));

@@ -1,0 +1,101 @@
+"""The page around the explorer in a real browser: print, phones, downloads, folded findings."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape, unescape
+
+import pytest
+from chromium import CHROMIUM, drive, open_page
+from sample_analysis import analysis, exported_net, graph_analysis
+
+import trtdiag
+from trtdiag.report.report import Report
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome is installed on this machine")
+
+A4_HEIGHT = 1123  # pixels at 96 per inch
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return trtdiag.analyze(exported_net(2), target="8.6", min_segment_ops=1, keep_in_torch=["aten.relu"])
+
+
+def test_the_first_printed_page_holds_the_verdict_and_no_buttons(report: Report) -> None:
+    page = report.to_html().replace("@media print", "@media all")
+    seen = drive(
+        page,
+        f"""
+        const shown = (selector) => [...document.querySelectorAll(selector)]
+          .filter((element) => element.getClientRects().length > 0).length;
+        const bottom = (selector) => document.querySelector(selector).getBoundingClientRect().bottom + scrollY;
+        return [bottom("#verdict") < {A4_HEIGHT}, bottom("#stages") < {A4_HEIGHT}, shown("nav"), shown("button"),
+                shown("#explorer"), shown("#picture svg"), shown(".bar-drawing")];
+    """,
+    )
+    assert seen == [True, True, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_nothing_is_wider_than_the_window(report: Report, width: int) -> None:
+    # In a frame the media queries see the frame's width; a window has a least one.
+    wrapper = f"""<!doctype html><title>wrapper</title><pre id="seen"></pre>
+    <iframe sandbox="allow-same-origin" srcdoc="{escape(report.to_html())}" width="{width}" height="800"></iframe>
+    <script>
+    document.querySelector("iframe").addEventListener("load", (event) => {{
+      const inside = event.target.contentDocument;
+      const room = inside.documentElement.clientWidth;
+      const wide = [...inside.querySelectorAll("main > section, header, article, figure, p, li, h1, h3, .stack td")]
+        .filter((element) => element.getBoundingClientRect().right > room + 0.5 && !element.closest(".scroll"));
+      const names = wide.map((element) => `${{element.tagName}} ${{element.id || element.className}}`);
+      document.getElementById("seen").textContent = [room > {width} - 20, inside.documentElement.scrollWidth <= room,
+        ...names].join();
+    }});
+    </script>"""
+    opened = open_page(wrapper)
+    assert '<pre id="seen">true,true</pre>' in opened.dom
+
+
+def test_downloads_give_the_reports_that_json_and_sarif_are(report: Report) -> None:
+    script = """
+      Promise.all([wholeReport(), unpackText(document.getElementById("machine-sarif"))]).then((texts) => {
+        const out = document.createElement("pre");
+        out.id = "texts";
+        out.textContent = JSON.stringify(texts);
+        document.body.append(out);
+      });
+    """
+    driven = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", report.to_html())
+    opened = open_page(driven.replace("</body>", f"<script>{script}</script></body>"))
+    found = re.search(r'<pre id="texts">(.*?)</pre>', opened.dom, re.S)
+    assert found is not None
+    as_json, as_sarif = json.loads(unescape(found[1]))
+    assert json.loads(as_json) == json.loads(report.to_json())  # a browser writes 7e-06 as 0.000007
+    results = json.loads(as_sarif)["runs"][0]
+    assert results["results"] == json.loads(report.to_sarif())["runs"][0]["results"]
+    assert {rule["id"] for rule in results["tool"]["driver"]["rules"]} == {found.rule for found in report.findings}
+
+
+def test_a_folded_note_opens_when_a_link_leads_to_it() -> None:
+    result = drive(
+        Report(graph_analysis(exported_net(2)), layout="builtin").to_html(),
+        """
+        const note = document.getElementById("MET103-1");
+        const before = note.querySelector("details").open;
+        location.hash = "MET103-1";
+        window.dispatchEvent(new HashChangeEvent("hashchange"));
+        return [before, note.querySelector("details").open];
+    """,
+    )
+    assert result == [False, True]
+
+
+def test_every_finding_is_once_in_the_page_and_in_the_json() -> None:
+    made = Report(analysis())
+    opened = open_page(made.to_html())
+    assert opened.console == ()
+    listed = [found["id"] for found in json.loads(made.to_json())["findings"]]
+    assert sorted(listed) == sorted(found.id for found in made.findings)
+    assert all(opened.dom.count(f'id="{each}"') == 1 for each in listed)
