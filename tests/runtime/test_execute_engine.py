@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
 
 from tests.engine.linear_network import as_buffer, linear, linear_engine
 from trtdiag.engine.backend import Runner
+from trtdiag.engine.manifest import EngineInput
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError, InternalError, ShapeOutOfRangeError, TrtdiagError, UserError
 from trtdiag.runtime.engine_cache import EngineCache
 from trtdiag.runtime.op import EXECUTE_ENGINE
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import symbol
 
 
 class Calls(torch.nn.Module):
@@ -217,3 +221,22 @@ def test_engines_of_a_program_go_with_it() -> None:
     del other
     assert len(cache) == 0
     assert ask(0) is not runners[0]  # a graph may ask for it still
+
+
+def test_an_engine_that_numbers_alone_enter_runs_on_the_current_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from trtdiag.runtime import execution
+
+    asked: list[str] = []
+
+    class Cache:
+        def get(self, manifest: object, engine: torch.Tensor, device: str) -> Runner:
+            asked.append(device)
+            return lambda inputs: (inputs[0] + 1,)
+
+    monkeypatch.setattr(execution, "CACHE", Cache())
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    size = EngineInput("n", torch.int64, (), (DimProfile(0, 3, 8),), symbol("n"))
+    manifest = replace(linear_engine(linear()).manifest, device="cuda", inputs=(size,), ranges={}, conditions=())
+    (output,) = execution.execute([torch.empty(7 + 2, 0)], torch.empty(0), manifest_to_text(manifest))
+    assert asked == ["cuda:3"]
+    assert output.item() == 8

@@ -18,24 +18,30 @@ class GraphChoice:
         self.most = most
 
 
-_CHOSEN: ContextVar[GraphChoice | None] = ContextVar("trtdiag_cuda_graphs", default=None)
+class choosing_graphs:  # noqa: N801  # used as a statement; a generator would take three times as long
+    """Lets engines that run in this block, one call of a program, know the choice."""
+
+    __slots__ = ("_token", "choice")
+
+    def __init__(self, choice: GraphChoice | None) -> None:
+        self.choice = choice
+
+    def __enter__(self) -> None:
+        self._token: Token[choosing_graphs | None] = _CALL.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        _CALL.reset(self._token)
+
+
+_CALL: ContextVar[choosing_graphs | None] = ContextVar("trtdiag_call", default=None)
 
 
 def chosen_graphs() -> GraphChoice | None:
     """The choice of the program that is running; ``None`` where it records nothing."""
-    return _CHOSEN.get()
+    call = _CALL.get()
+    return None if call is None else call.choice
 
 
-class choosing_graphs:  # noqa: N801  # used as a statement; a generator would take three times as long
-    """Lets engines that run in this block know the choice."""
-
-    __slots__ = ("_choice", "_token")
-
-    def __init__(self, choice: GraphChoice | None) -> None:
-        self._choice = choice
-
-    def __enter__(self) -> None:
-        self._token: Token[GraphChoice | None] = _CHOSEN.set(self._choice)
-
-    def __exit__(self, *_: object) -> None:
-        _CHOSEN.reset(self._token)
+def running_call() -> object | None:
+    """What stands for the call of a program that is running; ``None`` where engines run without a program."""
+    return _CALL.get()

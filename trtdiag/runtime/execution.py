@@ -37,8 +37,10 @@ def execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> 
     check_engine_inputs(text, inputs)
     manifest = manifest_from_text(text)
     values = [_entered(port, tensor) for port, tensor in zip(manifest.inputs, inputs, strict=True)]
-    runner = CACHE.get(manifest, engine, _device(manifest, inputs))
-    outputs = list(runner(values))
+    device = _device(manifest, inputs)
+    if device == "cuda":  # sizes alone enter it: it runs where PyTorch makes new tensors
+        device = f"cuda:{torch.cuda.current_device()}"
+    outputs = list(CACHE.get(manifest, engine, device)(values))
     if manifest.counts:
         check_counts(manifest, inputs, outputs)
     return outputs

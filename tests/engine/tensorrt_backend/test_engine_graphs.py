@@ -198,3 +198,16 @@ def test_recording_before_a_run_is_refused() -> None:
         run(5, 4)
     assert caught.value.reference == "recorded-before-run"
     assert len(run.engine.contexts) == 1
+
+
+def test_a_program_may_have_an_engine_twice_in_a_graph() -> None:
+    run = Recording()
+    given = run.engine.inputs(3, 4)
+    run.runner(given)
+    run.gpu.is_recording = True
+    with choosing_graphs(None):
+        run.runner(given)
+        run.runner(given)
+    with pytest.raises(UserError), choosing_graphs(None):  # another call may be another graph
+        run.runner(given)
+    assert len(run.engine.contexts) == 1

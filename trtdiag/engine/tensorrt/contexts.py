@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import local
 from weakref import WeakKeyDictionary
 
-from trtdiag.engine.graph_choice import GraphChoice
+from trtdiag.engine.graph_choice import GraphChoice, running_call
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.graphs import EngineGraphs
 from trtdiag.engine.tensorrt.ports import Key
@@ -48,7 +48,7 @@ class Contexts:
     def __init__(self, make: Callable[[], EngineContext]) -> None:
         self._make = make
         self._places = _Places()
-        self._recorded: list[EngineContext] = []
+        self._given_away: list[tuple[object | None, EngineContext]] = []
 
     def place(self, stream: int) -> Place:
         """What this thread keeps for a stream; of too many streams the one not used for longest is forgotten."""
@@ -75,15 +75,20 @@ class Contexts:
         """A context that ran with these sizes in this thread, for a graph that another records.
 
         A graph stays bound to its context, whose sizes must not change any more, and while CUDA records no memory can
-        be had for a new one.  So one that is ready for it is given away; the next run makes another.
+        be had for a new one.  So one that is ready for it is given away; the next run makes another.  A program that
+        has the same engine twice gets it twice: within a graph its runs follow each other.
 
         Raises:
             UserError: ``recorded-before-run`` where there is none.
         """
+        call = running_call()
+        for earlier, given in reversed(self._given_away):
+            if call is not None and earlier is call and given.key == key:
+                return given
         for place in self._places.by_stream.values():
             if place.context is not None and place.context.key == key:
                 given, place.context = place.context, None
-                self._recorded.append(given)
+                self._given_away.append((call, given))
                 return given
         raise UserError(
             "a CUDA graph is being recorded, and an engine is not ready for it",
