@@ -124,7 +124,9 @@ def bare(made: CompiledProgram, x: Tensor) -> dict[str, Callable[[], object]]:
     engine = runtime.deserialize_cuda_engine(engine_bytes(node.engine))
     device = torch.device("cuda", torch.cuda.current_device())
     ports = Ports.of(trt, engine, node.manifest, device)
-    context = EngineContext(engine.create_execution_context(), ports)
+    scratch = Scratch(trt, engine, device)
+    context = EngineContext(ports, scratch)
+    context.take(scratch.own())
     given = ports.readable([x])
     context.tell(given, ports.key(given))
     outputs = context.outputs()
@@ -132,7 +134,7 @@ def bare(made: CompiledProgram, x: Tensor) -> dict[str, Callable[[], object]]:
     context.enqueue(outputs, stream)
     execute = context.context.execute_async_v3
     held = (runtime, engine, given, outputs)
-    print(f"scratch memory: {Scratch(trt, engine).size_bytes:,} bytes", flush=True)
+    print(f"scratch memory: {scratch.size_bytes:,} bytes", flush=True)
     replay = Cuda().record(device, lambda side: context.enqueue(outputs, side))
 
     def run() -> object:

@@ -95,7 +95,10 @@ class Recorded:
 def default_of(owner: Recorded, name: str) -> Any:
     if name == "num_outputs":
         return 2 if type(owner).__name__ == "ITopKLayer" else 1
-    return owner.__dict__.get("facts", {}).get(name)
+    facts = owner.__dict__.get("facts", {})
+    if name in ("device_memory_size", "device_memory_size_v2"):
+        return facts.get(name, 0)
+    return facts.get(name)
 
 
 class TensorRT:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -23,9 +25,9 @@ def _address(capsule: Any) -> int:
 def test_a_context_gets_memory_of_ours(version: str) -> None:
     trt = TensorRT(version)
     engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(b"bytes")
-    engine.__dict__["facts"] = {"device_memory_size": 1021, "device_memory_size_v2": 1021}
-    scratch = Scratch(trt, engine)
-    assert scratch.size_bytes == 1021
+    engine.__dict__["facts"] = {"device_memory_size": 1531, "device_memory_size_v2": 1531}
+    scratch = Scratch(trt, engine, torch.device("cpu"))
+    assert scratch.size_bytes == 1531
     context = scratch.make()
     memory = torch.empty(2048, dtype=torch.uint8)
     scratch.give(context, memory)
@@ -38,3 +40,39 @@ def test_a_context_gets_memory_of_ours(version: str) -> None:
             ("create_execution_context", (trt.ExecutionContextAllocationStrategy.USER_MANAGED,), {})
         ]
         assert context.calls == [("set_device_memory", (memory.data_ptr(), 2048), {})]
+
+
+def _scratch(size_bytes: int) -> Scratch:
+    trt = TensorRT("8.6")
+    engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(b"bytes")
+    engine.__dict__["facts"] = {"device_memory_size": size_bytes}
+    return Scratch(trt, engine, torch.device("cpu"))
+
+
+def test_engines_of_a_thread_and_stream_share_memory() -> None:
+    small, large = _scratch(600), _scratch(70_001)
+    first = small.shared(1)
+    assert small.shared(1) is first
+    assert small.shared(2) is not first
+    assert small.own() is not first
+    grown = large.shared(1)
+    assert grown.nbytes == 70_001
+    assert small.shared(1) is grown
+    seen: list[bool] = []
+    thread = threading.Thread(target=lambda: seen.append(small.shared(1) is grown))
+    thread.start()
+    thread.join()
+    assert seen == [False]
+
+
+def test_shared_memory_goes_with_the_last_context() -> None:
+    scratch = _scratch(70_003)
+    memory = scratch.shared(3)
+    gone = weakref.ref(memory)
+    del memory
+    assert gone() is None
+    assert scratch.shared(3).nbytes == 70_003
+
+
+def test_an_engine_that_needs_none_has_an_address() -> None:
+    assert _scratch(0).shared(4).data_ptr() != 0

@@ -21,6 +21,7 @@ from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.door import open_door
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.ports import Ports
+from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.network import DType, NetworkBuilder, Origin
@@ -309,19 +310,33 @@ def test_contexts_that_share_scratch_memory() -> None:
     runtime = trt.Runtime(logger_of(trt))
     engine = runtime.deserialize_cuda_engine(engine_bytes(node.engine))
     ports = Ports.of(trt, engine, node.manifest, torch.device("cuda", 0))
-    scratch = Scratch(trt, engine)
-    assert scratch.size_bytes >= 0
-    contexts = [EngineContext(scratch.make(), ports) for _ in range(3)]
-    reference = EngineContext(engine.create_execution_context(), ports)
+    device = torch.device("cuda", 0)
+    scratch = Scratch(trt, engine, device)
+    contexts = [EngineContext(ports, scratch) for _ in range(3)]
+    alone = EngineContext(ports, scratch)
+    alone.take(scratch.own())
     stream = torch.cuda.current_stream().cuda_stream
     for turn in range(3):
         # Each turn other memory, full of what must not matter.
-        memory = torch.full((max(scratch.size_bytes, 512),), 255, dtype=torch.uint8, device="cuda")
+        memory = torch.full((scratch.size_bytes,), 255, dtype=torch.uint8, device=device)
         for context in contexts:
-            scratch.give(context.context, memory)
+            context.take(memory)
         for index in range(9):
             given = ports.readable([_input(1 + (index * 7 + turn) % MOST_ROWS, turn)])
             key = ports.key(given)
             (y,) = contexts[index % 3].run(given, key, stream)
-            (wanted,) = reference.run(given, key, stream)
+            (wanted,) = alone.run(given, key, stream)
             torch.testing.assert_close(y, wanted, rtol=0, atol=0)  # the same kernels
+
+
+def test_engines_share_scratch_memory(compiled: CompiledProgram, expected: Any) -> None:
+    shared = []
+    for _ in range(3):
+        made = CompiledProgram(compiled.exported_program).cuda_graphs(2)
+        for rows in (1, 7, 7, 7, MOST_ROWS, MOST_ROWS, MOST_ROWS):
+            _compare(made(_input(rows)), expected(_input(rows)))
+        for manifest in made.manifests:
+            runner = CACHE.loaded(manifest)
+            assert isinstance(runner, EngineRunner)
+            shared.append(runner._scratch.shared(torch.cuda.current_stream().cuda_stream).data_ptr())
+    assert len(set(shared)) == 1

@@ -124,6 +124,6 @@ def test_refusals_of_the_run() -> None:
         run(engine.inputs(3, 4))
     engine.runs = True
     assert run(engine.inputs(3, 4))[0].shape == (4, 3)  # a refusal leaves nothing behind
-    engine.trt.answers["create_execution_context"] = lambda *_: None
+    engine.trt.answers["create_execution_context_without_device_memory"] = lambda *_: None
     with pytest.raises(PlatformError, match="prepare"):
         engine.runner()(engine.inputs(3, 4))

@@ -9,6 +9,7 @@ import torch
 
 from trtdiag.engine.tensorrt.counted_outputs import CountedOutputs
 from trtdiag.engine.tensorrt.ports import ALIGNMENT, Key, Ports
+from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import InternalError, PlatformError
 
 
@@ -16,8 +17,8 @@ class EngineContext:
     """An execution context of an engine; one thread uses it, on one stream at a time.
 
     Args:
-        context: TensorRT's; ``None`` where it made none.
         ports: The engine's inputs and outputs.
+        scratch: Makes TensorRT's context, and has memory for it.
 
     Attributes:
         key: What decided the sizes that it was told last; ``None`` before, and after a refusal.
@@ -26,7 +27,8 @@ class EngineContext:
         PlatformError: ``context-memory``.
     """
 
-    def __init__(self, context: Any, ports: Ports) -> None:
+    def __init__(self, ports: Ports, scratch: Scratch) -> None:
+        context = scratch.make()
         if context is None:
             raise PlatformError(
                 "TensorRT cannot prepare an engine for running",
@@ -34,14 +36,21 @@ class EngineContext:
                 fix="free GPU memory, or compile for smaller sizes",
                 reference="context-memory",
             )
-        self.context = context
+        self.context: Any = context
         self.key: Key | None = None
-        self._ports = ports
+        self._ports, self._scratch = ports, scratch
+        self._memory: torch.Tensor | None = None
         self._counted = CountedOutputs(ports.trt, context, ports.counted, ports.device) if ports.counted else None
         self._known = [index for index, name in enumerate(ports.outputs) if name not in ports.counted]
         self._shapes: tuple[tuple[int, ...], ...] = ()
         self._addresses: dict[str, int] = {}
         self._nothing = torch.empty(ALIGNMENT, dtype=torch.uint8, device=ports.device)
+
+    def take(self, memory: torch.Tensor) -> None:
+        """Use this scratch memory from now on; what it had before must no longer be needed."""
+        if memory is not self._memory:
+            self._scratch.give(self.context, memory)
+            self._memory = memory
 
     def run(self, given: Sequence[torch.Tensor], key: Key, stream: int) -> tuple[torch.Tensor, ...]:
         """The outputs, which are new memory.

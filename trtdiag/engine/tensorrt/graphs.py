@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay
 from trtdiag.engine.tensorrt.ports import Key, Ports
+from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import InternalError
 
 _MOST_CREDIT = 8
@@ -22,7 +23,7 @@ class EngineGraph:
     """One recorded run: it reads and writes memory of its own, so that what it is given may be anywhere.
 
     Attributes:
-        context: What it was recorded from; it must stay as it was.
+        context: What it was recorded from; it must stay as it was, and so must its scratch memory.
         inputs: Where it reads; ``None`` for what a run need not be given: it is part of the recording, or not read.
         outputs: Where it writes.
         replay: Runs it.
@@ -56,7 +57,7 @@ class EngineGraphs:
 
     Args:
         ports: The engine's inputs and outputs.
-        make: Makes an execution context.
+        scratch: Makes execution contexts, and has memory for them.
         gpu: What records.
         most: How many graphs are kept.
 
@@ -64,8 +65,8 @@ class EngineGraphs:
         refused: Why the engine cannot be recorded; empty where nothing failed.
     """
 
-    def __init__(self, ports: Ports, make: Callable[[], EngineContext], gpu: Gpu, most: int) -> None:
-        self._ports, self._make, self._gpu, self._most = ports, make, gpu, most
+    def __init__(self, ports: Ports, scratch: Scratch, gpu: Gpu, most: int) -> None:
+        self._ports, self._scratch, self._gpu, self._most = ports, scratch, gpu, most
         self._kept: OrderedDict[Key, EngineGraph] = OrderedDict()
         self._seen: OrderedDict[Key, None] = OrderedDict()
         self.refused = ""
@@ -111,7 +112,8 @@ class EngineGraphs:
         # In inference mode these would be tensors that nobody may write to outside of it.
         with torch.inference_mode(False), torch.no_grad():
             ready = [_own(*row) for row in zip(given, self._ports.on_host, strict=True)]
-            context = self._make()
+            context = EngineContext(self._ports, self._scratch)
+            context.take(self._scratch.shared(stream))
             context.tell(ready, key)
             outputs = context.outputs()
         # TensorRT finishes what follows from new sizes in the first run; only the second can be recorded.

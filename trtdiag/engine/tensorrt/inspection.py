@@ -61,7 +61,13 @@ class WatchedEngine:
 
     def create_execution_context(self, *args: Any, **kwargs: Any) -> Any:
         """A context that times its layers, where they are to be timed."""
-        made = self._engine.create_execution_context(*args, **kwargs)
+        return self._watched(self._engine.create_execution_context(*args, **kwargs))
+
+    def create_execution_context_without_device_memory(self) -> Any:
+        """The same, as TensorRT 8.6 makes one without scratch memory."""
+        return self._watched(self._engine.create_execution_context_without_device_memory())
+
+    def _watched(self, made: Any) -> Any:
         if made is not None:
             self.contexts.append(made)
             if self._stopwatch is not None:

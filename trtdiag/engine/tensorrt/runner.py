@@ -19,6 +19,7 @@ from trtdiag.engine.tensorrt.graphs import EngineGraphs
 from trtdiag.engine.tensorrt.inspection import engine_layers
 from trtdiag.engine.tensorrt.memory import scratch_bytes
 from trtdiag.engine.tensorrt.ports import Key, Ports
+from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.engine.usual_inputs import usual_inputs
 from trtdiag.errors import UserError
 from trtdiag.network import Network
@@ -51,12 +52,13 @@ class EngineRunner:
         self._trt, self._engine, self._device, self._alive = trt, engine, device, alive
         self._gpu = gpu or Cuda()
         self._ports = Ports.of(trt, engine, manifest, device)
+        self._scratch = Scratch(trt, engine, device)
         self._contexts = Contexts(self._make_context)
         self._several = device.type == "cuda" and torch.cuda.device_count() > 1
 
     @property
     def scratch_bytes(self) -> int:
-        """What each execution context takes beside weights, inputs and outputs."""
+        """What a run takes beside weights, inputs and outputs; engines on one stream of one thread share it."""
         return scratch_bytes(self._engine)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
@@ -98,12 +100,19 @@ class EngineRunner:
         if self._gpu.recording():
             if self._ports.manifest.waits:
                 raise _never_recorded(self._ports)
-            return self._contexts.for_recording(key).run(self._ports.readable(given), key, stream)
+            # Memory that is taken while PyTorch records belongs to the graph.
+            return self._run_on(self._contexts.for_recording(key), self._scratch.own(), given, key, stream)
         place = self._contexts.place(stream)
         outputs = self._recorded(place, given, key, stream)
         if outputs is None:
-            outputs = self._contexts.plain(place).run(self._ports.readable(given), key, stream)
+            outputs = self._run_on(self._contexts.plain(place), self._scratch.shared(stream), given, key, stream)
         return outputs
+
+    def _run_on(
+        self, context: EngineContext, memory: torch.Tensor, given: Sequence[torch.Tensor], key: Key, stream: int
+    ) -> tuple[torch.Tensor, ...]:
+        context.take(memory)
+        return context.run(self._ports.readable(given), key, stream)
 
     def _recorded(
         self, place: Place, given: Sequence[torch.Tensor], key: Key, stream: int
@@ -114,7 +123,7 @@ class EngineRunner:
             return None
         graphs = place.graphs.get(choice)
         if graphs is None:
-            graphs = place.graphs[choice] = EngineGraphs(self._ports, self._make_context, self._gpu, choice.most)
+            graphs = place.graphs[choice] = EngineGraphs(self._ports, self._scratch, self._gpu, choice.most)
         refused = graphs.refused
         outputs = graphs.run(given, key, stream)
         if graphs.refused and not refused:
@@ -126,7 +135,7 @@ class EngineRunner:
         return outputs
 
     def _make_context(self) -> EngineContext:
-        return EngineContext(self._engine.create_execution_context(), self._ports)
+        return EngineContext(self._ports, self._scratch)
 
 
 def _never_recorded(ports: Ports) -> UserError:

@@ -3,35 +3,67 @@
 from __future__ import annotations
 
 import ctypes
+from threading import local
 from typing import Any
+from weakref import ref
 
 import torch
+
+from trtdiag.engine.tensorrt.memory import scratch_bytes
+
+_SMALLEST_BYTES = 512
+"""What PyTorch takes for the smallest tensor, too; an address is wanted even where no memory is."""
+
+
+class _Shared(local):
+    """The memory of one thread by device and stream, for as long as a context has it."""
+
+    def __init__(self) -> None:
+        self.by_stream: dict[tuple[torch.device, int], ref[torch.Tensor]] = {}
+
+
+_SHARED = _Shared()
 
 
 class Scratch:
     """Makes contexts of one engine that bring no scratch memory, and gives them some.
 
+    What one thread puts onto one stream runs one after the other: all engines that it runs there, with all their
+    contexts and recorded graphs, share the memory of the one that needs most.
+
     Args:
         trt: The module ``tensorrt``.
         engine: The engine.
+        device: The GPU that it was loaded on.
 
     Attributes:
         size_bytes: What a context needs while it runs.
     """
 
-    def __init__(self, trt: Any, engine: Any) -> None:
-        self._engine = engine
+    def __init__(self, trt: Any, engine: Any, device: torch.device) -> None:
+        self._engine, self._device = engine, device
         strategies = getattr(trt, "ExecutionContextAllocationStrategy", None)
         self._strategy = None if strategies is None else strategies.USER_MANAGED
-        # TensorRT 8.6 has the first of the two sizes only, 11 the second only.
-        size = engine.device_memory_size if strategies is None else engine.device_memory_size_v2
-        self.size_bytes = int(size)
+        self.size_bytes = max(scratch_bytes(engine), _SMALLEST_BYTES)
 
     def make(self) -> Any:
         """A context that must be given scratch memory before it runs; ``None`` where TensorRT makes none."""
         if self._strategy is None:
             return self._engine.create_execution_context_without_device_memory()
         return self._engine.create_execution_context(self._strategy)
+
+    def shared(self, stream: int) -> torch.Tensor:
+        """The memory of this thread for a stream, PyTorch's current one: large enough for this engine."""
+        known = _SHARED.by_stream.get((self._device, stream))
+        memory = None if known is None else known()
+        if memory is None or memory.nbytes < self.size_bytes:
+            memory = self.own()
+            _SHARED.by_stream[self._device, stream] = ref(memory)
+        return memory
+
+    def own(self) -> torch.Tensor:
+        """Memory for this engine that it shares with none."""
+        return torch.empty(self.size_bytes, dtype=torch.uint8, device=self._device)
 
     def give(self, context: Any, memory: torch.Tensor) -> None:
         """Let a context use memory, of ``size_bytes`` or more, that stays until it is given other."""
