@@ -240,3 +240,12 @@ def test_an_engine_that_numbers_alone_enter_runs_on_the_current_gpu(monkeypatch:
     (output,) = execution.execute([torch.empty(7 + 2, 0)], torch.empty(0), manifest_to_text(manifest))
     assert asked == ["cuda:3"]
     assert output.item() == 8
+
+
+def test_numbers_stay_on_the_host_whatever_device_is_the_default() -> None:
+    from trtdiag.runtime import execution
+
+    size = EngineInput("n", torch.int32, (), (DimProfile(0, 3, 8),), symbol("n"))
+    with torch.device("meta"):
+        entered = execution._entered(size, torch.empty(7 + 2, 0))
+    assert (entered.device.type, entered.item()) == ("cpu", 7)

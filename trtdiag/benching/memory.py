@@ -1,4 +1,4 @@
-"""Memory of engines that PyTorch does not count."""
+"""Memory of engines that does not show in the peak of a call."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trtdiag.runtime.engine_nodes import engine_nodes
 
 
 def engines_bytes(compiled: CompiledProgram) -> int | None:
-    """Return the scratch memory of all engines of a program; ``None`` where one does not say.
+    """Return the scratch memory of a program's engines; ``None`` where one does not say.
 
-    Each engine has memory of its own, whether or not it runs.
+    They share the memory of the one that needs most; it is there before a call that is not the first.
     """
-    total = 0
+    most = 0
     for node in engine_nodes(compiled.exported_program):
         device = node.manifest.device
         if device == "cuda":
@@ -22,5 +22,5 @@ def engines_bytes(compiled: CompiledProgram) -> int | None:
         own = getattr(CACHE.get(node.manifest, node.engine, device), "scratch_bytes", None)
         if own is None:
             return None
-        total += own
-    return total
+        most = max(most, own)
+    return most

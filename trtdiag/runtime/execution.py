@@ -73,7 +73,7 @@ def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) ->
 
 
 def _entered(port: EngineInput, tensor: torch.Tensor) -> torch.Tensor:
-    return torch.tensor(read_size(port, tensor.shape), dtype=port.dtype) if port.is_size else tensor
+    return torch.tensor(read_size(port, tensor.shape), dtype=port.dtype, device="cpu") if port.is_size else tensor
 
 
 def _device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> str:

@@ -14,13 +14,14 @@ from host_engine import Engine, HostGpu
 from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.errors import UserError
+from trtdiag.targets import TARGETS
 
 
 class Recording:
     """A runner whose program keeps graphs."""
 
-    def __init__(self, most: int = 2, gpu: HostGpu | None = None) -> None:
-        self.engine = Engine("8.6")
+    def __init__(self, most: int = 2, gpu: HostGpu | None = None, version: str = "8.6") -> None:
+        self.engine = Engine(version)
         self.gpu = gpu or HostGpu()
         self.runner: EngineRunner = self.engine.runner(self.gpu)
         self.choice: GraphChoice | None = GraphChoice(most)
@@ -35,8 +36,9 @@ class Recording:
         return y
 
 
-def test_sizes_that_come_again_are_recorded_once() -> None:
-    run = Recording()
+@pytest.mark.parametrize("version", [target.version for target in TARGETS])
+def test_sizes_that_come_again_are_recorded_once(version: str) -> None:
+    run = Recording(version=version)
     for _ in range(5):
         run(3, 4)
     assert run.gpu.recorded == 1
@@ -72,11 +74,13 @@ def test_inputs_may_lie_anyhow() -> None:
     assert run.gpu.recorded == 1
 
 
-def test_empty_inputs() -> None:
+def test_tensors_without_elements_are_not_recorded() -> None:
     run = Recording()
-    for _ in range(3):
+    for _ in range(4):
         run(0, 4)
         run(3, 0)
+    assert run.gpu.recorded == 0
+    assert len(run.engine.contexts) == 3  # tried once each
 
 
 def test_sizes_that_come_in_turn_are_not_recorded_anew_each_time() -> None:

@@ -69,6 +69,7 @@ class EngineGraphs:
         self._ports, self._scratch, self._gpu, self._most = ports, scratch, gpu, most
         self._kept: OrderedDict[Key, EngineGraph] = OrderedDict()
         self._seen: OrderedDict[Key, None] = OrderedDict()
+        self._empty: set[Key] = set()
         self.refused = ""
 
     def __len__(self) -> int:
@@ -86,7 +87,7 @@ class EngineGraphs:
             self._kept.move_to_end(key)
             found.credit = min(found.credit + 1, _MOST_CREDIT)
             return found.run(given)
-        if self.refused or not self._has_place(key):
+        if self.refused or key in self._empty or not self._has_place(key):
             return None
         return self._recorded(given, key, stream)
 
@@ -120,6 +121,9 @@ class EngineGraphs:
         # Source: TensorRT's developer guide, "CUDA Graphs".
         context.enqueue(outputs, stream)
         results = tuple(output.clone() for output in outputs)
+        if not any(output.numel() for output in outputs):  # nothing runs that could be recorded
+            self._empty.add(key)
+            return results
         try:
             replay = self._gpu.record(self._ports.device, lambda side: context.enqueue(outputs, side))
         except (RuntimeError, InternalError) as error:
