@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.graph.trees import rebuilt
-from trtdiag.runtime.single_engine import SingleEngine
+from trtdiag.runtime import execution
+from trtdiag.runtime.op import EXECUTE_ENGINE
+from trtdiag.runtime.single_engine import PLAIN, SingleEngine
 
 
 class FlatProgram:
@@ -29,8 +32,10 @@ class FlatProgram:
         for node in reversed(list(graph.nodes)):
             if node.op == "call_module" and not node.users:  # asks the guards; it computes nothing
                 graph.erase_node(node)
-        self._run = GraphModule(module, graph).forward
         self._single = SingleEngine.of(module, graph)
+        for node in graph.find_nodes(op="call_function", target=EXECUTE_ENGINE):
+            node.target = execute_here
+        self._run = GraphModule(module, graph).forward
         self._spec = exported.call_spec.out_spec
         self._is_leaf = self._spec is not None and self._spec.is_leaf()
 
@@ -42,3 +47,12 @@ class FlatProgram:
         if self._is_leaf:
             return outputs[0]
         return outputs if self._spec is None else rebuilt(list(outputs), self._spec)
+
+
+def execute_here(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> list[torch.Tensor]:
+    """What the op gives, without torch's dispatcher, which takes longer than all else that a call costs the CPU."""
+    for tensor in inputs:
+        if type(tensor) not in PLAIN:
+            outputs: list[torch.Tensor] = EXECUTE_ENGINE(inputs, engine, text)
+            return outputs
+    return execution.execute(inputs, engine, text)

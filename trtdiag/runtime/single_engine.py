@@ -14,7 +14,8 @@ from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.op import EXECUTE_ENGINE
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types of tensors that are what they seem; those of tracers are others."""
 
 
 class SingleEngine:
@@ -58,7 +59,7 @@ class SingleEngine:
         """What the program returns; ``None`` where torch must have its say: its tracers have tensors of their own."""
         given = [leaves[index] for index in self._given]
         for tensor in given:
-            if type(tensor) not in _PLAIN:
+            if type(tensor) not in PLAIN:
                 return None
         device = given[0].device
         runner = self._runners.get(device)
