@@ -34,12 +34,32 @@ def test_a_context_gets_memory_of_ours(version: str) -> None:
     made = [name for name, _, _ in engine.calls]
     if version == "8.6":
         assert made == ["create_execution_context_without_device_memory"]
-        assert _address(context.seen["device_memory"]) == memory.data_ptr()
+        assert context.seen["device_memory"] == memory.data_ptr()
     else:
         assert engine.calls == [
             ("create_execution_context", (trt.ExecutionContextAllocationStrategy.USER_MANAGED,), {})
         ]
         assert context.calls == [("set_device_memory", (memory.data_ptr(), 2048), {})]
+
+
+class CapsuleContext:
+    """A context that takes addresses as capsules only."""
+
+    def __init__(self) -> None:
+        self.address = 0
+
+    def _take(self, value: Any) -> None:
+        if isinstance(value, int):
+            raise TypeError("incompatible function arguments")
+        self.address = _address(value)
+
+    device_memory = property(None, _take)
+
+
+def test_an_address_may_be_wanted_as_a_capsule() -> None:
+    context, memory = CapsuleContext(), torch.empty(600, dtype=torch.uint8)
+    _scratch(600).give(context, memory)
+    assert context.address == memory.data_ptr()
 
 
 def _scratch(size_bytes: int) -> Scratch:

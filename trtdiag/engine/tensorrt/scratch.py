@@ -67,14 +67,18 @@ class Scratch:
 
     def give(self, context: Any, memory: torch.Tensor) -> None:
         """Let a context use memory, of ``size_bytes`` or more, that stays until it is given other."""
-        if self._strategy is None:
-            context.device_memory = _capsule(memory.data_ptr())
-        else:
-            context.set_device_memory(memory.data_ptr(), memory.nbytes)
+        address = memory.data_ptr()
+        if self._strategy is not None:
+            context.set_device_memory(address, memory.nbytes)
+            return
+        try:
+            context.device_memory = address
+        except TypeError:  # TensorRT 8.6 documents a capsule and takes a number; releases before it were as documented
+            context.device_memory = _capsule(address)
 
 
 def _capsule(address: int) -> Any:
-    """An address as TensorRT 8.6 takes it."""
+    """An address in an object of Python for addresses."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return new(address, None, None)
