@@ -30,6 +30,8 @@ CALLS, ROUNDS = 50, 60
 class NoContext:
     """An execution context that accepts everything, for outputs of one shape."""
 
+    active_optimization_profile = 0
+
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
 
@@ -82,6 +84,12 @@ class NoGpu:
     def record(self, device: torch.device, work: Work) -> Replay:
         return partial(work, 0 if device else 1)
 
+    def mark(self) -> None:
+        """Nothing is marked."""
+
+    def follow(self, mark: object, memory: torch.Tensor) -> None:
+        """Nothing waits."""
+
 
 def on_nothing(compiled: CompiledProgram, x: torch.Tensor) -> CompiledProgram:
     """The same program around an engine of TensorRT that computes nothing."""
@@ -89,7 +97,8 @@ def on_nothing(compiled: CompiledProgram, x: torch.Tensor) -> CompiledProgram:
     shape = made(x).shape
     (manifest,) = made.manifests
     names = [input_name(0, manifest.inputs[0].name), output_name(0, manifest.outputs[0].name)]
-    trt = SimpleNamespace(TensorLocation=SimpleNamespace(HOST="host"))
+    sharing = SimpleNamespace(__members__={"PROFILE_SHARING_0806": 0})
+    trt = SimpleNamespace(TensorLocation=SimpleNamespace(HOST="host"), PreviewFeature=sharing)
     runner = EngineRunner(trt, NoEngine(names, tuple(shape)), manifest, x.device, gpu=NoGpu())
     with patched_cache(lambda *_: runner):
         made(x)

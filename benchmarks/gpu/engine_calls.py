@@ -36,6 +36,7 @@ from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.door import open_door
 from trtdiag.engine.tensorrt.gpu import Cuda
 from trtdiag.engine.tensorrt.log import logger_of
+from trtdiag.engine.tensorrt.one_context import shares_profiles
 from trtdiag.engine.tensorrt.ports import Ports
 from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.runtime.compiled import CompiledProgram
@@ -125,12 +126,12 @@ def bare(made: CompiledProgram, x: Tensor) -> dict[str, Callable[[], object]]:
     device = torch.device("cuda", torch.cuda.current_device())
     ports = Ports.of(trt, engine, node.manifest, device)
     scratch = Scratch(trt, engine, device)
-    context = EngineContext(ports, scratch)
+    stream = torch.cuda.current_stream().cuda_stream
+    context = EngineContext(ports, scratch, stream)
     context.take(scratch.own())
     given = ports.readable([x])
     context.tell(given, ports.key(given))
     outputs = context.outputs()
-    stream = torch.cuda.current_stream().cuda_stream
     context.enqueue(outputs, stream)
     execute = context.context.execute_async_v3
     held = (runtime, engine, given, outputs)
@@ -148,8 +149,9 @@ def one_case(name: str, level: int) -> list[Row]:
     torch.manual_seed(5)
     module, x, precision = CASES[name]()
     module, x = module.eval().cuda(), x.cuda()
-    batch = Dim("batch", min=1, max=2 * x.shape[0])
-    exported = export(module, (x,), dynamic_shapes={"x": {0: batch}})
+    shares = shares_profiles(open_door().trt)  # without, an engine of varying sizes has no graphs
+    dims = {"x": {0: Dim("batch", min=1, max=2 * x.shape[0])}} if shares else None
+    exported = export(module, (x,), dynamic_shapes=dims)
     begun = time.perf_counter()
     made = trtdiag.compile(
         exported,
@@ -183,7 +185,13 @@ def one_case(name: str, level: int) -> list[Row]:
     found = []
     for way, call in ways.items():
         with torch.no_grad():
-            row = {"case": name, "way": way, "engines": len(made.manifests), "build_s": round(build_s, 1)}
+            row = {
+                "case": name,
+                "way": way,
+                "engines": len(made.manifests),
+                "dynamic": shares,
+                "build_s": round(build_s, 1),
+            }
             try:
                 row |= measured(call)
             except Exception as error:  # one way must not end the others

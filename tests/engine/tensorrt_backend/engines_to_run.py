@@ -49,9 +49,9 @@ def model(name: str, device: str) -> nn.Module:
     return MODELS[name]().eval().to(device)
 
 
-def program(name: str, backend: str, device: str) -> CompiledProgram:
-    """The model compiled for 1 to ``MOST_ROWS`` rows."""
-    rows = {"x": {0: Dim("rows", min=1, max=MOST_ROWS)}}
+def program(name: str, backend: str, device: str, *, fixed: bool = False) -> CompiledProgram:
+    """The model compiled for 1 to ``MOST_ROWS`` rows, or for 7."""
+    rows = None if fixed else {"x": {0: Dim("rows", min=1, max=MOST_ROWS)}}
     exported = export(model(name, device), (torch.randn(7, 5, device=device),), dynamic_shapes=rows)
     return trtdiag.compile(
         exported,

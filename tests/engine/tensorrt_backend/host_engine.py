@@ -99,6 +99,8 @@ class HostGpu:
         self.is_recording = False
         self.fails = ""
         self.recorded = 0
+        self.marks: list[int] = []
+        self.followed: list[int] = []
 
     def stream(self, device: torch.device) -> int:
         return self.streams.pop(0) if self.streams else 7
@@ -112,3 +114,11 @@ class HostGpu:
         if self.fails:
             raise RuntimeError(self.fails)
         return lambda: work(7)
+
+    def mark(self) -> int:
+        self.marks.append(len(self.marks))
+        return self.marks[-1]
+
+    def follow(self, mark: int, memory: torch.Tensor) -> None:
+        assert memory.nbytes
+        self.followed.append(mark)

@@ -96,6 +96,8 @@ def default_of(owner: Recorded, name: str) -> Any:
     if name == "num_outputs":
         return 2 if type(owner).__name__ == "ITopKLayer" else 1
     facts = owner.__dict__.get("facts", {})
+    if name == "active_optimization_profile":
+        return facts.get(name, 0)
     if name in ("device_memory_size", "device_memory_size_v2"):
         return facts.get(name, 0)
     return facts.get(name)

@@ -9,6 +9,7 @@ from typing import Any
 
 from trtdiag.engine.tensorrt.compatibility import set_compatibility
 from trtdiag.engine.tensorrt.dialect import Dialect
+from trtdiag.engine.tensorrt.one_context import SHARING
 from trtdiag.engine.tensorrt.timings import give_timings
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
@@ -51,6 +52,9 @@ def new_config(
     if pinned and not dialect.strongly_typed:
         config.set_flag(trt.BuilderFlag.FP16)
         config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    # From 10 on contexts share profiles anyway; some releases of 8.6 cannot, see one_context.py.
+    if not dialect.strongly_typed and SHARING in trt.PreviewFeature.__members__:
+        config.set_preview_feature(getattr(trt.PreviewFeature, SHARING), True)
     # The inspector then tells tactics and fused layers, which the layer names lead back to ops.
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     if options.timing_cache is not None:

@@ -19,15 +19,16 @@ class EngineContext:
     Args:
         ports: The engine's inputs and outputs.
         scratch: Makes TensorRT's context, and has memory for it.
+        stream: Where it will run first.
 
     Attributes:
         key: What decided the sizes that it was told last; ``None`` before, and after a refusal.
 
     Raises:
-        PlatformError: ``context-memory``.
+        PlatformError: ``context-memory``, ``context-profile``.
     """
 
-    def __init__(self, ports: Ports, scratch: Scratch) -> None:
+    def __init__(self, ports: Ports, scratch: Scratch, stream: int) -> None:
         context = scratch.make()
         if context is None:
             raise PlatformError(
@@ -36,6 +37,7 @@ class EngineContext:
                 fix="free GPU memory, or compile for smaller sizes",
                 reference="context-memory",
             )
+        _choose_profile(context, stream)
         self.context: Any = context
         self.key: Key | None = None
         self._ports, self._scratch = ports, scratch
@@ -121,6 +123,26 @@ class EngineContext:
         if any(size < 0 for index in self._known for size in self._shapes[index]):
             raise _failed(f"TensorRT does not know the sizes of its outputs: {self._shapes}")
         self.key = key
+
+
+def _choose_profile(context: Any, stream: int) -> None:
+    """Take the engine's one profile: TensorRT 8.6 gives it to the first context only.
+
+    Source: nvinfer1::ICudaEngine::createExecutionContext, 8.6.
+    """
+    if context.active_optimization_profile == 0:
+        return
+    try:
+        taken = context.set_optimization_profile_async(0, stream)
+    except RuntimeError:
+        taken = False
+    if not taken:  # asking it for shapes would end the process: the binding raises without holding Python's lock
+        raise PlatformError(
+            "TensorRT cannot run an engine in a second context",
+            because="the engine was built so that one context at a time can use its sizes",
+            fix="compile the program again",
+            reference="context-profile",
+        )
 
 
 def _failed(message: str) -> InternalError:

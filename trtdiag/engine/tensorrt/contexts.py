@@ -42,10 +42,10 @@ class Contexts:
     """The contexts of one engine.
 
     Args:
-        make: Makes one.
+        make: Makes one for a stream.
     """
 
-    def __init__(self, make: Callable[[], EngineContext]) -> None:
+    def __init__(self, make: Callable[[int], EngineContext]) -> None:
         self._make = make
         self._places = _Places()
         self._given_away: list[tuple[object | None, EngineContext]] = []
@@ -61,14 +61,14 @@ class Contexts:
         known.move_to_end(stream)
         return place
 
-    def plain(self, place: Place) -> EngineContext:
+    def plain(self, place: Place, stream: int) -> EngineContext:
         """The context for runs that are not replayed.
 
         Raises:
             PlatformError: ``context-memory``.
         """
         if place.context is None:
-            place.context = self._make()
+            place.context = self._make(stream)
         return place.context
 
     def for_recording(self, key: Key) -> EngineContext:

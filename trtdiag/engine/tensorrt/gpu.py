@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -13,6 +13,9 @@ Work = Callable[[int], None]
 """Puts work onto the stream of this handle."""
 Replay = Callable[[], None]
 """Puts recorded work onto PyTorch's current stream."""
+
+Mark = Any
+"""A place in the work of a stream."""
 
 _RECORDING = Lock()
 """All recordings of a device share a stream, and what another thread put there would become part of the graph."""
@@ -35,6 +38,14 @@ class Gpu(Protocol):
         Raises:
             RuntimeError: CUDA cannot record it.
         """
+        ...
+
+    def mark(self) -> Mark:
+        """Where the work on the current stream is now."""
+        ...
+
+    def follow(self, mark: Mark, memory: torch.Tensor) -> None:
+        """Let the current stream wait for a mark before it uses memory of another stream."""
         ...
 
 
@@ -61,6 +72,18 @@ class Cuda:
             finally:
                 graph.capture_end()
         return graph.replay
+
+    def mark(self) -> torch.cuda.Event:
+        """A CUDA event on PyTorch's current stream."""
+        event: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # as torch is
+        event.record()
+        return event
+
+    def follow(self, mark: torch.cuda.Event, memory: torch.Tensor) -> None:
+        """Let PyTorch's current stream wait for an event; nothing else waits."""
+        stream = torch.cuda.current_stream(memory.device)
+        stream.wait_event(mark)
+        memory.record_stream(stream)
 
 
 @cache

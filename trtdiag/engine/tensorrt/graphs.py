@@ -113,7 +113,7 @@ class EngineGraphs:
         # In inference mode these would be tensors that nobody may write to outside of it.
         with torch.inference_mode(False), torch.no_grad():
             ready = [_own(*row) for row in zip(given, self._ports.on_host, strict=True)]
-            context = EngineContext(self._ports, self._scratch)
+            context = EngineContext(self._ports, self._scratch, stream)
             context.take(self._scratch.shared(stream))
             context.tell(ready, key)
             outputs = context.outputs()
@@ -127,7 +127,7 @@ class EngineGraphs:
         try:
             replay = self._gpu.record(self._ports.device, lambda side: context.enqueue(outputs, side))
         except (RuntimeError, InternalError) as error:
-            self.refused = str(error)
+            self.refused = f"they cannot be recorded ({error})"
             return results
         fills = zip(ready, self._ports.on_host, self._ports.read, strict=True)
         inputs = tuple(None if host or not read else tensor for tensor, host, read in fills)

@@ -18,11 +18,14 @@ from trtdiag.engine.tensorrt.gpu import Cuda, Gpu
 from trtdiag.engine.tensorrt.graphs import EngineGraphs
 from trtdiag.engine.tensorrt.inspection import engine_layers
 from trtdiag.engine.tensorrt.memory import scratch_bytes
+from trtdiag.engine.tensorrt.one_context import OneContext, has_one_context
 from trtdiag.engine.tensorrt.ports import Key, Ports
 from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.engine.usual_inputs import usual_inputs
 from trtdiag.errors import UserError
 from trtdiag.network import Network
+
+_ONE_CONTEXT = "this release of TensorRT gives an engine of varying sizes one context, and a graph would keep it"
 
 
 class EngineRunner:
@@ -54,6 +57,8 @@ class EngineRunner:
         self._ports = Ports.of(trt, engine, manifest, device)
         self._scratch = Scratch(trt, engine, device)
         self._contexts = Contexts(self._make_context)
+        self._only = OneContext(self._ports, self._scratch, self._gpu) if has_one_context(trt, manifest) else None
+        self._warned = False
         self._several = device.type == "cuda" and torch.cuda.device_count() > 1
 
     @property
@@ -65,8 +70,8 @@ class EngineRunner:
         """The outputs.
 
         Raises:
-            UserError: ``tensorrt-device``; ``recorded-before-run`` while a CUDA graph is recorded around it, and
-                ``recorded-counts`` where the data decides a size in it.
+            UserError: ``tensorrt-device``; ``recorded-before-run`` while a CUDA graph is recorded around it,
+                ``recorded-counts`` where the data decides a size in it, ``recorded-one-context``.
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
             PlatformError: ``context-memory``.
         """
@@ -100,12 +105,20 @@ class EngineRunner:
         if self._gpu.recording():
             if self._ports.manifest.waits:
                 raise _never_recorded(self._ports)
+            if self._only is not None:
+                raise _recorded_elsewhere()
             # Memory that is taken while PyTorch records belongs to the graph.
             return self._run_on(self._contexts.for_recording(key), self._scratch.own(), given, key, stream)
+        if self._only is not None:
+            if chosen_graphs() is not None:
+                self._warn(_ONE_CONTEXT)
+            return self._only.run(given, key, stream)
         place = self._contexts.place(stream)
         outputs = self._recorded(place, given, key, stream)
         if outputs is None:
-            outputs = self._run_on(self._contexts.plain(place), self._scratch.shared(stream), given, key, stream)
+            outputs = self._run_on(
+                self._contexts.plain(place, stream), self._scratch.shared(stream), given, key, stream
+            )
         return outputs
 
     def _run_on(
@@ -124,18 +137,19 @@ class EngineRunner:
         graphs = place.graphs.get(choice)
         if graphs is None:
             graphs = place.graphs[choice] = EngineGraphs(self._ports, self._scratch, self._gpu, choice.most)
-        refused = graphs.refused
         outputs = graphs.run(given, key, stream)
-        if graphs.refused and not refused:
-            warnings.warn(
-                f"an engine runs without CUDA graphs: they cannot be recorded ({graphs.refused})",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        if graphs.refused:
+            self._warn(graphs.refused)
         return outputs
 
-    def _make_context(self) -> EngineContext:
-        return EngineContext(self._ports, self._scratch)
+    def _warn(self, why: str) -> None:
+        """Tell, once for an engine, that what was asked for cannot be had."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"an engine runs without CUDA graphs: {why}", RuntimeWarning, stacklevel=4)
+
+    def _make_context(self, stream: int) -> EngineContext:
+        return EngineContext(self._ports, self._scratch, stream)
 
 
 def _never_recorded(ports: Ports) -> UserError:
@@ -147,4 +161,13 @@ def _never_recorded(ports: Ports) -> UserError:
         fix="record only the part of the program before it; keep_in_torch with the op that chooses by values makes"
         " an engine that ends there",
         reference="recorded-counts",
+    )
+
+
+def _recorded_elsewhere() -> UserError:
+    return UserError(
+        "a CUDA graph is being recorded around an engine that cannot be recorded",
+        because=_ONE_CONTEXT,
+        fix="compile for fixed sizes, or with a release that has contexts share a profile: TensorRT 8.6.1, or 10",
+        reference="recorded-one-context",
     )
