@@ -51,8 +51,6 @@ class FlatProgram:
 
 def execute_here(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> list[torch.Tensor]:
     """What the op gives, without torch's dispatcher, which takes longer than all else that a call costs the CPU."""
-    for tensor in inputs:
-        if type(tensor) not in PLAIN:
-            outputs: list[torch.Tensor] = EXECUTE_ENGINE(inputs, engine, text)
-            return outputs
-    return execution.execute(inputs, engine, text)
+    plain = all(type(tensor) in PLAIN for tensor in inputs)
+    outputs: list[torch.Tensor] = (execution.execute if plain else EXECUTE_ENGINE)(inputs, engine, text)
+    return outputs
