@@ -31,6 +31,23 @@ def test_integers_are_the_examples() -> None:
     assert made.dtype == torch.int64
 
 
+def test_integers_that_may_be_indices_stay_inside() -> None:
+    """28 of 30 rows at the example: at 2 rows every index is 0 or 1, at 101 rows they are what they were."""
+    edges, rows = torch.tensor([[0, 28, 5], [28, 3, 7]]), torch.randn(30, 4)
+    inputs = [_input(torch.int64, "2", "e"), _input(torch.float32, "n", "4")]
+    maker = InputMaker(inputs, [edges, rows])
+    assert set(maker.at({"e": 101, "n": 2})[0].flatten().tolist()) == {0, 1}
+    assert set(maker.at({"e": 101, "n": 101})[0].flatten().tolist()) == {0, 3, 5, 7, 28}
+    assert maker.at({"e": 3, "n": 1})[0].unique().tolist() == [0]
+
+
+def test_integers_below_zero_count_from_an_end_and_stay() -> None:
+    (made, _) = InputMaker(
+        [_input(torch.int64, "e"), _input(torch.float32, "n")], [torch.tensor([-1, 2]), torch.randn(5)]
+    ).at({"e": 31, "n": 2})
+    assert set(made.tolist()) == {-1, 2}
+
+
 def test_floats_have_its_mean_and_keep_its_sign() -> None:
     made = _made(torch.rand(64) * 4 + 6, _input(torch.float32, "n"), n=1009)
     assert isinstance(made, torch.Tensor)

@@ -21,6 +21,7 @@ from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions
 from trtdiag.symbolic import parse_expr
 from trtdiag.targets.versions import get_target
+from trtdiag.verify import gpu_wait
 from trtdiag.verify.bisect import first_difference
 from trtdiag.verify.facts import Culprit, Point, Tolerance, Verification
 from trtdiag.verify.run import VerifyLimits, elements_of, verify
@@ -217,3 +218,27 @@ def test_every_point_begins_with_the_same_state() -> None:
     assert len(found.results) > 3
     assert program.exported is not None
     assert float(program.exported.state_dict["seen"]) == 0  # the caller's program is as it was
+
+
+def test_a_lost_gpu_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where an index is outside on a GPU: nothing runs there any more, and that is no fault of later points."""
+    program, _, converted = _converted()
+    monkeypatch.setattr(gpu_wait, "finished", lambda result: result)
+    monkeypatch.setattr(gpu_wait, "lost", lambda: "CUDA error: device-side assert triggered")
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    calls = []
+
+    def fails(x: torch.Tensor) -> dict[str, torch.Tensor]:
+        calls.append(x.shape)
+        if len(calls) == 2:
+            raise RuntimeError("CUDA error")
+        return dict(zip(("hidden", "result"), run(converted.network, [x]), strict=True))
+
+    found = verify(program, fails, given_conditions(dim_system(program)))
+    first, second, *others = found.results
+    assert first.passed
+    assert second.failed == "RuntimeError: CUDA error"
+    assert len(others) >= 2
+    assert all("ended all work of this process on the GPU: CUDA error: device-side" in r.skipped for r in others)
+    assert len(calls) == 2

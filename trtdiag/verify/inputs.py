@@ -14,12 +14,15 @@ from trtdiag.symbolic import evaluate
 SEED = 20240229
 """So that two runs compare the same values."""
 
+_INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
+
 
 class InputMaker:
     """Makes flat user inputs at points.
 
     Floats are normal with the example's mean and deviation; integers and bools repeat the example's values in shuffled
-    order, since an index that the example has is one that the program takes.
+    order, since an index that the example has is one that the program takes.  Where they may be indices into a dim,
+    being less than its size in the example, they stay less than its size at the point.
 
     Args:
         inputs: The user's inputs in order.
@@ -33,16 +36,33 @@ class InputMaker:
     def at(self, sizes: Mapping[str, int]) -> list[Any]:
         """The inputs at a point: symbol -> size."""
         generator = torch.Generator().manual_seed(SEED)
-        return [self._one(index, tensor, sizes, generator) for index, tensor in enumerate(self._inputs)]
+        shapes = [[self._size(dim.expr, sizes, dim.hint) for dim in tensor.dims] for tensor in self._inputs]
+        examples = self._example or [None] * len(self._inputs)
+        resized = [
+            pair
+            for example, shape in zip(examples, shapes, strict=True)
+            if isinstance(example, torch.Tensor)
+            for pair in zip(example.shape, shape, strict=True)
+        ]
+        return [
+            self._one(example, tensor, shape, resized, generator)
+            for example, tensor, shape in zip(examples, self._inputs, shapes, strict=True)
+        ]
 
-    def _one(self, index: int, tensor: InputTensor, sizes: Mapping[str, int], generator: torch.Generator) -> Any:
-        example = self._example[index] if self._example is not None else None
+    def _one(
+        self,
+        example: Any,
+        tensor: InputTensor,
+        shape: Sequence[int],
+        resized: Sequence[tuple[int, int]],
+        generator: torch.Generator,
+    ) -> Any:
         if tensor.dtype is None:  # a plain number, which the program was exported for
             return example
-        shape = [self._size(dim.expr, sizes, dim.hint) for dim in tensor.dims]
-        if isinstance(example, torch.Tensor):
-            return _like(example.detach().cpu(), shape, generator).to(example.device)
-        return _without_example(tensor.dtype, shape, generator)
+        if not isinstance(example, torch.Tensor):
+            return _without_example(tensor.dtype, shape, generator)
+        here = example.detach().cpu()
+        return _inside(_like(here, shape, generator), here, resized).to(example.device)
 
     def _size(self, expr: Any, sizes: Mapping[str, int], hint: int | None) -> int:
         try:
@@ -66,6 +86,21 @@ def _like(example: torch.Tensor, shape: Sequence[int], generator: torch.Generato
     flat = example.reshape(-1)
     order = torch.randint(0, flat.numel(), (count,), generator=generator)
     return flat[order].reshape(list(shape))
+
+
+def _inside(made: torch.Tensor, example: torch.Tensor, resized: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """Integers that may be indices, less than every size that they may be indices into.
+
+    Args:
+        made: The input at a point.
+        example: The input in the example.
+        resized: Of every dim of every input its size in the example and at the point.
+    """
+    if example.dtype not in _INTEGERS or not example.numel() or int(example.min()) < 0:
+        return made
+    largest = int(example.max())
+    bound = min((size for before, size in resized if before > largest), default=0)
+    return made % bound if 0 < bound <= largest else made
 
 
 def _without_example(dtype: torch.dtype, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:

@@ -14,6 +14,7 @@ from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.graph.trees import flattened, leaves_of, named_leaves, rebuilt
 from trtdiag.options import Precision
 from trtdiag.symbolic import Condition, Range, evaluate, free_symbols
+from trtdiag.verify import gpu_wait
 from trtdiag.verify.compare import compare, tolerance_for
 from trtdiag.verify.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verify.inputs import SEED, InputMaker
@@ -106,6 +107,7 @@ class _Run:
         self._maker = InputMaker(program.inputs, None if example is None else leaves_of(example))
         self._pace: float | None = None  # seconds per element
         self._culprit: Culprit | None = None
+        self._lost = ""  # why no further point can run
 
     def run(self) -> Verification:
         started = time.perf_counter()
@@ -123,13 +125,13 @@ class _Run:
 
     def _point(self, point: Point) -> PointResult:
         elements = self._elements(point.sizes) if self._elements is not None else None
-        too_much = self._too_much(elements)
+        too_much = self._lost or self._too_much(elements)
         if too_much:
             return PointResult(point, skipped=too_much)
         self._restore()
         flat = self._maker.at(point.sizes)
         on_gpu = any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in flat)
-        finished = _finished_on_gpu if on_gpu else _finished
+        finished = gpu_wait.finished if on_gpu else _as_it_is
         try:
             if on_gpu and self._pace is None:
                 finished(self._call(self._original, flat))  # the first call loads kernels and would be no measure
@@ -137,6 +139,7 @@ class _Run:
             began = time.perf_counter()
             expected = finished(self._call(self._original, flat))
         except Exception as error:
+            self._look_for_gpu(on_gpu, f"the original at {point.label}")
             return PointResult(point, skipped=f"the original does not run there: {_first_line(error)}")
         if elements:
             # Small points pay mostly for what every call costs, so the quickest tells most of a greater one.
@@ -147,6 +150,7 @@ class _Run:
         except TrtdiagError as error:
             return PointResult(point, failed=f"{error.message}: {error.because}")
         except Exception as error:
+            self._look_for_gpu(on_gpu, f"the compiled program at {point.label}")
             return PointResult(point, failed=f"{type(error).__name__}: {_first_line(error)}")
         outputs = self._compared(expected, actual)
         result = PointResult(point, outputs)
@@ -154,8 +158,15 @@ class _Run:
             self._culprit = self._locate(point, flat, self.tolerance)
         return result
 
+    def _look_for_gpu(self, on_gpu: bool, who: str) -> None:
+        why = gpu_wait.lost() if on_gpu else ""
+        if why:
+            self._lost = f"{who} ended all work of this process on the GPU: {why}"
+
     def _restore(self) -> None:
         """Both sides begin each point with the state of the first call, and are left with it."""
+        if self._lost:
+            return  # nothing there can be read or written
         with torch.no_grad():
             for buffer, before in zip(self._state, self._before, strict=True):
                 buffer.copy_(before)
@@ -190,14 +201,7 @@ class _Run:
         )
 
 
-def _finished(result: Any) -> Any:
-    return result
-
-
-def _finished_on_gpu(result: Any) -> Any:
-    """The result once it is there, or its failure; what was computed on the way is given back, for engines to use."""
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
+def _as_it_is(result: Any) -> Any:
     return result
 
 
