@@ -82,7 +82,7 @@ def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
 
 PASSED_ON = (
     "target", "precision", "backend", "device", "export_on", "point_s", "elements", "level", "workspace_mib", "force",
-    "export_with",
+    "export_with", "search_builds",
 )  # fmt: skip
 
 
@@ -136,6 +136,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--least-s", type=float, default=20.0, help="a model does not begin with less time left")
     parser.add_argument("--point-s", type=float, default=30.0, help="of one point, estimated; more is skipped")
     parser.add_argument("--elements", type=float, default=2**32, help="of all tensors at a point; more is skipped")
+    parser.add_argument("--search-builds", type=int, default=0, help="engines to build to find what differs")
     parser.add_argument("--no-force", dest="force", action="store_false", help="stop at ERROR findings")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--resume", metavar="PATH", help="JSON of an earlier run, whose finished models are kept")
