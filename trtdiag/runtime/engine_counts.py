@@ -39,7 +39,7 @@ def check_counts(manifest: Manifest, inputs: Sequence[torch.Tensor], outputs: Se
         names = free_symbols(condition) & seen.keys()
         if names and not holds(condition, values):
             name = min(names)
-            raise _refused(seen[name], values[name], f"what {to_text(condition)} takes as {name}")
+            raise _refused(seen[name], values[name], f"{name} where {to_text(condition)}")
 
 
 def _refused(port: EngineOutput, size: int, allowed: str) -> ShapeOutOfRangeError:
