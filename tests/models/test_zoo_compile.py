@@ -24,8 +24,8 @@ LEFT: dict[str, frozenset[str]] = {
     "demucs_like": frozenset({"no-converter"}),
     "fnet": frozenset({"no-counterpart"}),
     "llm_qwen3_moe_8l": frozenset({"no-converter", "top-k"}),
-    "pyg_gat": frozenset({"data-dependent", "pairs"}),
-    "pyg_gcn": frozenset({"data-dependent", "pairs"}),
+    "pyg_gat": frozenset({"pairs"}),
+    "pyg_gcn": frozenset({"pairs"}),
     "sampler_top_p": frozenset({"random"}),
     "yolov8n_nms": frozenset({"top-k"}),
 }
