@@ -48,7 +48,11 @@ def test_what_the_program_takes_passes(rows: int, u: int, v: int) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "u", "v", "told"),
-    [(7, 3, 0, "found 0 elements for 'count_v'"), (7, 3, 7, "v where s >= v + 1"), (31, 3, 31, "31 elements for 'count_v'")],
+    [
+        (7, 3, 0, "found 0 elements for 'count_v'"),
+        (7, 3, 7, "v where s >= v + 1"),
+        (31, 3, 31, "31 elements for 'count_v'"),
+    ],
 )
 def test_what_the_program_does_not_take_is_refused(rows: int, u: int, v: int, told: str) -> None:
     with pytest.raises(ShapeOutOfRangeError) as caught:
