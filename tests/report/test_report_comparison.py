@@ -11,17 +11,22 @@ import jsonschema
 import pytest
 import torch
 from rich.console import Console
-from sample_analysis import FINDINGS, HOSTILE_NAMES, analysis, finding, program
+from sample_analysis import FINDINGS, HOSTILE_NAMES, analysis, exported_net, finding, program
 from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
 from trtdiag.analysis.finding import Severity
+from trtdiag.compiling import compile_in_stages
+from trtdiag.options import CompileOptions
+from trtdiag.report.comparison import compared
 from trtdiag.report.json_report import SCHEMA_PATH
+from trtdiag.report.record import Record, read_record
 from trtdiag.report.report import Report
 from trtdiag.report.sarif import FINGERPRINT
 from trtdiag.report.saved import read_report
 from trtdiag.report.terminal import summary
+from trtdiag.report.view_comparison import comparison_view
 
 NEW = finding(9, "OPS501", Severity.WARNING, "aten.cummax.default has no converter")
 
@@ -177,3 +182,21 @@ def printed(report: Report) -> str:
     out = StringIO()
     Console(file=out, width=200).print(summary(report.analysis, width=200, comparison=report.comparison))
     return out.getvalue()
+
+
+def test_times_of_layers_are_compared_where_they_were_taken() -> None:
+    asked = CompileOptions(target="11.4", backend="reference", verify=False)
+    body = json.loads(compile_in_stages(exported_net(2), asked).report.to_json())
+
+    def timed(each_ms: float | None) -> Record:
+        layer = {"name": "l", "kind": "k", "time_ms": each_ms}
+        for engine in body["compiled"]["engines"]:
+            engine["built"] = {"layers": [layer, layer, {**layer, "time_ms": None}], "why": None}
+        return read_record(body)
+
+    rows = comparison_view(compared(timed(0.75), timed(0.25), "old.json")).numbers.rows
+    assert ("layers of engine 0", "1.5 ms", "0.5 ms") in rows
+    rows = comparison_view(compared(timed(None), timed(0.25), "old.json")).numbers.rows
+    assert ("layers of engine 0", "not measured", "0.5 ms") in rows
+    rows = comparison_view(compared(timed(None), timed(None), "old.json")).numbers.rows
+    assert not any(name.startswith("layers") for name, *_ in rows)

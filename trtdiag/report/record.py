@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ class RecordedEngines:
         inside: Ops in engines.
         ops: All ops that compute.
         engine_bytes: Of the built engines; ``None`` where none was built.
-        latency_ms: Of the compiled program, by what was measured; empty where nothing was.
+        latency_ms: Milliseconds of each engine's layers together, by engine; empty where they were not timed.
     """
 
     engines: int
@@ -151,8 +151,16 @@ def _engines(body: Mapping[str, Any]) -> RecordedEngines | None:
         inside=inside,
         ops=inside + left,
         engine_bytes=None if built is None else sum(engine["bytes"] for engine in built),
-        latency_ms=dict((body["compiled"] or {}).get("latency_ms") or {}),
+        latency_ms=dict(_latencies(built or ())),
     )
+
+
+def _latencies(engines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+    for engine in engines:
+        layers = (engine.get("built") or {}).get("layers") or ()
+        times = [layer["time_ms"] for layer in layers if layer["time_ms"] is not None]
+        if times:
+            yield f"engine {engine['index']}", float(sum(times))
 
 
 def _symbol(body: Mapping[str, Any]) -> RecordedSymbol:

@@ -100,7 +100,7 @@ def _built(before: RecordedEngines | None, after: RecordedEngines | None) -> Ite
     times = [{} if each is None else each.latency_ms for each in (before, after)]
     for name in dict.fromkeys((*times[1], *times[0])):
         told = [f"{time[name]:.3g} ms" if name in time else "not measured" for time in times]
-        yield f"latency, {one_line(name)}", told[0], told[1]
+        yield f"layers of {one_line(name)}", told[0], told[1]
 
 
 def _range(symbol: RecordedSymbol | None) -> str:
