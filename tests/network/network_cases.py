@@ -22,12 +22,13 @@ POINTS = (
 
 @dataclass(frozen=True)
 class In:
-    """An input of symbolic shape; integers are drawn below ``below``, a number or a size."""
+    """An input of symbolic shape; floats have the deviation ``spread``, integers are below ``below``."""
 
     shape: tuple[int | str, ...]
     dtype: DType = DType.FLOAT32
     below: int | str = 9
     least: int = 0
+    spread: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Case:
 def _drawn(one: In, point: dict[str, int], generator: torch.Generator) -> torch.Tensor:
     sizes = [int(evaluate(parse_expr(str(size)), point)) for size in one.shape]
     if one.dtype.is_float:
-        return (torch.randn(sizes, generator=generator) * 2).to(one.dtype.torch)
+        return (torch.randn(sizes, generator=generator) * one.spread).to(one.dtype.torch)
     if one.dtype is DType.BOOL:
         return torch.randint(0, 2, sizes, generator=generator).bool()
     top = int(evaluate(parse_expr(str(one.below)), point))

@@ -48,6 +48,18 @@ _LEFT, _RIGHT = In(("b", "h", 7)), In((1, 7, "s"))
 CASES = [
     Case("softmax", SoftMax(1), (X,), lambda x: x.exp() / x.exp().sum(1, keepdim=True), NEAR),
     Case("softmax_half", SoftMax(2), (In(("b", "h", 3), DType.FLOAT16),), lambda x: x.double().softmax(2).half(), 1e-3),
+    # Computed in float16 the squares would be infinite.
+    Case(
+        "layer_norm_half_of_large_elements",
+        Normalization((2,), 1e-5),
+        (
+            In(("b", "s", 7), DType.FLOAT16, spread=3000.0),
+            torch.arange(7.0).half().reshape(1, 1, 7),
+            torch.ones(1, 1, 7).half(),
+        ),
+        lambda x, w, b: F.layer_norm(x.double(), (7,), w.flatten().double(), b.flatten().double(), 1e-5).half(),
+        1e-3,
+    ),
     Case("reduce_SUM", Reduce(_R.SUM, (0, 2)), (X,), lambda x: torch.einsum("abc->b", x), NEAR),
     Case("reduce_SUM_int", Reduce(_R.SUM, (1,), True), (INT,), lambda x: x.cumsum(1)[:, -1:]),
     Case("reduce_AVG", Reduce(_R.AVG, (2, 1), True), (X,), lambda x: x.sum((1, 2), True) / (3 * x.size(1)), NEAR),
