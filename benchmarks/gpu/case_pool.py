@@ -77,7 +77,8 @@ class Pool:
                 answer = ""
             timer.cancel()
             if not answer:
-                rows.append({"key": key, "state": "died", "note": f"exit code {child.wait()}"})
+                if time.monotonic() < ends:  # else it was ended here
+                    rows.append({"key": key, "state": "died", "note": f"exit code {child.wait()}"})
                 break
             rows.append(json.loads(answer))
             if time.monotonic() > ends:
