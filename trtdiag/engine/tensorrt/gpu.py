@@ -64,7 +64,8 @@ class Cuda:
         """A CUDA graph of the work."""
         graph = torch.cuda.CUDAGraph()
         stream = _recording_stream(device.index or 0)
-        with _RECORDING, torch.cuda.stream(stream):
+        # What PyTorch allocates for all graphs of a process when the first is recorded must be writable in every mode.
+        with _RECORDING, torch.inference_mode(False), torch.cuda.stream(stream):
             # Other threads may allocate meanwhile; what this thread may not do while it records is an error.
             graph.capture_begin(capture_error_mode="thread_local")
             try:
