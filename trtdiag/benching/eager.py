@@ -20,4 +20,4 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
         args, kwargs = arguments(original, computes, (args, kwargs))
         return lambda: module(*args, **kwargs)
 
-    return Ready(bind, computes)
+    return Ready(bind, computes, build_s=0.0)

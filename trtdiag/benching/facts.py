@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 
 OURS = "trtdiag"
 """The name of the compiled program among the ways."""
+AS_EXPORTED = "as exported"
+"""What a way computes in that changes no dtypes."""
 
 
 @dataclass(frozen=True)

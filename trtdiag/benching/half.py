@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from trtdiag.benching.facts import AS_EXPORTED
 from trtdiag.benching.original import Original
 from trtdiag.graph.trees import flattened, rebuilt
 from trtdiag.options import Precision
@@ -28,7 +29,7 @@ def runnable(original: Original, example: tuple[tuple[Any, ...], dict[str, Any]]
     module = original.module
     dtype = _DTYPES.get(original.precision)
     if dtype is None:
-        return module, "as exported"
+        return module, AS_EXPORTED
     name = str(dtype).removeprefix("torch.")
     try:
         converted = copy.deepcopy(module).to(dtype)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from trtdiag.benching.clock import Call
+from trtdiag.benching.facts import AS_EXPORTED
 from trtdiag.benching.onnx_file import write_onnx
 from trtdiag.benching.original import Original
 from trtdiag.benching.ways import Ready
@@ -65,7 +66,7 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
 
 def engine_words(options: CompileOptions) -> str:
     """What TensorRT may choose from, in words."""
-    return {"keep": "as exported", "fp16": "float16 allowed", "bf16": "bfloat16 allowed"}[options.precision.value]
+    return {"keep": AS_EXPORTED, "fp16": "float16 allowed", "bf16": "bfloat16 allowed"}[options.precision.value]
 
 
 def _shapes(original: Original, end: str) -> dict[str, tuple[int, ...]]:

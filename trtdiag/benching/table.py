@@ -5,14 +5,14 @@ Names go in as rich ``Text``, never as markup.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trtdiag.benching.facts import Benchmark, SizeResult, WayResult
+from trtdiag.benching.facts import AS_EXPORTED, Benchmark, SizeResult, WayResult
 from trtdiag.report.text import one_line
-
-_COLUMNS = ("ms", "tenths", "alone ms", "to trtdiag", "calls/s", "build s", "MiB")
 
 
 def bench_text(found: Benchmark) -> RenderableType:
@@ -33,28 +33,32 @@ def _head(result: SizeResult) -> Text:
 
 
 def _table(result: SizeResult) -> RenderableType:
+    ran = [way for way in result.ways if not way.failed]
+    columns = {name: [cell(way) for way in ran] for name, cell in _CELLS.items()}
+    known = {name: cells for name, cells in columns.items() if any(cells)}
     table = Table(box=None, pad_edge=False, show_edge=False)
-    table.add_column("", no_wrap=True)
-    for name in _COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("computes in", overflow="fold")
-    for way in result.ways:
-        if not way.failed:
-            table.add_row(Text(way.way), *map(Text, _cells(way)), Text(way.computes))
+    for place, name in enumerate(known):
+        table.add_column(name, justify="right" if place else "left", no_wrap=bool(place))
+    for row in zip(*known.values(), strict=True):
+        table.add_row(*map(Text, row))
     return table
 
 
-def _cells(way: WayResult) -> tuple[str, ...]:
-    assert way.ms is not None
-    return (
-        _ms(way.ms.median),
-        f"{_ms(way.ms.low)}..{_ms(way.ms.high)}",
-        "" if way.alone_ms is None else _ms(way.alone_ms.median),
-        "" if way.ratio is None else f"{way.ratio:.2f}x",
-        "" if way.per_s is None else f"{way.per_s:,.0f}",
-        "?" if way.build_s is None else f"{way.build_s:.1f}",
-        "?" if way.bytes is None else f"{way.bytes / 2**20:,.1f}",
-    )
+def _tenths(way: WayResult) -> str:
+    return "" if way.ms is None else f"{_ms(way.ms.low)}..{_ms(way.ms.high)}"
+
+
+_CELLS: dict[str, Callable[[WayResult], str]] = {
+    "": lambda way: way.way if way.computes in ("", AS_EXPORTED) else f"{way.way} ({way.computes})",
+    "ms": lambda way: "" if way.ms is None else _ms(way.ms.median),
+    "tenths": _tenths,
+    "alone": lambda way: "" if way.alone_ms is None else _ms(way.alone_ms.median),
+    "to trtdiag": lambda way: "" if way.ratio is None else f"{way.ratio:.2f}x",
+    "calls/s": lambda way: "" if way.per_s is None else f"{way.per_s:,.0f}",
+    "build s": lambda way: "" if way.build_s is None else f"{way.build_s:.1f}",
+    "MiB": lambda way: "" if way.bytes is None else f"{way.bytes / 2**20:,.1f}",
+}
+"""What each column has of a way; one that is empty throughout is left out."""
 
 
 def _ms(value: float) -> str:

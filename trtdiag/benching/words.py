@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from trtdiag.benching.facts import AS_EXPORTED
 from trtdiag.capture.program import Program
 from trtdiag.runtime.compiled import CompiledProgram
 
-_PRECISION = {"keep": "as exported", "fp16": "float16", "bf16": "bfloat16"}
+_PRECISION = {"keep": AS_EXPORTED, "fp16": "float16", "bf16": "bfloat16"}
 
 
 def compiled_words(compiled: CompiledProgram) -> str:
