@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -226,3 +227,20 @@ def test_builds_know_no_mode_of_the_caller() -> None:
     with torch.inference_mode():
         _build(lambda _network, _watch: seen.append(torch.is_inference_mode_enabled()), 1)
     assert seen == [False]
+
+
+def test_engines_are_built_for_the_gpu_that_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[tuple[str, int]] = []
+
+    @contextmanager
+    def device(index: int) -> Iterator[None]:
+        chosen.append((threading.current_thread().name, index))
+        yield
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "device", device)
+    backend = Builder(lambda _network, _watch: None)
+    backend.device = "cuda"
+    build_engines(backend, _networks(2), CompileOptions(build_jobs=2), TARGET)
+    assert sorted(chosen) == [("trtdiag-build-0", 3), ("trtdiag-build-1", 3)]
