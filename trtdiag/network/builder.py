@@ -72,6 +72,7 @@ class NetworkBuilder:
         self._inputs: list[Port] = []
         self._outputs: list[Port] = []
         self._layers: list[Placed] = []
+        self._makers: dict[int, Placed] = {}
         self._weights: dict[str, torch.Tensor] = {}
         self._constants: dict[str, Value] = {}
         self._origin: Origin | None = None
@@ -80,6 +81,14 @@ class NetworkBuilder:
     def inputs(self) -> tuple[Port, ...]:
         """The inputs so far."""
         return tuple(self._inputs)
+
+    def producer(self, number: int) -> Placed | None:
+        """The layer that made the tensor of an id; ``None`` for an input."""
+        return self._makers.get(number)
+
+    def weight(self, layer: Constant) -> torch.Tensor:
+        """The content of a constant."""
+        return self._weights[layer.weights]
 
     @contextmanager
     def at(self, origin: Origin) -> Iterator[None]:
@@ -159,7 +168,9 @@ class NetworkBuilder:
             raise _refused(layer.kind, source, tensors, str(error), layer) from error
         outputs = tuple(self._new(tensor) for tensor in made)
         ids = tuple(value.id for value in inputs)
-        self._layers.append(Placed(layer, ids, tuple(value.id for value in outputs), source))
+        placed = Placed(layer, ids, tuple(value.id for value in outputs), source)
+        self._layers.append(placed)
+        self._makers.update(dict.fromkeys(placed.outputs, placed))
         return outputs
 
     def add_single(self, layer: Layer, *inputs: Value, origin: Origin | None = None) -> Value:

@@ -8,6 +8,7 @@ import torch
 
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.writer import Writer
+from trtdiag.convert.writing.never_negative import never_negative
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import INDICES
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
@@ -29,6 +30,8 @@ def counted_from_the_front(write: Writer, index: Value, size: Expr, content: tor
     if known is not None and all(write.builder.facts.at_least(value, 0) for value in known):
         return index
     if content is not None and (content.numel() == 0 or int(content.min()) >= 0):
+        return index
+    if never_negative(write, index):
         return index
     length = write.reshape(write.cast(write.sizes.element(size), index.dtype), [1] * index.rank)
     negative = write.elementwise(Op.LESS, index, write.scalar(0, index))
