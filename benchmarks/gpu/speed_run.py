@@ -16,42 +16,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 from speed_build import ONNX, file_of
-from speed_layers import layer_times, layers_of
+from speed_layers import Bare, layer_times, layers_of
 from speed_models import Case, case
 from speed_timing import Answers, Call, serve, told
 
 MOST_GRAPHS = 8
 Tensors = tuple[torch.Tensor, ...]
-
-
-class OnnxEngine:
-    """An engine run in the leanest way: shapes and addresses told once, outputs written to the same memory."""
-
-    def __init__(self, blob: bytes, names: tuple[str, ...], args: Tensors) -> None:
-        import tensorrt as trt
-
-        self._runtime = trt.Runtime(trt.Logger(trt.Logger.WARNING))
-        self.engine = self._runtime.deserialize_cuda_engine(blob)
-        self._context = self.engine.create_execution_context()
-        dtypes = {trt.float32: torch.float32, trt.float16: torch.float16, trt.int32: torch.int32, trt.bool: torch.bool}
-        self._kept = []
-        for name, arg in zip(names, args, strict=True):
-            given = arg.to(dtypes[self.engine.get_tensor_dtype(name)]).contiguous()
-            self._context.set_input_shape(name, tuple(given.shape))
-            self._context.set_tensor_address(name, given.data_ptr())
-            self._kept.append(given)
-        every = [self.engine.get_tensor_name(i) for i in range(self.engine.num_io_tensors)]
-        self.outputs = []
-        for name in every:
-            if self.engine.get_tensor_mode(name) == trt.TensorIOMode.OUTPUT:
-                shape = tuple(self._context.get_tensor_shape(name))
-                made = torch.empty(shape, dtype=dtypes[self.engine.get_tensor_dtype(name)], device="cuda")
-                self._context.set_tensor_address(name, made.data_ptr())
-                self.outputs.append(made)
-
-    def __call__(self) -> Tensors:
-        self._context.execute_async_v3(torch.cuda.current_stream().cuda_stream)
-        return tuple(self.outputs)
 
 
 def graphed(call: Call) -> Call:
@@ -93,40 +63,33 @@ def worst(outputs: Any, expected: Tensors) -> list[float]:
     return [float(f"{float((one.double() - other).abs().max() / other.abs().max()):.3g}") for one, other in pairs]
 
 
-def ours(path: Path, args: Tensors) -> tuple[dict[str, Call], list[tuple[bytes, Any]], int]:
-    """Ways to run a compiled program, and its engines' bytes with their calls; how many engines there are."""
+def ours(path: Path, args: Tensors) -> tuple[dict[str, Call], list[tuple[bytes, Any]]]:
+    """Ways to run a compiled program, and its engines' bytes with what they are given, where there is one engine."""
     import trtdiag
-    from trtdiag.engine.backend import get_backend
     from trtdiag.runtime.engine_cache import engine_bytes
     from trtdiag.runtime.engine_nodes import engine_nodes
 
     program = trtdiag.load(path)
     ways: dict[str, Call] = {"": lambda: program(*args)}
-    nodes = engine_nodes(program.exported_program)
-    seen: dict[int, list[torch.Tensor]] = {}
-    recording: Any = trtdiag.load(path)
-    if torch.cuda.is_available() and hasattr(recording, "cuda_graphs"):
-        recording.cuda_graphs(MOST_GRAPHS)
+    if torch.cuda.is_available():
+        recording = trtdiag.load(path).cuda_graphs(MOST_GRAPHS)
         ways[" (cuda_graphs)"] = lambda: recording(*args)
-    if len(nodes) == 1:
-        node = nodes[0]
-        runner = get_backend(node.manifest.backend).load(engine_bytes(node.engine), node.manifest)
-        given = _engine_inputs(program, args, node, seen)
-        if given is not None:
-            ways[" (engine alone)"] = lambda: runner(given)
-    blobs = [(bytes(engine_bytes(node.engine)), seen.get(index)) for index, node in enumerate(nodes)]
-    return ways, blobs, len(nodes)
+    nodes = engine_nodes(program.exported_program)
+    given = _engine_inputs(program, args)
+    if len(nodes) != 1 or given is None:
+        return ways, []
+    return ways, [(bytes(engine_bytes(nodes[0].engine)), given)]
 
 
-def _engine_inputs(program: Any, args: Tensors, node: Any, seen: dict[int, list[torch.Tensor]]) -> Any:
-    """What the only engine is given for these arguments, as its runner takes it."""
+def _engine_inputs(program: Any, args: Tensors) -> list[torch.Tensor] | None:
+    """What the first engine is given for these arguments, as its runner takes it."""
     from trtdiag.runtime.engine_cache import CACHE
 
-    caught: list[Any] = []
+    caught: list[list[torch.Tensor]] = []
     plain = CACHE.get
 
-    def spying(manifest: Any, *rest: Any) -> Any:
-        runner = plain(manifest, *rest)
+    def spying(*asked: Any, **more: Any) -> Any:
+        runner = plain(*asked, **more)
 
         def run(inputs: Any) -> Any:
             caught.append([tensor.clone() for tensor in inputs])
@@ -139,8 +102,6 @@ def _engine_inputs(program: Any, args: Tensors, node: Any, seen: dict[int, list[
         program(*args)
     finally:
         del CACHE.get
-    if caught:
-        seen[0] = caught[0]
     return caught[0] if caught else None
 
 
@@ -155,35 +116,34 @@ def main() -> None:
     answers.say(event="at", what="computed what is expected")
     ways: dict[str, Call] = {}
     notes: dict[str, Any] = {}
-    profiled: dict[str, Any] = {}
+    bare: dict[str, Bare] = {}
     for variant in variants:
         note = notes.setdefault(variant, {})
         path = file_of(folder, name, variant)
         begun = time.perf_counter()
         try:
             if variant in ONNX:
-                blob = path.read_bytes()
-                engine = OnnxEngine(blob, found.names, args)
-                own: dict[str, Call] = {"": engine}
-                given = dict(zip(found.names, args, strict=True))
-                profiled[variant] = (blob, given)
+                own: dict[str, Call] = {}
+                blobs: list[tuple[bytes, Any]] = [(path.read_bytes(), dict(zip(found.names, args, strict=True)))]
             else:
-                own, blobs, note["engines"] = ours(path, args)
-                if len(blobs) == 1 and blobs[0][1] is not None and not reference:
-                    profiled[variant] = (blobs[0][0], blobs[0][1])
+                own, blobs = ours(path, args)
+            answers.say(event="at", what=f"read {variant}")
+            for blob, given in blobs if not reference else []:
+                bare[variant] = own["" if variant in ONNX else " (bare)"] = Bare(blob, given)
             with torch.no_grad():
                 note["worst"] = worst(own[""](), expected)
             note["load_s"] = round(time.perf_counter() - begun, 1)
-            answers.say(event="at", what=f"loaded {variant}")
             ways.update({variant + ending: call for ending, call in own.items()})
         except Exception as error:  # a row of the table
             note["error"] = told(error)
             continue
-        if torch.cuda.is_available() and not reference:
+        answers.say(event="at", what=f"loaded {variant}")
+        if variant in bare:
+            graph = f"{variant} (graph)" if variant in ONNX else f"{variant} (bare graph)"
             try:
-                ways[f"{variant} (graph)"] = graphed(own[""])
+                ways[graph] = graphed(bare[variant])
             except Exception as error:  # a row of the table
-                notes.setdefault(f"{variant} (graph)", {})["error"] = told(error)
+                notes.setdefault(graph, {})["error"] = told(error)
     import trtdiag
     from trtdiag.targets import installed_version
 
@@ -201,9 +161,9 @@ def main() -> None:
     serve(answers, ways)
     # Standard input is closed: what the engines are made of, and where their time goes.
     layers = {}
-    for variant, (blob, given) in profiled.items():
+    for variant, one in bare.items():
         try:
-            layers[variant] = {"times": layer_times(blob, given), "layers": layers_of(blob)}
+            layers[variant] = {"layers": layers_of(one), "times": layer_times(one)}
         except Exception as error:  # the table is there already
             layers[variant] = {"error": told(error)}
     answers.say(event="layers", layers=layers)
