@@ -144,6 +144,27 @@ def test_a_right_output_clears_what_it_is_made_from(monkeypatch: pytest.MonkeyPa
     assert not inside & before
 
 
+class Hides(torch.nn.Module):
+    """What follows the tanh hides what it gives, but for its way to the end."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.cos().tanh()
+        z = torch.sign(y + 2)
+        for step in range(LENGTH):
+            z = (z + step).sin()
+        return z + y
+
+
+def test_right_tensors_that_hide_a_fault_do_not_clear_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = register(monkeypatch, get_backend("reference"), with_other_activation)
+    asked = (Hides().eval(), (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})
+    culprit = _culprit(compile_in_stages(asked, CompileOptions("8.6", "faulty")))
+    assert culprit.origin is not None
+    assert culprit.origin.op == "aten.tanh.default"
+    assert culprit.note == "every layer of its network is right: the engine is not"
+    assert len(made.built) <= 1 + MOST_BUILDS
+
+
 @pytest.mark.parametrize(("length", "most"), [(0, 4), (1, 4), (4, 4), (5, 4), (97, 16), (1000, 1)])
 def test_taps_lie_inside_in_order(length: int, most: int) -> None:
     taps = spread(range(length), most)

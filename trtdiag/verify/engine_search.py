@@ -84,30 +84,40 @@ class _Search:
         self._bad, error = off[0]
         self._max_abs = error.max_abs
         self._learned = False
+        self._trusting = True
         self._right = {port.tensor for port, e in zip(network.outputs, errors, strict=False) if e.passed}
         self._builds = 0
         self._refused = ""
 
     def run(self) -> Found:
         most, hiding = MOST_TAPS, set[int]()
-        suspects = self._suspects()
-        while suspects and self._builds < MOST_BUILDS and len(hiding) < MOST_HIDING:
-            taps = spread([number for number in suspects if number not in hiding], most)
+        while self._builds < MOST_BUILDS and len(hiding) < MOST_HIDING:
+            taps = self._next_taps(hiding, most)
             if not taps:
                 break
             seen = self._tapped(taps)
             if seen is not None and not all(error.passed for error in seen.values()):
                 self._learn(taps, seen)
-                suspects = self._suspects()
             elif len(taps) > 1:  # fewer outputs leave more of the fusions as they were
                 most = len(taps) // 2
             else:
                 hiding.update(taps)
-        return self._found(suspects)
+        return self._found(self._suspects())
+
+    def _next_taps(self, hiding: set[int], most: int) -> list[int]:
+        """What to look at: among the suspects at even distances, at last what goes into the wrong layer itself."""
+        entering = [number for number in self._entering() if number not in hiding]
+        suspects = [number for number in self._suspects() if number not in hiding]
+        if self._trusting:
+            return spread(suspects or entering, most)
+        if not entering:
+            return []
+        rest = [number for number in suspects if number not in entering]
+        return sorted({*entering[:most], *spread(rest, max(0, most - len(entering)))})
 
     def _found(self, suspects: Sequence[int]) -> Found:
         placed = self._made.get(self._bad)
-        if not suspects:
+        if not suspects or not (self._trusting or self._entering()):
             return Found(placed, self._max_abs, None, "", self._builds)
         why = self._refused or (
             f"{self._builds} engines were built to look inside"
@@ -128,15 +138,24 @@ class _Search:
 
     def _learn(self, taps: Sequence[int], seen: Mapping[int, OutputError]) -> None:
         wrong = next((number for number in taps if not seen[number].passed), None)
-        self._right.update(number for number in taps if seen[number].passed)
         self._learned = True
         if wrong is not None:
             self._bad, self._max_abs = wrong, seen[wrong].max_abs
+            # What follows can hide a fault: then a right tensor says nothing of what it is made from.
+            self._trusting = self._trusting and wrong not in self._ancestors(self._right)
+        self._right.update(number for number in taps if seen[number].passed)
 
     def _suspects(self) -> list[int]:
-        """In order what the wrong tensor is made from, without what right tensors are made from."""
-        left = self._ancestors([self._bad]) - self._ancestors(self._right) - {self._bad}
+        """In order what the wrong tensor is made from, without what is right or, while that holds, leads to it."""
+        right = self._ancestors(self._right) if self._trusting else self._right
+        left = self._ancestors([self._bad]) - right - {self._bad}
         return [number for number in self._made if number in left and number in self._of_data]
+
+    def _entering(self) -> list[int]:
+        """What goes into the wrong layer and was not seen to be right."""
+        made = self._made.get(self._bad)
+        numbers = () if made is None else dict.fromkeys(made.inputs)
+        return [n for n in numbers if n in self._made and n in self._of_data and n not in self._right]
 
     def _ancestors(self, numbers: Iterable[int]) -> set[int]:
         found: set[int] = set()
