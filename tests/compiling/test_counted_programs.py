@@ -114,7 +114,7 @@ def test_a_dim_that_hangs_on_a_count_keeps_its_meaning() -> None:
     """``u0 + 1`` rows leave, and u0 beside them, so that whoever loads the program knows what they are."""
     found = compile_in_stages(asked("marked"), _options())
     (converted,) = found.converted
-    assert [count.rows for count in converted.counts] == [1]
+    assert [count.columns for count in converted.counts] == [1]
     compiled = found.compiled.exported_program
     (call,) = [node for node in compiled.graph.nodes if "execute_engine" in str(node.target)]
     assert {str(symbol) for symbol in call.meta["unbacked_bindings"]} == set(found.compiled.manifests[0].counts)

@@ -37,14 +37,14 @@ class CountCrossing:
         node: The node of the lowered graph whose output of index ``output`` has the size in dim ``dim``.
         output: See there.
         dim: See there.
-        rows: The tensor that leaves has this many rows; the size is that of its second dim.
+        columns: The tensor that leaves has this many columns; the size is that of its first dim.
         engine_dtype: Its dtype.
     """
 
     node: str
     output: int
     dim: int
-    rows: int
+    columns: int
     engine_dtype: torch.dtype
 
 

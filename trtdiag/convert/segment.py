@@ -121,7 +121,8 @@ class _Segment:
         for name, (mask, places) in self._write.chosen.items():
             if Sym(name) in sizes or not (name in used or is_asserted(self._builder.facts, name, product(mask.shape))):
                 continue
-            self._builder.output(f"count_{name}", places)
+            # Turned: TensorRT 8.6 asks for too little memory where NonZero itself gives an output.
+            self._builder.output(f"count_{name}", self._write.permute(places, [1, 0]))
             yield self._bearing(name, mask, places.dtype)
 
     def _bearing(self, count: str, mask: Value, dtype: DType) -> CountCrossing:

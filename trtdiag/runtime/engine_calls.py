@@ -77,7 +77,7 @@ class _Call:
 
     def _counted(self, crossing: CountCrossing, device: Any) -> torch.Tensor:
         bearer: Any = list(leaves(self._nodes[crossing.node].meta["val"]))[crossing.output]
-        return self._draft.values.tensor((crossing.rows, bearer.shape[crossing.dim]), crossing.engine_dtype, device)
+        return self._draft.values.tensor((bearer.shape[crossing.dim], crossing.columns), crossing.engine_dtype, device)
 
     def _device(self) -> Any:
         for crossing in self._converted.inputs:
