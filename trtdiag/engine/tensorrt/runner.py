@@ -66,6 +66,13 @@ class EngineRunner:
         """What a run takes beside weights, inputs and outputs; engines on one stream of one thread share it."""
         return scratch_bytes(self._engine)
 
+    @property
+    def unrecordable(self) -> str:
+        """Why its runs cannot be recorded as CUDA graphs; empty where nothing is known against it."""
+        if self._ports.manifest.waits:
+            return "the data decides a size in it, and a graph has fixed sizes"
+        return _ONE_CONTEXT if self._only is not None else ""
+
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """The outputs.
 
