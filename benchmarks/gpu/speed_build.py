@@ -29,6 +29,7 @@ OURS = ("ours", "ours static")
 WAIT_S = 90.0
 """For an ONNX file."""
 PROBES = {
+    "ours slices": "one element along a dim is a slice, not gathered",
     "ours unpinned": "computed in float32 by the network, FP16 allowed: the types that TensorRT chooses itself",
     "ours prefer": "the same network, types preferred and not obeyed",
 }
@@ -118,7 +119,7 @@ def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str)
         partition=PartitionOptions(min_segment_ops=0),
         timing_cache=str(folder / f"{name}.timings") if backend == "tensorrt" else None,
     )
-    with _changed(variant if backend == "tensorrt" else ""):
+    with _changed(variant if backend == "tensorrt" or variant == "ours slices" else ""):
         made = compile_in_stages(exported, options)
     done = time.perf_counter()
     trtdiag.save(made.compiled, file_of(folder, name, variant))
@@ -140,6 +141,10 @@ def _changed(variant: str) -> Iterator[None]:
     if variant not in PROBES:
         yield
         return
+    if variant == "ours slices":
+        with _slicing():
+            yield
+        return
     import trtdiag.engine.tensorrt.build as building
 
     plain = building.new_config
@@ -157,6 +162,27 @@ def _changed(variant: str) -> Iterator[None]:
         yield
     finally:
         building.new_config = plain
+
+
+@contextmanager
+def _slicing() -> Iterator[None]:
+    from trtdiag.convert.writer import Writer
+    from trtdiag.network.builder import Value
+    from trtdiag.symbolic import Num
+
+    plain = Writer.gather
+
+    def gather(self: Writer, x: Value, indices: Value, axis: int) -> Value:
+        known = indices.tensor.values
+        if indices.rank or known is None or not isinstance(known[0], Num):
+            return plain(self, x, indices, axis)
+        return self.squeeze(self.part(x, axis, known[0], 1), [axis])
+
+    Writer.gather = gather  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Writer.gather = plain  # type: ignore[method-assign]
 
 
 def main() -> None:
