@@ -85,7 +85,7 @@ def test_every_op_left_is_told_with_its_reason_and_line(three: Report) -> None:
     facts = three.analysis.partition
     assert facts is not None
     assert {f.op for f in facts.partitioned.fallback if f.cause is Cause.KEPT} == {"aten.linear.default"}
-    assert "aten.linear.default 1 kept by you kept-in-torch blocks.1.first at" in text
+    assert re.search(r"aten.linear.default 1 .* kept by you kept-in-torch blocks.1.first at", text)
     assert re.search(r"aten.cummax.default OPS501-1 2 3 → 2 .* has no converter for TensorRT no-converter", text)
     assert "test_report_partition.py:" in text
 

@@ -201,3 +201,15 @@ def test_a_notebook_shows_verdict_findings_and_the_overview() -> None:
     assert "new, 0 fixed" in report.compare(report)._repr_html_()
     assert "0 new, 0 fixed, 2 unchanged findings, since the report on" in repr(report.compare(report))
     assert "display:flex" not in Report(clean_analysis())._repr_html_()
+
+
+def test_what_the_user_keeps_is_told_with_what_it_costs() -> None:
+    report = trtdiag.analyze(exported_net(), target="11.4", min_segment_ops=1, keep_in_torch=["aten.layer_norm"])
+    facts = facts_of(report)
+    (kept,) = facts.kept
+    assert kept.cost is not None
+    assert kept.cost.segments_after == 1
+    assert facts.groups == ()
+    assert facts.together == replace(kept.cost, op="all of them")
+    (row,) = report.rendering.view.splits.rows
+    assert (row.reason, row.engines, row.finding) == ("kept by you", f"{len(facts.partitioned.segments)} → 1", "")

@@ -102,8 +102,9 @@ class PartitionFacts:
         small: The ops whose segment is too small.
         without_minimum: What would be with no least number of ops; ``None`` where no op is left for that.
         require_full: Whether every op was asked to be in one engine.
-        together: What the partition would be if engines could hold all groups whose cost was worked out; ``None``
-            without such a group.
+        kept: The ops that the user keeps in PyTorch, by op.
+        together: What the partition would be if engines could hold all groups whose cost was worked out, kept ones
+            among them; ``None`` without such a group.
         minimums: What it would be with each of ``MINIMUMS`` and with the one that was asked for, in order.
     """
 
@@ -112,6 +113,7 @@ class PartitionFacts:
     small: tuple[LeftOp, ...]
     without_minimum: WhatIf | None
     require_full: bool
+    kept: tuple[FallbackGroup, ...] = ()
     together: WhatIf | None = None
     minimums: tuple[tuple[int, WhatIf], ...] = ()
 
@@ -140,12 +142,16 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
     parts = plan.partitioned
     small = tuple(_left(f, program, plan) for f in parts.fallback if f.cause is Cause.SMALL)
     members: dict[tuple[str, str], list[Fallback]] = {}
+    kept: dict[tuple[str, str], list[Fallback]] = {}
     for fallback in parts.fallback:
+        if fallback.computes and fallback.cause is Cause.KEPT:
+            kept.setdefault((fallback.limit.code, fallback.op), []).append(fallback)
         if fallback.computes and fallback.cause in (Cause.LIMIT, Cause.NATURE):
             code = _SAME.get(fallback.limit.code, fallback.limit.code)
             members.setdefault((code, "" if code in _OF_TYPES else fallback.op), []).append(fallback)
-    asked = sorted(members, key=lambda key: -len(members[key]))[:MOST_ASKED]
-    lifted = [fallback.node for key in asked for fallback in members[key]]
+    every = {**members, **kept}
+    asked = sorted(every, key=lambda key: -len(every[key]))[:MOST_ASKED]
+    lifted = [fallback.node for key in asked for fallback in every[key]]
     least = sorted({*MINIMUMS, plan.options.partition.min_segment_ops})
     return PartitionFacts(
         plan,
@@ -153,6 +159,7 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
         small,
         without_minimum(parts) if small else None,
         require_full,
+        kept=tuple(_group(program, plan, key, found, ask=key in asked) for key, found in kept.items()),
         together=if_inside(parts, "all of them", frozenset(lifted)) if lifted else None,
         minimums=tuple((number, with_minimum(parts, number)) for number in least),
     )

@@ -26,6 +26,7 @@ from trtdiag.report.view_types import memory_view, metadata_view, types_view
 
 _LONGEST_NOTE_CHARS = 2000
 _LONGEST_FAILURE_CHARS = 8000
+_COMPILING = ("convert", "build", "verify")
 
 
 def report_view(
@@ -47,7 +48,7 @@ def report_view(
     return ReportView(
         label=one_line(analysis.program.label),
         verdict=_verdict_view(analysis),
-        stages=tuple(_stage(stage) for stage in analysis.stages),
+        stages=_stages(analysis),
         findings=finding_views(analysis.findings),
         splits=None if parts is None else splits_view(parts, analysis.findings),
         inputs=inputs_view(analysis),
@@ -110,6 +111,14 @@ def _first_cause(finding: Finding) -> str:
 def _precision(analysis: Analysis) -> PrecisionView | None:
     facts = None if analysis.partition is None else analysis.partition.plan.lowered.precision
     return None if facts is None else precision_view(facts)
+
+
+def _stages(analysis: Analysis) -> tuple[StageView, ...]:
+    """Every stage; those of compiling are there, too, so that a plan does not read as an engine."""
+    stages = [_stage(stage) for stage in analysis.stages]
+    if analysis.compilation is None:
+        stages += [StageView(name, "not run", "", "only compile does that") for name in _COMPILING]
+    return tuple(stages)
 
 
 def _stage(stage: StageTiming) -> StageView:

@@ -60,7 +60,7 @@ def guards_summary(dims: DimSystem) -> str:
     counts = Counter(constraint.verdict for constraint in dims.constraints)
     words = {Verdict.BREAKS: ("breaks", "break"), Verdict.UNKNOWN: ("undecided",) * 2, Verdict.HOLDS: ("holds", "hold")}
     parts = [f"{counts[v]:,} {one if counts[v] == 1 else many}" for v, (one, many) in words.items() if counts[v]]
-    text = f"{amount(len(dims.constraints), 'guard')}: {', '.join(parts)}" if parts else "No guard was read"
+    text = f"{amount(len(dims.constraints), 'guard')}: {', '.join(parts)}" if parts else "No guard was recorded"
     return text + (f"; {len(dims.unparsed):,} could not be read" if dims.unparsed else "")
 
 

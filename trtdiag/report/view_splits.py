@@ -9,7 +9,7 @@ from trtdiag.analysis.fallback_hits import RULE_OF
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
 from trtdiag.analysis.finding import Finding, Place
 from trtdiag.options import PartitionOptions
-from trtdiag.partition.facts import Bytes, Cause, Fallback
+from trtdiag.partition.facts import Bytes
 from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.engine_words import op_counts
 from trtdiag.report.text import amount, bytes_text, one_line, starred
@@ -21,6 +21,7 @@ _MOST_ROWS = 40
 _MOST_OUTCOMES = 3
 _SHOWN_MODULES = 2
 _LONGEST_REASON_CHARS = 400
+_KEPT, _KEPT_CODE = "kept by you", "kept-in-torch"
 _DEFAULT = PartitionOptions().min_segment_ops
 
 _Key: TypeAlias = tuple[str, str | None, str | None]  # rule, node, op
@@ -32,7 +33,7 @@ def splits_view(facts: PartitionFacts, findings: Sequence[Finding]) -> SplitsVie
     ranked = _ranked(facts)
     costly = [group for group in ranked if group.engines_saved or group.drawn_along]
     rest = [group for group in ranked if group not in costly]
-    folded = [*(_row(group, ids) for group in rest), *_small(facts, ids), *_kept(facts)]
+    folded = [*(_row(group, ids) for group in rest), *_small(facts, ids)]
     more = amount(len(folded), "other reason") + (" that costs no engine" if len(folded) == 1 else "") if folded else ""
     if len(folded) > _MOST_ROWS:
         more += f", {_MOST_ROWS:,} of them listed here, all of them in the JSON report"
@@ -64,33 +65,11 @@ def _small(facts: PartitionFacts, ids: Mapping[_Key, str]) -> Iterator[SplitView
     )
 
 
-def _kept(facts: PartitionFacts) -> Iterator[SplitView]:
-    """The ops that the user keeps in PyTorch, by op."""
-    kept: dict[str, list[Fallback]] = {}
-    for fallback in facts.partitioned.fallback:
-        if fallback.cause is Cause.KEPT:
-            kept.setdefault(fallback.op, []).append(fallback)
-    origins = facts.plan.lowered.origins
-    for op, found in kept.items():
-        known = [origins[fallback.node] for fallback in found if fallback.node in origins]
-        yield SplitView(
-            op=one_line(op),
-            reason="kept by you",
-            code=one_line(found[0].limit.code),
-            calls=f"{len(found):,}",
-            where=_where([Place(None, each.module_path, each.stack.best) for each in known]),
-            engines="",
-            ops="",
-            crossing="",
-            finding="",
-        )
-
-
 def _ranked(facts: PartitionFacts) -> list[FallbackGroup]:
     def cost(group: FallbackGroup) -> tuple[int, int, int, str]:
         return -group.engines_saved, -group.drawn_along, -(group.crossing.opt or 0), group.key
 
-    return sorted(facts.groups, key=cost)
+    return sorted((*facts.groups, *facts.kept), key=cost)
 
 
 def _summary(facts: PartitionFacts) -> str:
@@ -114,7 +93,7 @@ def _outcomes(facts: PartitionFacts) -> tuple[str, ...]:
         if group.cost is not None
     ]
     together = facts.together
-    if together is not None and len(facts.groups) > 1 and _changes(together):
+    if together is not None and len(facts.groups) + len(facts.kept) > 1 and _changes(together):
         told.append(f"With everything below in engines, {_becomes(together)}.")
     return tuple(told)
 
@@ -139,7 +118,7 @@ def _row(group: FallbackGroup, ids: Mapping[_Key, str]) -> SplitView:
     cost = group.cost
     return SplitView(
         op=one_line(group.op) + _others(group),
-        reason=one_line(group.left[0].limit.why, _LONGEST_REASON_CHARS),
+        reason=_KEPT if group.code == _KEPT_CODE else one_line(group.left[0].limit.why, _LONGEST_REASON_CHARS),
         code=one_line(group.code),
         calls=f"{len(group.left):,}",
         where=_where([left.place for left in group.left]),

@@ -21,7 +21,9 @@ MOST_SEGMENTS = 24
 """Engines whose graph is drawn; a program of more has another problem than their graphs."""
 MOST_STEPS = 120
 MOST_OPS = 5_000
-"""Ops of an engine up to which its graph is drawn."""
+"""Ops of an engine up to which its graph is laid out."""
+MOST_BOXES = 30
+"""Boxes up to which it is drawn: a page holds many engines, and the explorer shows the large ones."""
 
 _BOX_WIDTH, _BOX_HEIGHT = 164, 40
 _GAP_X, _GAP_Y, _MARGIN, _COLUMNS = 24, 26, 10, 6
@@ -29,23 +31,29 @@ _LONGEST = 24
 
 
 def segment_pictures(analysis: Analysis, facts: PartitionFacts, layout: str) -> Mapping[int, Picture]:
-    """The top level of each engine's graph, by index.  Cost: linear in nodes and edges, one call of the layout."""
+    """The top level of each engine's graph, by index.  Cost: linear in nodes and edges, one call of the layout.
+
+    A program that is one engine has none: its graph is the program's.
+    """
+    if len(facts.partitioned.segments) < 2:
+        return {}
     drawn = [s for s in facts.partitioned.segments[:MOST_SEGMENTS] if len(s.ops) <= MOST_OPS]
     if not drawn:
         return {}
     lowered = facts.plan.lowered
     every = drawn_nodes(analysis, lowered.graph_module, lowered.origins)
     position = {node.name: at for at, node in enumerate(every)}
-    tops, parts = [], []
+    tops = []
     for segment in drawn:
         nodes = _inside(segment, every, position)
         root = hierarchy(nodes)
-        tops.append((levels(root, nodes)[0], root))
-        parts.append(nodes)
-    laid_out = lay_out([level.graph for level, _ in tops], layout).layouts
+        level = levels(root, nodes)[0]
+        if len(level.boxes) <= MOST_BOXES:
+            tops.append((segment.index, level, root, nodes))
+    laid_out = lay_out([level.graph for _, level, _, _ in tops], layout).layouts
     return {
-        segment.index: picture(level, drawing, nodes, marks((), nodes, root))
-        for segment, (level, root), drawing, nodes in zip(drawn, tops, laid_out, parts, strict=True)
+        index: picture(level, drawing, nodes, marks((), nodes, root))
+        for (index, level, root, nodes), drawing in zip(tops, laid_out, strict=True)
     }
 
 
