@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.convert import op_check
 from tests.convert.op_check import Outcome, check_op
-from tests.convert.sampled_ops import Sampled, run_samples
+from tests.convert.sampled_ops import GREATEST, Sampled, run_samples
 from trtdiag.convert.registry import converters
 from trtdiag.network import run
 
@@ -18,6 +19,8 @@ SAMPLED = [
     Sampled("aten.nonzero.default", ("nonzero",), limits=("no-dims",)),
     Sampled("aten.argwhere.default", ("argwhere",), limits=("no-dims",)),
     Sampled("aten.masked_select.default", ("masked_select",), **_SAME_SHAPES),
+    # Few of its samples have dims, and those are greater than dynamic ones may be; test_the_first_places is dynamic.
+    Sampled("aten.nonzero_static.default", ("nonzero_static",), limits=("no-dims",), dynamic=False),
 ]
 
 
@@ -108,6 +111,21 @@ def test_a_target_may_not_build_them() -> None:
         assert "8.6" in limit.why
 
 
+@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("shape", [(1,), (13,), (3, 5), (2, 1, 7)])
+def test_the_first_places(shape: tuple[int, ...], target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(op_check, "GREATEST", GREATEST)  # a running sum of 8.6 compares each element with each
+    torch.manual_seed(0)
+    x = torch.rand(shape) - 0.5
+    for chosen in (x.clamp(min=0), torch.zeros(shape), torch.ones(shape)):
+        for size in (0, 1, 4, 40):
+            kwargs = {"size": size, "fill_value": -3}
+            outcome = check_op(aten.nonzero_static.default, (chosen,), kwargs, target=target, dynamic=len(shape) == 2)
+            assert not outcome.limits
+            assert outcome.converted is not None
+            assert not outcome.converted.network.counts
+
+
 def test_a_mask_whose_size_is_not_proven_is_refused() -> None:
     x, mask = torch.randn(5, 3), torch.tensor([True, False, True, True, False])
     outcome = check_op(aten.index.Tensor, (x, [mask]), dynamic=True)
@@ -115,7 +133,7 @@ def test_a_mask_whose_size_is_not_proven_is_refused() -> None:
 
 
 def test_every_converter_is_tested() -> None:
-    here = {converter.op for converter in converters().values() if converter.family == "choosing"}
+    here = {converter.op for converter in converters().values() if converter.family in ("choosing", "fixed_places")}
     by_hand = {"aten.where.default", "aten.nonzero_numpy.default"}
     assert here == {sampled.op for sampled in SAMPLED} | by_hand
 

@@ -28,7 +28,7 @@ def true_places(write: Writer, x: Value, count: Expr) -> Value:
             "data-dependent-shape",
             f"the data decides how many elements it finds, and TensorRT {write.target.version} does not build what then"
             " has such a size",
-            "use torch.where with a mask, which keeps the shape, or a later TensorRT",
+            "use torch.where with a mask, which keeps the shape, or torch.nonzero_static, or a later TensorRT",
         )
     if not isinstance(count, Sym):
         raise refuse(
