@@ -89,6 +89,14 @@ def test_a_model_that_was_exported_on_the_gpu(model: Callable[[], Asked]) -> Non
     assert len(found.engines) == 1
 
 
+def test_a_model_that_was_exported_on_the_gpu_for_the_cpu() -> None:
+    module, args, kwargs, dims = instance_norm()
+    expected = module(*args)
+    found = _compiled((module.to(DEVICE), _on(DEVICE, args), kwargs, dims), backend="reference")
+    assert {manifest.device for manifest in found.compiled.manifests} == {"cpu"}
+    torch.testing.assert_close(found.compiled(*args), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_integers_and_doubles_with_truncation() -> None:
     """What 8.6 has no dtype for is narrowed where it is proven, told, and gives the same integers."""
     module, args, _, _ = asked = wide_types()
