@@ -24,7 +24,7 @@ from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
 from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.view_inputs import inputs_view
-from trtdiag.report.view_strip import strip_view
+from trtdiag.report.view_strip import MOST_PIECES, strip_view
 from trtdiag.shapes.opt_sizes import symbol_profiles
 
 
@@ -119,6 +119,15 @@ def widths(report: Report) -> list[tuple[str, float]]:
     view = strip_view(facts_of(report))
     assert view is not None
     return [(piece.kind, float(piece.width.rstrip("%")) * 12) for piece in view.pieces]  # of a bar of 1,200 pixels
+
+
+def test_what_the_bar_has_no_room_for_is_counted() -> None:
+    report = report_of(MOST_PIECES // 2 + 4, min_segment_ops=1)
+    view = strip_view(facts_of(report))
+    assert view is not None
+    assert len(view.pieces) == MOST_PIECES
+    assert view.badges[0] == f"{MOST_PIECES // 2 + 4} engines"
+    assert view.note == "7 more steps not drawn."
 
 
 @pytest.mark.parametrize("count", [1, 2, 61])

@@ -12,17 +12,17 @@ _WIDTH = 1200
 _LEAST = 3
 """Pixels: of 5,000 ops a single one in PyTorch would be a quarter of one, and nobody would see it."""
 _CHAR = 7
-_MOST_PIECES = 400
+MOST_PIECES = 200
 
 
 def strip_view(facts: PartitionFacts) -> StripView | None:
     """The bar; ``None`` where there is nothing to run."""
     parts = facts.partitioned
     targets = {op.name: op.target for op in parts.plan.graph.ops}
-    steps = [(step, _ops(step, facts, targets)) for step in parts.steps[:_MOST_PIECES]]
-    steps = [(step, ops) for step, ops in steps if ops]
-    if not steps:
+    whole = [(step, ops) for step in parts.steps if (ops := _ops(step, facts, targets))]
+    if not whole:
         return None
+    steps = whole[:MOST_PIECES]
     free = _WIDTH - _LEAST * len(steps)
     every = sum(len(ops) for _, ops in steps)
     pieces, x = [], 0.0
@@ -30,17 +30,17 @@ def strip_view(facts: PartitionFacts) -> StripView | None:
         width = _LEAST + free * len(ops) / every
         pieces.append(_piece(step, ops, x, width))
         x += width
-    engines = sum(step.segment is not None for step, _ in steps)
-    alone = [(step, ops) for step, ops in steps if step.segment is None]
+    engines = sum(step.segment is not None for step, _ in whole)
+    alone = [(step, ops) for step, ops in whole if step.segment is None]
     badges = [amount(engines, "engine")]
     if alone:
         calls = amount(sum(len(ops) for _, ops in alone), "op")
         badges.append(f"{amount(len(alone), 'stretch', 'stretches')} of PyTorch, {calls}")
-    hidden = len(parts.steps) - _MOST_PIECES
+    hidden = len(whole) - len(steps)
     return StripView(
         pieces=tuple(pieces),
         badges=tuple(badges),
-        note=f"{hidden:,} more steps follow." if hidden > 0 else "",
+        note=f"{amount(hidden, 'more step')} not drawn." if hidden else "",
     )
 
 

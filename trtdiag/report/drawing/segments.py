@@ -18,8 +18,10 @@ from trtdiag.report.drawing.svg import picture
 from trtdiag.report.text import amount, bytes_text, one_line
 
 MOST_SEGMENTS = 24
-"""Engines whose graph is drawn; a program of more has another problem than their graphs."""
-MOST_STEPS = 120
+"""Engines that are listed; a program of more has another problem than what is in them."""
+MOST_PICTURES = 6
+"""Engines whose graph is drawn, the largest: with a picture for each, 24 engines took 100 KB of the page."""
+MOST_STEPS = 60
 MOST_OPS = 5_000
 """Ops of an engine up to which its graph is laid out."""
 MOST_BOXES = 30
@@ -38,6 +40,7 @@ def segment_pictures(analysis: Analysis, facts: PartitionFacts, layout: str) -> 
     if len(facts.partitioned.segments) < 2:
         return {}
     drawn = [s for s in facts.partitioned.segments[:MOST_SEGMENTS] if len(s.ops) <= MOST_OPS]
+    drawn = sorted(drawn, key=lambda segment: (-len(segment.ops), segment.index))[:MOST_PICTURES]
     if not drawn:
         return {}
     lowered = facts.plan.lowered
