@@ -15,7 +15,10 @@ from trtdiag.network.facts import product
 
 @converter
 def nonzero(call: Call) -> Value:
-    """aten::nonzero(Tensor self) -> Tensor"""
+    """aten::nonzero(Tensor self) -> Tensor
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
     write, x = call.write, _with_dims(call)
     found = write.permute(true_places(write, x, call.out.shape[0]), [1, 0])
     return write.cast(found, call.out.dtype)
@@ -23,25 +26,37 @@ def nonzero(call: Call) -> Value:
 
 @converter
 def nonzero_numpy(call: Call) -> Sequence[Value]:
-    """aten::nonzero_numpy(Tensor self) -> Tensor[]"""
+    """aten::nonzero_numpy(Tensor self) -> Tensor[]
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
     return _by_dim(call, "self")
 
 
 @converter
 def where_condition(call: Call) -> Sequence[Value]:
-    """aten::where(Tensor condition) -> Tensor[]"""
+    """aten::where(Tensor condition) -> Tensor[]
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
     return _by_dim(call, "condition")
 
 
 @converter
 def argwhere(call: Call) -> Value:
-    """aten::argwhere(Tensor self) -> Tensor"""
+    """aten::argwhere(Tensor self) -> Tensor
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
     return nonzero(call)
 
 
 @converter
 def masked_select(call: Call) -> Value:
-    """aten::masked_select(Tensor self, Tensor mask) -> Tensor"""
+    """aten::masked_select(Tensor self, Tensor mask) -> Tensor
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
     write, x, mask = call.write, call.tensor("self"), call.tensor("mask")
     shape = common_shape(write, [x.shape, mask.shape])
     flat = [write.reshape(write.broadcast_to(each, shape), [product(shape)]) for each in (x, mask)]

@@ -18,6 +18,6 @@ def _index(call: Call) -> Value:
     return write.permute(found, chosen.result_order)
 
 
-_NOTES = "How many elements a mask chooses is known only when it runs."
+_NOTES = "The data decides how many elements a mask chooses; TensorRT 8.6 does not build that."
 register("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index, _NOTES)
 register("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index, _NOTES)
