@@ -183,3 +183,25 @@ def test_a_target_that_does_not_build_them(name: str) -> None:
     assert found.verification.passed
     assert not any(manifest.counts for manifest in found.compiled.manifests)
     assert "data-dependent-shape" in {entry.limit.code for entry in found.plan.partitioned.fallback}
+
+
+class ManyExperts(torch.nn.Module):
+    """Each expert has an op in the middle that stays with PyTorch, and puts rows back to the places of its mask."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros_like(x)
+        choice = (x[:, 0] * 1000).long() % 60
+        for number in range(60):
+            mine = choice == number
+            out[mine] = torch.sinh(x[mine] + 1) * 2
+        return out
+
+
+@pytest.mark.slow
+def test_many_masks_behind_a_fallback() -> None:
+    asked_for = (ManyExperts(), (rows(17, "some"),), {}, {"x": {0: Dim("n", min=1, max=31)}})
+    found = compile_in_stages(asked_for, _options(keep_in_torch=("aten.sinh.default",)))
+    assert found.verification is not None
+    assert found.verification.passed, found.verification
+    codes = {entry.limit.code for entry in found.plan.partitioned.fallback}
+    assert codes <= {"kept-in-torch", "segment-too-small"}

@@ -82,6 +82,21 @@ def test_different_counts_do_not_fit_together() -> None:
         builder.add(ElementWise(ElementWiseOperation.SUM), *places, origin=ORIGIN)
 
 
+def test_a_symbol_that_is_said_to_be_equal() -> None:
+    builder = NetworkBuilder({"s": Range(1, ROWS), "n": Range(0, ROWS)})
+    masks = [builder.input(name, DType.BOOL, (S,)) for name in ("mask", "other")]
+    own = builder.facts.same_as("k", symbol("n"))
+    with builder.at(ORIGIN):
+        places = [builder.add_single(NonZero(c), mask) for c, mask in zip(("n", own.name), masks, strict=True)]
+        builder.output("sum", builder.add_single(ElementWise(ElementWiseOperation.SUM), *places))
+    network = from_bytes(to_bytes(builder.build()))
+    assert network.ranges["k"] == Range(0, ROWS)
+    mask = torch.tensor([True, False, True, False])
+    assert run(network, (mask, mask.flip(0)))[0].tolist() == [[1, 5]]
+    with pytest.raises(UserError, match="finds 1 elements, and the program allows k where"):
+        run(network, (mask, torch.tensor([True, False, False, False])))
+
+
 def test_the_hash_does_not_hang_on_names() -> None:
     first, renamed = _two(("n", "m")), _two(("k", "n"), name="another")
     assert canonical_hash(first) == canonical_hash(renamed)

@@ -118,12 +118,12 @@ class _Segment:
         """What else must leave: sizes from data that outputs are made of, or that a run must check."""
         sizes = [size for name in self._segment.outputs for size in self._interpreter.known[self._nodes[name]].shape]
         used = frozenset().union(*map(free_symbols, sizes))
-        for name, (mask, places) in self._write.chosen.items():
+        for (symbol, _), (name, mask, places) in self._write.chosen.items():
             if Sym(name) in sizes or not (name in used or is_asserted(self._builder.facts, name, product(mask.shape))):
                 continue
             # Turned: TensorRT 8.6 asks for too little memory where NonZero itself gives an output.
             self._builder.output(f"count_{name}", self._write.permute(places, [1, 0]))
-            yield self._bearing(name, mask, places.dtype)
+            yield self._bearing(symbol, mask, places.dtype)
 
     def _bearing(self, count: str, mask: Value, dtype: DType) -> CountCrossing:
         for op in self._segment.ops:

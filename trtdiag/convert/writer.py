@@ -45,10 +45,9 @@ class Writer:
         self.target = target
         self.index = DType.INT64 if "int64" in target.dtypes else DType.INT32
         self.sizes = SizeWriter(builder, self.index, ask)
-        self.on_trial = ask is not None
-        """Whether an op is written alone: what its place would give it, sizes for example, may be taken for given."""
-        self.chosen: dict[str, tuple[Value, Value]] = {}
-        """By the symbol of a number of places: the tensor they were looked for in, and the places."""
+        self.chosen: dict[tuple[str, int], tuple[str, Value, Value]] = {}
+        """By the program's symbol of a number of places and the tensor they were looked for in: the network's symbol,
+        that tensor, and the places."""
 
     def add(self, layer: Layer, *inputs: Value) -> Value:
         """The output of a layer that has one."""

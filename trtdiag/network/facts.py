@@ -11,6 +11,7 @@ from trtdiag.symbolic import (
     Num,
     Range,
     Relation,
+    Sym,
     bounds,
     compare,
     floordiv,
@@ -60,6 +61,15 @@ class SizeFacts:
             narrowed += [compare(Relation.LE, self._expanded[name], high)] if high not in (None, own.max) else []
         self._premises = tuple(self.expanded(condition) for condition in (*self.given, *narrowed))
         self._known: dict[Condition, bool] = {}
+
+    def same_as(self, name: str, size: Expr) -> Sym:
+        """A new symbol that is always equal to a size: a condition of the network, which nothing has shown."""
+        condition = compare(Relation.EQ, Sym(name), size)
+        self.given = (*self.given, condition)
+        self._premises = (*self._premises, self.expanded(condition))
+        self.ranges = {**self.ranges, name: bounds(size, self.ranges).range}
+        self._known.clear()
+        return Sym(name)
 
     @overload
     def expanded(self, node: Expr) -> Expr: ...

@@ -14,7 +14,7 @@ from trtdiag.network.layer import numbers
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network, Placed
 from trtdiag.network.tensor import Tensor
-from trtdiag.symbolic import Range, Sym
+from trtdiag.symbolic import Range, Sym, free_symbols, holds, to_text
 
 Observe = Callable[[Placed, tuple[torch.Tensor, ...]], None]
 _Numbers: TypeAlias = tuple[tuple[int, ...], "list[int] | None"]
@@ -153,14 +153,22 @@ def _count(network: Network, placed: Placed, made: Sequence[torch.Tensor], symbo
             if not isinstance(size, Sym) or size.name not in born:
                 continue
             known = symbols.setdefault(size.name, actual)
-            if known != actual or actual not in network.ranges.get(size.name, Range()):
-                allowed = network.ranges.get(size.name, Range()) if known == actual else known
-                raise UserError(
-                    f"{network.describe(placed)} finds {actual} elements, and the program allows {allowed}",
-                    because="how many there are depends on the values of the inputs, and the program asserts otherwise",
-                    fix="look at the values of the inputs, and at what the model asserts about this size",
-                    reference="layer-failed",
-                )
+            allowed = network.ranges.get(size.name, Range())
+            if known != actual or actual not in allowed:
+                raise _unlike(network, placed, actual, str(known) if known != actual else str(allowed))
+            for condition in network.given:
+                names = free_symbols(condition)
+                if size.name in names and names <= symbols.keys() and not holds(condition, symbols):
+                    raise _unlike(network, placed, actual, f"{size.name} where {to_text(condition)}")
+
+
+def _unlike(network: Network, placed: Placed, actual: int, allowed: str) -> UserError:
+    return UserError(
+        f"{network.describe(placed)} finds {actual} elements, and the program allows {allowed}",
+        because="how many there are depends on the values of the inputs, and the program asserts otherwise",
+        fix="look at the values of the inputs, and at what the model asserts about this size",
+        reference="layer-failed",
+    )
 
 
 def _check_inputs(network: Network, types: Sequence[Tensor], inputs: Sequence[torch.Tensor]) -> None:

@@ -36,19 +36,26 @@ def true_places(write: Writer, x: Value, count: Expr) -> Value:
             f"the program asserts that it finds {to_text(count)} elements, and nothing in an engine checks that",
             "leave the assertion out",
         )
-    known = write.chosen.get(count.name)
-    if known is not None and known[0].id == x.id:
-        return known[1]
-    if known is not None or (write.sizes.at_hand(count) and not write.on_trial):
-        raise refuse(
-            "count-asserted",
-            f"the program asserts that it finds as many elements as another op ({count.name}), and nothing in an engine"
-            " checks that",
-            "use the same mask for both",
-        )
-    made = write.add(NonZero(count.name, write.index), write.cast(x, DType.BOOL))
-    write.chosen[count.name] = (x, made)
-    return made
+    key = (count.name, x.id)
+    if key not in write.chosen:
+        own = _own_symbol(write, count)
+        made = write.add(NonZero(own.name, write.index), write.cast(x, DType.BOOL))
+        write.chosen[key] = (own.name, x, made)
+    return write.chosen[key][2]
+
+
+def _own_symbol(write: Writer, count: Sym) -> Sym:
+    """The symbol itself, or where another tensor has that size already one of its own that is said to be equal.
+
+    That it is, the program asserts: a run makes sure of it (``asserted``).
+    """
+    born = {own for own, _, _ in write.chosen.values()}
+    if count.name not in born and not write.sizes.at_hand(count):
+        return count
+    number = 1
+    while f"{count.name}_{number}" in born or f"{count.name}_{number}" in write.builder.facts.ranges:
+        number += 1
+    return write.builder.facts.same_as(f"{count.name}_{number}", count)
 
 
 def places_in_row(write: Writer, x: Value, count: Expr) -> Value:
