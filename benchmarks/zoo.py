@@ -53,11 +53,12 @@ LONGEST = (
 
 
 def names_of(asked: argparse.Namespace) -> list[str]:
-    """The models that are asked for, those first that take longest."""
+    """The models that are asked for, those first that take longest: then the last ones end together."""
     if asked.models:
         return list(asked.models.split(","))
     names = [name for name in zoo.ZOO if name not in REFUSED]
-    return sorted(names, key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST))
+    names.sort(key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST))
+    return names[::-1] if asked.shortest_first else names
 
 
 def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
@@ -138,6 +139,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--elements", type=float, default=2**32, help="of all tensors at a point; more is skipped")
     parser.add_argument("--search-builds", type=int, default=0, help="engines to build to find what differs")
     parser.add_argument("--no-force", dest="force", action="store_false", help="stop at ERROR findings")
+    parser.add_argument("--shortest-first", action="store_true", help="where --total-s is not enough for all")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--resume", metavar="PATH", help="JSON of an earlier run, whose finished models are kept")
     parser.add_argument("--json", metavar="PATH")
