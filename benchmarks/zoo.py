@@ -42,13 +42,22 @@ NOT_RUN = "not run"
 UNFINISHED = (NOT_RUN, "not finished", "died", "needs", "out of memory")
 """How the states begin that another run may better."""
 
-# What takes longest on a CPU, measured once; the others follow in the zoo's order.
-LONGEST = (
-    "vae_decoder", "llm_qwen2_24l", "llm_llama_32l", "timm_sequencer2d_s", "moonshine", "controlnet",
-    "timm_efficientnet_b0", "llm_gpt_oss_12l", "llm_phi3_8l", "pixart", "llm_phi2_8l", "tv_retinanet",
-    "llm_qwen3_moe_8l", "llm_qwen3_28l", "rrdbnet", "yolov8n_like", "whisper_encoder", "llm_gpt2_12l", "clip",
-    "taesd_decoder", "whisper_decoder", "marian_decoder_kv", "timm_maxvit_tiny_tf_224", "wav2vec2", "bart_encdec",
-    "timm_swinv2_tiny_window8_256", "whisper_decoder_kv", "bert_base", "ast_audio", "timm_densenet121",
+# By the ops of their lowered graphs, fewest first; a model that is not here counts as the longest.
+BY_OPS = (
+    "espcn", "sampler_top_p", "tabular_mlp", "deepfm", "pointpillars", "crnn_ocr", "pointnet", "pix2pix_unet",
+    "demucs_like", "tcn", "nerf_mlp", "unet3d", "style_transfer_in", "pyg_gcn", "taesd_decoder", "pyg_gat", "fnet",
+    "smp_fpn", "blip2_qformer", "whisper_encoder", "vae_decoder", "smp_unet", "timm_resnet50", "timm_efficientvit_b0",
+    "timm_mobilenetv3_large_100", "timm_vit_base_patch16_224", "patchtst", "tv_deeplabv3_mobilenet_v3_large",
+    "siglip", "sam_mask_decoder", "tv_shufflenet_v2_x1_0", "wav2vec2_conformer", "t5_encoder", "timm_efficientnet_b0",
+    "whisper_decoder_kv", "vitpose", "tv_s3d", "ast_audio", "whisper_decoder", "bert_base", "wav2vec2", "modernbert",
+    "marian_decoder_kv", "yolov8n_like", "segformer_b0", "tv_retinanet", "blip_caption", "timm_hrnet_w18_small",
+    "llm_bloom_8l", "yolov8n_nms", "depth_anything_s", "timm_volo_d1_224", "bart_encdec",
+    "timm_mobilenetv4_hybrid_medium", "llm_phi2_8l", "parakeet_fastconformer", "pixart", "t5_decoder",
+    "timm_densenet121", "llm_gpt2_12l", "timm_regnety_016", "timm_vit_small_patch16_dinov3", "llm_mistral_8l",
+    "llm_gpt2_12l_kv", "timm_levit_128", "controlnet", "llm_phi3_8l", "timm_swinv2_tiny_window8_256",
+    "timm_xcit_tiny_12_p16_224", "clip", "timm_maxvit_tiny_tf_224", "llm_qwen3_moe_8l", "moonshine", "vitmatte",
+    "llm_gemma3_12l", "llm_gemma3_12l_static", "unet_sd15", "rrdbnet", "llm_gpt_oss_12l", "llm_qwen2_24l", "flux_dit",
+    "llm_llama_32l", "llm_qwen3_28l", "mask2former_swin_t", "unet_sdxl", "timm_sequencer2d_s",
 )  # fmt: skip
 
 
@@ -57,8 +66,8 @@ def names_of(asked: argparse.Namespace) -> list[str]:
     if asked.models:
         return list(asked.models.split(","))
     names = [name for name in zoo.ZOO if name not in REFUSED]
-    names.sort(key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST))
-    return names[::-1] if asked.shortest_first else names
+    names.sort(key=lambda name: BY_OPS.index(name) if name in BY_OPS else len(BY_OPS))
+    return names if asked.shortest_first else names[::-1]
 
 
 def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
