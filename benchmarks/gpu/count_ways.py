@@ -93,8 +93,19 @@ def told(name: str, backend_name: str) -> dict[str, Any]:
     return {"state": "right", "text": f"{points} points", "seconds": round(time.perf_counter() - begun, 2)}
 
 
+def written_anyway() -> None:
+    """Write NonZero for a target, too, that trtdiag does not write it for: that is what is tried here."""
+    from trtdiag.engine.tensorrt.emit import EMITTERS
+    from trtdiag.network.layers.non_zero import NonZero
+
+    EMITTERS[NonZero] = lambda step, layer: step.place(
+        step.dialect.add_non_zero(step.definition, step.tensor(0), layer.indices)
+    )
+
+
 def child(first: int, backend: str) -> None:
     """Run the cases from ``first`` on, one JSON line each."""
+    written_anyway()
     for index, name in enumerate(cases()):
         if index >= first:
             print(json.dumps({"begins": name}), flush=True)

@@ -102,7 +102,8 @@ TENSORRT_8_6 = Target(
         ),
         (
             "counts: NonZero is there, and most layers behind it do not build",
-            f"'myelinNodesClusterer.cpp: Assertion mChunkTypeOfVertex[head] == ChunkType::kMYELIN failed', {_SEEN}",
+            f"'myelinNodesClusterer.cpp: Assertion mChunkTypeOfVertex[head] == ChunkType::kMYELIN failed', {_SEEN}; "
+            "an IOutputAllocator of its own output is asked for the memory of one place, however many there are",
         ),
     ),
     edge_dtypes=frozenset({"uint8"}),

@@ -28,7 +28,7 @@ CASES = {
 }
 
 # What a version was seen to refuse, or has no method for; converters write it with other layers.
-_KINDS = ("attention", "cumulative", "group_norm")
+_KINDS = ("attention", "cumulative", "group_norm", "non_zero")
 _LACKING = {
     "8.6": {name for name in CASES if name.startswith(_KINDS)}
     | {"activation_GELU_ERF", "activation_GELU_TANH", "unary_ISNAN", "topk_min_ties"}

@@ -9,5 +9,6 @@ from trtdiag.network.layers.non_zero import NonZero
 
 @emitter(NonZero)
 def non_zero(step: Step, layer: NonZero) -> Outputs:
-    """One layer."""
+    """One layer, where the version builds others behind it."""
+    step.require(step.dialect.target.counts, "layers behind NonZero")
     return step.place(step.dialect.add_non_zero(step.definition, step.tensor(0), layer.indices))
