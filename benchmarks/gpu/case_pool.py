@@ -26,6 +26,7 @@ class Pool:
         limit_s: No case begins after that.
         case_s: Longest time of one case.
         log: Where their errors go.
+        rows_file: Where each row goes as it comes, one JSON a line: what there is when the whole is ended from outside.
     """
 
     command: Sequence[str]
@@ -33,6 +34,7 @@ class Pool:
     limit_s: float
     case_s: float
     log: Path | None = None
+    rows_file: Path | None = None
 
     def rows(self, keys: Sequence[str]) -> list[Row]:
         """What the processes answer; a key that was not reached is ``not run``, the first keys come first."""
@@ -81,6 +83,9 @@ class Pool:
                     rows.append({"key": key, "state": "died", "note": f"exit code {child.wait()}"})
                 break
             rows.append(json.loads(answer))
+            if self.rows_file is not None:
+                with open(self.rows_file, "a", encoding="utf-8") as file:
+                    file.write(answer)  # one short write: lines of threads do not mix
             if time.monotonic() > ends:
                 break
             try:
@@ -91,3 +96,12 @@ class Pool:
         child.kill()
         child.wait()
         return rows
+
+
+def rows_file(whole: Path | None) -> Path | None:
+    """Where rows go while the file of all of them is not there yet."""
+    if whole is None:
+        return None
+    rows = whole.with_suffix(".rows.jsonl")
+    rows.unlink(missing_ok=True)
+    return rows

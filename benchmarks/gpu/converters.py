@@ -28,7 +28,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
-from case_pool import Pool, Row
+from case_pool import Pool, Row, rows_file
 from torch.utils import _pytree as pytree
 
 from trtdiag.targets import get_target, installed_version
@@ -119,7 +119,7 @@ def main() -> None:
         held = Path(folder) / "calls.pt"
         torch.save(calls, held)
         command = [sys.executable, str(WORKER), "run", asked.backend, asked.target, str(asked.level), str(held)]
-        pool = Pool(command, asked.workers, asked.limit_s, asked.case_s, asked.log)
+        pool = Pool(command, asked.workers, asked.limit_s, asked.case_s, asked.log, rows_file(asked.json))
         rows = pool.rows([str(number) for number in numbers])
     for row in rows:  # what died has not said what it was
         call = calls[int(row["key"])]

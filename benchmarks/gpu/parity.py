@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine" / "tensorrt_backend"))
 
-from case_pool import Pool, Row
+from case_pool import Pool, Row, rows_file
 from gpu_parity import LAYER_DTYPES, PRECISIONS
 from layer_samples import CASES
 from seed_models import SEEDS
@@ -71,7 +71,7 @@ def main() -> None:
     begun = time.monotonic()
     every = keys(asked.only)
     command = [sys.executable, str(WORKER), asked.target, str(asked.level)]
-    rows = Pool(command, asked.workers, asked.limit_s, asked.case_s, asked.log).rows(every)
+    rows = Pool(command, asked.workers, asked.limit_s, asked.case_s, asked.log, rows_file(asked.json)).rows(every)
     shown(rows)
     machine = {
         "tensorrt": installed_version(),

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from case_pool import Pool, Row
+from case_pool import Pool, Row, rows_file
 from pinned_networks import LARGE, LAYERS, SMALL
 from pinning_worker import POLICIES
 
@@ -102,7 +102,9 @@ def main() -> None:
     begun = time.monotonic()
     with TemporaryDirectory() as folder:
         command = [sys.executable, str(WORKER), asked.target, asked.backend, str(asked.level), folder]
-        rows = Pool(command, asked.workers, asked.limit_s, asked.case_s, asked.log).rows(keys(asked.only))
+        rows = Pool(command, asked.workers, asked.limit_s, asked.case_s, asked.log, rows_file(asked.json)).rows(
+            keys(asked.only)
+        )
         backend = get_backend(asked.backend)
         for row in rows:
             path = Path(folder) / row["key"].replace(":", ".")
