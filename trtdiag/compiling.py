@@ -33,7 +33,7 @@ from trtdiag.report.engine_words import saved_words
 from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import assemble
 from trtdiag.runtime.compiled import CompiledProgram
-from trtdiag.runtime.compiled_device import on_engine_device
+from trtdiag.runtime.compiled_device import on_engine_device, require_kernels
 from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.shapes.opt_sizes import opt_sizes, symbol_profiles
@@ -135,6 +135,8 @@ def compile_in_stages(
     plan = planned
     with clock("convert"):
         plan, converted = convert_segments(plan, program)
+    if before is not None and before.type != backend.device:
+        require_kernels(plan.lowered, plan.partitioned.fallback, backend.device)
     with clock("build"):
         engines = _built(plan, converted, backend, report, clock.progress)
     clock.add(saved_words([engine.saved for engine in engines]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,30 @@ def test_torch_compile_leaves_a_model_where_it_is() -> None:
     with torch.no_grad(), pytest.raises(Exception, match="is on cpu") as caught:
         compiled(*args)
     assert "engines of the backend 'on-meta' run on meta" in str(caught.value)
+
+
+@pytest.fixture
+def only_on_the_cpu() -> Iterator[torch.library.Library]:
+    library = torch.library.Library("trtdiag_elsewhere", "DEF")
+    library.define("halved(Tensor x) -> Tensor")
+    library.impl("halved", lambda x: x / 2, "CPU")
+    torch.library.register_fake("trtdiag_elsewhere::halved", torch.empty_like, lib=library)
+    yield library
+    library._destroy()
+
+
+@pytest.mark.usefixtures("only_on_the_cpu")
+def test_an_op_of_the_device_of_the_export_is_refused_before_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Halved(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.trtdiag_elsewhere.halved(torch.tanh(x)) * 2
+
+    monkeypatch.setattr(OnMeta, "device", "cuda")
+    monkeypatch.setattr(OnMeta, "build", lambda *_: pytest.fail("nothing is to be built"), raising=False)
+    asked = (Halved(), (torch.randn(4, 5),), {}, None)
+    with pytest.raises(UserError, match=r"trtdiag_elsewhere\.halved\.default cannot run on cuda") as caught:
+        trtdiag.compile(asked, backend="on-meta", min_segment_ops=1)
+    assert caught.value.reference == "op-device"
+    assert "test_compile_elsewhere.py" in caught.value.message
+    assert "no converter" in caught.value.because
+    assert trtdiag.compile(asked, backend="reference", min_segment_ops=1)(*asked[1]).shape == (4, 5)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from trtdiag.capture.on_device import on_device, program_device
+from trtdiag.errors import UserError
+from trtdiag.graph.kernels import has_kernel
+from trtdiag.graph.operators import operator_of
+from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.partition.facts import Fallback
 from trtdiag.runtime.engine_nodes import engine_nodes
 
 
@@ -21,6 +28,34 @@ def on_engine_device(compiled: ExportedProgram, device: str) -> ExportedProgram:
         UserError: ``program-devices`` where its inputs and weights are on several devices.
     """
     return on_device(compiled, device, stays=_on_the_host(compiled))
+
+
+def require_kernels(lowered: Lowered, fallback: Sequence[Fallback], device: str) -> None:
+    """Refuse a program of which an op stays with PyTorch that runs on other devices only.
+
+    Such ops come from decomposing on a device: attention on the CPU is another op there than on a GPU.
+
+    Args:
+        lowered: What was partitioned.
+        fallback: What stays with PyTorch.
+        device: The type of device where that is going to run.
+
+    Raises:
+        UserError: ``op-device``, naming the op, its source line, and why it is in no engine.
+    """
+    nodes = {node.name: node for node in lowered.graph_module.graph.nodes}
+    for entry in fallback:
+        op = operator_of(nodes[entry.node])
+        if op is None or not entry.computes or has_kernel(op, device):
+            continue
+        origin = lowered.origins.get(entry.node)
+        frame = None if origin is None else origin.stack.best
+        raise UserError(
+            f"{entry.op} cannot run on {device}{'' if frame is None else f' ({frame})'}",
+            because=f"it was made for another device, and stays with PyTorch: {entry.limit.why}",
+            fix=f"export the model on {device}, or without run_decompositions()",
+            reference="op-device",
+        )
 
 
 def compiled_device(compiled: ExportedProgram) -> torch.device | None:
