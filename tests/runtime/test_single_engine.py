@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from tests.runtime.compiling import compiled
+from tests.runtime.compiling import NARROW, compiled
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.runtime import engine_cache
 from trtdiag.runtime.compiled import CompiledProgram
@@ -89,6 +89,31 @@ def test_parameters_and_gradients() -> None:
     x = nn.Parameter(torch.randn(7, 5))
     for _ in range(3):
         assert not program(x, x, x)["late"].requires_grad
+
+
+class Tokens(nn.Module):
+    """Integers of 64 bits go in and out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(31, 5)
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.words(ids)
+        return found.argmax(-1), torch.tanh(found)
+
+
+def test_casts_at_the_edge_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Tokens().eval()
+    program = compiled(model, (torch.randint(0, 31, (3,)),), dynamic_shapes={"ids": ROWS}, plan=NARROW, target="8.6")
+    casts = program.exported_program.graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default)
+    assert len(casts) == 2
+    counted = Counted(monkeypatch)
+    for rows in (1, 7, 11, 7, 11, 1):
+        ids = torch.randint(0, 31, (rows,))
+        for actual, expected in zip(program(ids), model(ids), strict=True):
+            torch.testing.assert_close(actual, expected)
+    assert counted.calls == 3
 
 
 class Between(nn.Module):

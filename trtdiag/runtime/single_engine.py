@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +11,16 @@ from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.engine.backend import Runner
 from trtdiag.engine.manifest_text import manifest_from_text
+from trtdiag.graph.operators import CAST
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.op import EXECUTE_ENGINE
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Types of tensors that are what they seem; those of tracers are others."""
+
+
+Cast = tuple[int, torch.dtype | None]
+"""Which tensor, and the dtype that it is cast to; ``None``: it stays as it is."""
 
 
 class SingleEngine:
@@ -28,36 +33,39 @@ class SingleEngine:
         returned: Which of the engine's outputs the program returns, in its order.
     """
 
-    def __init__(self, module: GraphModule, call: Node, given: Sequence[int], returned: Sequence[int]) -> None:
+    def __init__(self, module: GraphModule, call: Node, given: Sequence[Cast], returned: Sequence[Cast]) -> None:
         self._engine: torch.Tensor = operator.attrgetter(str(call.args[1].target))(module)  # type: ignore[union-attr]
         self._manifest = manifest_from_text(str(call.args[2]))
         self._given, self._returned = tuple(given), tuple(returned)
-        self._in_order = self._returned == tuple(range(len(self._manifest.outputs)))
         self._runners: dict[torch.device, Runner] = {}
 
     @classmethod
     def of(cls, module: GraphModule, graph: Graph) -> SingleEngine | None:
-        """The engine of a graph; ``None`` where there is more to do, as for outputs whose size the data decides."""
+        """The engine of a graph; ``None`` where there is more to do, as for outputs whose size the data decides.
+
+        Casts at its edge may stand between: TensorRT 8.6 has no int64.
+        """
         calls = graph.find_nodes(op="call_function", target=EXECUTE_ENGINE)
-        placeholders = list(graph.find_nodes(op="placeholder"))
         (result,) = graph.output_node().args
         if len(calls) != 1 or not isinstance(result, (list, tuple)):
             return None
-        inputs: Any = calls[0].args[0]
-        parts = {node: node.args[1] for node in calls[0].users if node.target is operator.getitem}
-        known = {*placeholders, *calls, *parts, graph.output_node(), calls[0].args[1]}
-        if any(node not in known for node in graph.nodes) or not inputs:
+        (call,) = calls
+        inputs: Any = call.args[0]
+        entering = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
+        parts = {node: int(node.args[1]) for node in call.users if node.target is operator.getitem}
+        casts = {node for node in (*inputs, *result) if isinstance(node, Node) and _is_cast(node)}
+        known = {*entering, *parts, *casts, call, call.args[1], graph.output_node()}
+        given = [_cast_of(node, entering) for node in inputs]
+        returned = [_cast_of(node, parts) for node in result]
+        if None in given or None in returned or not given or any(node not in known for node in graph.nodes):
             return None
-        if any(node not in placeholders for node in inputs) or any(value not in parts for value in result):
+        if manifest_from_text(str(call.args[2])).counts:  # they are checked when they are there
             return None
-        if manifest_from_text(str(calls[0].args[2])).counts:  # they are checked when they are there
-            return None
-        given = [placeholders.index(node) for node in inputs]
-        return cls(module, calls[0], given, [int(parts[value]) for value in result])
+        return cls(module, call, [one for one in given if one], [one for one in returned if one])
 
     def __call__(self, leaves: Sequence[Any]) -> list[torch.Tensor] | None:
         """What the program returns; ``None`` where torch must have its say: its tracers have tensors of their own."""
-        given = [leaves[index] for index in self._given]
+        given = [leaves[index] for index, _ in self._given]
         for tensor in given:
             if type(tensor) not in PLAIN:
                 return None
@@ -65,5 +73,25 @@ class SingleEngine:
         runner = self._runners.get(device)
         if runner is None:
             runner = self._runners[device] = CACHE.get(self._manifest, self._engine, str(device))
-        outputs = runner(given)
-        return list(outputs) if self._in_order else [outputs[index] for index in self._returned]
+        outputs = runner(
+            [
+                tensor if dtype is None else tensor.to(dtype)
+                for tensor, (_, dtype) in zip(given, self._given, strict=True)
+            ]
+        )
+        return [outputs[index] if dtype is None else outputs[index].to(dtype) for index, dtype in self._returned]
+
+
+def _is_cast(node: Node) -> bool:
+    return node.target is CAST and len(node.args) == 1 and set(node.kwargs) == {"dtype"}
+
+
+def _cast_of(node: Any, known: Mapping[Node, int]) -> Cast | None:
+    """Which of the known a node is, or a cast of it; ``None`` where it is neither."""
+    if not isinstance(node, Node):
+        return None
+    if not _is_cast(node):
+        return (known[node], None) if node in known else None
+    source: Any = node.args[0]
+    dtype: Any = node.kwargs["dtype"]
+    return (known[source], dtype) if source in known else None
