@@ -14,14 +14,14 @@ _LARGEST_FILE_BYTES = 8 * 2**20
 _LONGEST_LINE_CHARS = 400
 
 
-def source_view(frame: Frame | None) -> SourceView | None:
-    """The frame with three lines before and after it; only the recorded line where the file has changed or is gone."""
+def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> SourceView | None:
+    """The frame with lines before and after it; only the recorded line where the file has changed or is gone."""
     if frame is None:
         return None
-    return SourceView(where=one_line(str(frame)), function=one_line(frame.function), lines=_lines(frame))
+    return SourceView(where=one_line(str(frame)), function=one_line(frame.function), lines=_lines(frame, around))
 
 
-def _lines(frame: Frame) -> tuple[CodeLine, ...]:
+def _lines(frame: Frame, around: int) -> tuple[CodeLine, ...]:
     recorded = frame.code.strip()
     if not recorded:
         return ()
@@ -29,8 +29,8 @@ def _lines(frame: Frame) -> tuple[CodeLine, ...]:
     at = frame.line - 1
     if not 0 <= at < len(text) or text[at].strip() != recorded:
         return (CodeLine(str(frame.line), _cut(recorded), True),)
-    first = max(0, at - CONTEXT_LINES)
-    window = text[first : at + CONTEXT_LINES + 1]
+    first = max(0, at - around)
+    window = text[first : at + around + 1]
     margin = min((len(line) - len(line.lstrip()) for line in window if line.strip()), default=0)
     return tuple(
         CodeLine(str(number), _cut(line[margin:].rstrip()), number == frame.line)

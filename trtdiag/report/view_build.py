@@ -26,7 +26,6 @@ from trtdiag.report.view_types import memory_view, metadata_view, types_view
 
 _LONGEST_NOTE_CHARS = 2000
 _LONGEST_FAILURE_CHARS = 8000
-_COMPILING = ("convert", "build", "verify")
 
 
 def report_view(
@@ -117,7 +116,7 @@ def _stages(analysis: Analysis) -> tuple[StageView, ...]:
     """Every stage; those of compiling are there, too, so that a plan does not read as an engine."""
     stages = [_stage(stage) for stage in analysis.stages]
     if analysis.compilation is None:
-        stages += [StageView(name, "not run", "", "only compile does that") for name in _COMPILING]
+        stages.append(StageView("convert, build, verify", "not run", "", "trtdiag compile does that"))
     return tuple(stages)
 
 

@@ -82,7 +82,7 @@ def _guard(constraint: Constraint) -> GuardView:
         proven=constraint.proof.proven,
         found_in=one_line(", ".join(origin.found_in)),
         cause=cause,
-        source=source_view(origin.stack.best),
+        source=source_view(origin.stack.best, around=0),  # the finding about it has the lines around
     )
 
 

@@ -38,6 +38,7 @@ def partition_view(analysis: Analysis, facts: PartitionFacts, layout: str) -> Pa
         boundaries=folding_table(
             ("tensor", "from", "to", "shape", "min", "usual", "max"),
             [words.crossing(b) for b in heaviest([b for b in parts.boundaries if _is_inner(b)])],
+            ("code", "", "", "code", "number", "number", "number"),
         ),
     )
 
@@ -116,10 +117,11 @@ def _segment(segment: Segment, words: _Words, picture: Picture | None) -> Segmen
     ]
     rows += [words.tensor("out", name) for name in segment.outputs]
     heads = ("", "tensor", "shape", "in the engine", "min", "usual", "max")
+    kinds = ("", "code", "code", "", "number", "number", "number")
     return SegmentView(
         title=f"Engine {segment.index}",
         summary=text,
-        crossing=folding_table(heads, rows) or TableView(heads, ()),
+        crossing=folding_table(heads, rows, kinds) or TableView(heads, ()),
         sizes=folding_table(
             ("size that enters", "because"),
             [(one_line(size.node), one_line(size.why, 400)) for size in segment.entering_sizes],

@@ -34,7 +34,7 @@ def splits_view(facts: PartitionFacts, findings: Sequence[Finding]) -> SplitsVie
     costly = [group for group in ranked if group.engines_saved or group.drawn_along]
     rest = [group for group in ranked if group not in costly]
     folded = [*(_row(group, ids) for group in rest), *_small(facts, ids)]
-    more = amount(len(folded), "other reason") + (" that costs no engine" if len(folded) == 1 else "") if folded else ""
+    more = amount(len(folded), "other reason" if costly else "reason") if folded else ""
     if len(folded) > _MOST_ROWS:
         more += f", {_MOST_ROWS:,} of them listed here, all of them in the JSON report"
     return SplitsView(
@@ -83,7 +83,7 @@ def _summary(facts: PartitionFacts) -> str:
     text = f"{inside:,} of {amount(every, 'op')} in {amount(engines, 'engine')}"
     if inside == every and engines == 1:
         return f"Nothing splits the program: {text}."
-    return f"{text}, with {amount(stretches, 'stretch', 'stretches')} of PyTorch before, between and after them."
+    return f"{text}, the rest in {amount(stretches, 'stretch', 'stretches')} of PyTorch."
 
 
 def _outcomes(facts: PartitionFacts) -> tuple[str, ...]:

@@ -1,0 +1,38 @@
+"""The reports that are checked in: small, whole, and linked from the README."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from trtdiag.report.record import read_record
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "examples" / "reports"
+MOST_BYTES = 150 * 1024
+
+
+@pytest.mark.parametrize("name", ["captioner.html", "unet-compiled.html"])
+def test_a_report_is_small_and_holds_what_it_shows(name: str) -> None:
+    page = (FOLDER / name).read_text(encoding="utf-8")
+    assert len(page.encode()) < MOST_BYTES
+    packed = re.search(r'id="machine-json" data-encoding="gzip-base64">([^<]+)<', page)
+    assert packed is not None
+    record = read_record(json.loads(gzip.decompress(base64.b64decode(packed[1]))))
+    assert record.findings
+    assert all(page.count(f'id="{found.id}"') == 1 for found in record.findings)
+    files = {place.frame.file for found in record.findings for place in found.places if place.frame is not None}
+    assert all(file.startswith("/src/trtdiag/") for file in files)
+
+
+def test_the_readme_links_them_with_a_picture() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in ("captioner.html", "captioner.png", "unet-compiled.html"):
+        assert f"(examples/reports/{name})" in readme
+        assert (FOLDER / name).is_file()
+    assert (FOLDER / "captioner.png").stat().st_size < MOST_BYTES
