@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
-from tempfile import TemporaryDirectory
 
 import torch
 
@@ -31,7 +29,6 @@ class EngineRuns:
     def __init__(self, compiled: CompiledProgram, options: CompileOptions) -> None:
         self._nodes = engine_nodes(compiled.exported_program)
         self._options = replace(options, engine_cache=None)  # what is built here is looked at once
-        self._folder: TemporaryDirectory[str] | None = None
 
     def run(self, index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The outputs of the engine of this index."""
@@ -48,17 +45,9 @@ class EngineRuns:
         manifest = self._nodes[index].manifest
         backend = get_backend(manifest.backend)
         profile = {port.name: port.profile for port in manifest.inputs}
-        engine = build_engine(backend, network, profile, self._remembering(), get_target(manifest.target))
+        engine = build_engine(backend, network, profile, self._options, get_target(manifest.target))
         runner = backend.load(memoryview(engine.blob), engine.manifest)
         return lambda inputs: runner(_on_its_device(manifest, inputs))
-
-    def _remembering(self) -> CompileOptions:
-        """The options, with a file for what is measured: most of one engine to look inside is in the next one, too."""
-        if self._options.timing_cache is not None:
-            return self._options
-        if self._folder is None:
-            self._folder = TemporaryDirectory(prefix="trtdiag-timings-")
-        return replace(self._options, timing_cache=os.path.join(self._folder.name, "timings"))
 
 
 def _on_its_device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
