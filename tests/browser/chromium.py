@@ -1,81 +1,102 @@
-"""A page in headless Chromium, driven by a script put into it, read back as the DOM that it ends with."""
+"""Pages in the system's Chromium, driven by Playwright: one browser for each test process, a fresh context for each page.
+
+Nothing outside the page can be reached (the context is offline), and each page comes from a file, as a user opens it.
+"""
 
 from __future__ import annotations
 
-import json
-import re
+import atexit
 import shutil
-import subprocess
 import tempfile
-from dataclasses import dataclass
-from html import unescape
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+try:
+    from playwright import sync_api as playwright
+except ImportError:  # the system may have a browser and not what drives it
+    playwright = None
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-TIMEOUT_S = 120
-_ARGUMENTS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-extensions", "--enable-logging=stderr",
-    "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1280,900",
-)  # fmt: skip
-_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
-# The explorer unpacks its data first: a driver waits for its first box.
-_DRIVER = """
-<pre id="driver-result"></pre>
-<script>
-(() => {
-  const say = (value) => { document.getElementById("driver-result").textContent = JSON.stringify(value); };
-  const act = () => {
-    try { say({ value: (() => { %s })() }); } catch (error) { say({ error: String(error.stack) }); }
-  };
-  const ready = () => document.querySelector(".explorer .box");
-  if (ready()) { act(); return; }
-  const watch = new MutationObserver(() => { if (ready()) { watch.disconnect(); act(); } });
-  watch.observe(document.body, { childList: true, subtree: true });
-})();
-</script>
-"""
+WINDOW = {"width": 1280, "height": 900}
+_WHY_NOT = (
+    "no Chromium or Chrome is installed on this machine"
+    if CHROMIUM is None
+    else "playwright is not installed"
+    if playwright is None
+    else ""
+)
+needs_browser = pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)
+
+
+@dataclass
+class Seen:
+    """What a page did while it was open: its warnings and errors, and what it asked the network for."""
+
+    console: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What became of a page: its DOM as text, and what it wrote to the console."""
+    """What became of a page: its DOM as text, what it wrote to the console, what it requested."""
 
     dom: str
     console: tuple[str, ...]
+    requests: tuple[str, ...]
 
 
-def open_page(html: str, *extra: str) -> Opened:
-    """Load the page from a file of its own, without any network, and let it settle."""
+@lru_cache(maxsize=1)
+def _browser() -> Any:
+    started = playwright.sync_playwright().start()
+    browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    atexit.register(started.stop)
+    return browser
+
+
+@contextmanager
+def page_of(html: str, fragment: str = "", **context: Any) -> Iterator[tuple[Any, Seen]]:
+    """The page, open and with its explorer drawn (where it has one and may run it), and what it does.
+
+    Args:
+        html: The page.
+        fragment: What the address ends with (``#GRD301-1``).
+        context: Of the browser: ``viewport``, ``color_scheme``, ``java_script_enabled``.
+    """
+    seen = Seen()
     with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "page.html"
-        page.write_text(html, encoding="utf-8")
-        done = subprocess.run(
-            [
-                str(CHROMIUM),
-                *_ARGUMENTS,
-                *extra,
-                f"--user-data-dir={folder}/profile",
-                "--virtual-time-budget=10000",
-                "--dump-dom",
-                page.as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=True,
-        )
-    return Opened(done.stdout, tuple(line for line in done.stderr.splitlines() if "CONSOLE" in line))
+        path = Path(folder) / "page.html"
+        path.write_text(html, encoding="utf-8")
+        opened = _browser().new_context(**{"offline": True, "viewport": WINDOW, **context})
+        try:
+            page = opened.new_page()
+            page.on("console", lambda said: seen.console.append(said.text) if said.type in _FAULTS else None)
+            page.on("pageerror", lambda error: seen.console.append(str(error)))
+            page.on("request", lambda request: seen.requests.append(request.url))
+            page.goto(path.as_uri() + fragment)
+            if 'id="explorer"' in html and "srcdoc=" not in html and context.get("java_script_enabled", True):
+                page.wait_for_selector(".explorer .box", state="attached", timeout=20_000)
+            yield page, seen
+        finally:
+            opened.close()
+
+
+_FAULTS = ("error", "warning", "assert")
+
+
+def open_page(html: str) -> Opened:
+    """Load the page, and let it settle."""
+    with page_of(html) as (page, seen):
+        dom = page.content()
+    return Opened(dom, tuple(seen.console), tuple(seen.requests))
 
 
 def drive(html: str, script: str) -> Any:
-    """Run the body of a function in the page once the explorer is there; what it returns comes back as JSON."""
-    driven = _POLICY.sub("", html).replace("</body>", _DRIVER.replace("%s", script) + "</body>")
-    opened = open_page(driven)
-    found = re.search(r'<pre id="driver-result">(.*?)</pre>', opened.dom, re.S)
-    assert found, "the driver did not run"
-    assert found[1], f"the explorer did not start: {opened.console}"
-    result = json.loads(unescape(found[1]))
-    assert "error" not in result, result
-    return result.get("value")
+    """Run the body of an async function in the page once the explorer is there; gives what it returns."""
+    with page_of(html) as (page, _):
+        return page.evaluate(f"async () => {{ {script} }}")

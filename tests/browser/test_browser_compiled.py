@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from chromium import CHROMIUM, drive, open_page
+from chromium import drive, needs_browser, open_page
 
 from tests.compiling.programs import exported, mlp
 from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions
 from trtdiag.report.report import Report
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome is installed on this machine")
+pytestmark = needs_browser
 
 LONG = "the original does not run there: <b>" + "n" * 900
 MEASURE = """

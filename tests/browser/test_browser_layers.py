@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from chromium import CHROMIUM, drive, open_page
+from chromium import drive, needs_browser, open_page
 
 from tests.compiling.programs import exported, mlp
 from trtdiag.compiling import compile_in_stages
@@ -16,7 +16,7 @@ from trtdiag.options import CompileOptions
 from trtdiag.report.report import Report
 from trtdiag.runtime.engine_layers import ToldLayers
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome is installed on this machine")
+pytestmark = needs_browser
 
 SORT = """
 const table = document.querySelector("table.sortable");

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias, Union
 
 from trtdiag.report.drawing.nodes import DrawnNode, Role
+from trtdiag.report.drawing.sides import Sides
 
 INLINED_OPS = 2
-MOST_BOXES = 150
-_CHUNK_BOXES = 100
+MOST_BOXES = 60
+_CHUNK_BOXES = 40
 _MOST_ROOT_BOXES = 40
 _DOMINANT_SHARE = 0.6
 _DEEPEST_MODULE = 48
@@ -28,6 +29,7 @@ class Group:
         undrawn: Positions of its shape computations, checks and weights: listed, not drawn.
         ops: Number of ops inside, all levels.
         modules: The modules whose own ops stand directly in it; an op of another one comes from a dissolved module.
+        step: The step of the execution that it is, where it is one.
     """
 
     label: str
@@ -37,6 +39,7 @@ class Group:
     undrawn: tuple[int, ...]
     ops: int
     modules: frozenset[str]
+    step: int | None = None
 
 
 Item: TypeAlias = Union[int, Group]
@@ -51,6 +54,9 @@ class _Tree:
     undrawn: list[int] = field(default_factory=list)
     ops: int = 0
     modules: set[str] = field(default_factory=set)
+    step: int | None = None
+    step_label: str = ""
+    kept: bool = False  # a box, however few ops it has
 
     def __post_init__(self) -> None:
         self.modules.add(self.path)
@@ -60,7 +66,7 @@ def hierarchy(nodes: Sequence[DrawnNode]) -> Group:
     """The groups of a graph.
 
     Modules of at most two ops dissolve into the one around them (the ops keep their module path), a module that
-    only holds another becomes one with it, a level of more than 150 boxes is cut into stretches.  Modules that hold
+    only holds another becomes one with it, a level of more than 60 boxes is cut into stretches.  Modules that hold
     nearly everything are opened at the top, so that the first picture says something.
     """
     root = _Tree("")
@@ -70,6 +76,29 @@ def hierarchy(nodes: Sequence[DrawnNode]) -> Group:
     while (opened := _open_dominant(simple, root.ops)) is not None:
         simple = opened
     return _frozen(simple)
+
+
+def hierarchy_by_step(nodes: Sequence[DrawnNode], sides: Sides) -> Group:
+    """The groups of a partitioned graph: the steps of the execution, then modules.
+
+    An engine is always a box; a stretch of PyTorch of at most two ops dissolves.
+    """
+    steps = [
+        _Tree("", step=at, step_label=label, kept=is_engine)
+        for at, (label, is_engine) in enumerate(zip(sides.labels, sides.in_engine, strict=True))
+    ]
+    root = _Tree("")
+    for position, node in enumerate(nodes):
+        step = sides.step[position]
+        if step is None:
+            (root.items if node.role.drawn else root.undrawn).append(position)
+            root.ops += node.role is Role.OP
+        else:
+            _insert(steps[step], position, node)
+    root.items.extend(step for step in steps if step.items)
+    root.undrawn.extend(at for step in steps if not step.items for at in step.undrawn)
+    root.ops += sum(step.ops for step in steps)
+    return _frozen(_simplified(root))
 
 
 def _insert(root: _Tree, position: int, node: DrawnNode) -> None:
@@ -93,24 +122,29 @@ def _insert(root: _Tree, position: int, node: DrawnNode) -> None:
 
 def _simplified(tree: _Tree) -> _Tree:
     """The same tree without groups that are too small to open and without groups that only hold one group."""
-    result = _Tree(tree.path, tree.module_type, undrawn=list(tree.undrawn), ops=tree.ops)
+    result = replace(tree, items=[], undrawn=list(tree.undrawn), children={}, modules={tree.path})
     for item in tree.items:
         if isinstance(item, int):
             result.items.append(item)
             continue
         child = _simplified(item)
-        if child.ops <= INLINED_OPS:
+        if child.ops <= INLINED_OPS and not child.kept:
             result.items.extend(child.items)
             result.undrawn.extend(child.undrawn)
         else:
             result.items.append(child)
     only = result.items[0] if len(result.items) == 1 else None
-    if isinstance(only, _Tree) and result.path:
+    if isinstance(only, _Tree) and (result.path or result.step is not None):
         only.undrawn = sorted(result.undrawn + only.undrawn)
+        if result.step is not None:
+            only = replace(only, step=result.step, step_label=result.step_label, kept=result.kept)
         only.modules |= result.modules
         return only
     result.items.sort(key=_first)
     result.undrawn.sort()
+    if result.step is not None:
+        while (opened := _open_dominant(result, result.ops)) is not None:
+            result = opened
     return result
 
 
@@ -130,14 +164,14 @@ def _open_dominant(tree: _Tree, ops: int) -> _Tree | None:
         return None
     items = sorted([item for item in tree.items if item is not largest] + largest.items, key=_first)
     undrawn = sorted(tree.undrawn + largest.undrawn)
-    return _Tree("", items=items, undrawn=undrawn, ops=tree.ops, modules=tree.modules | largest.modules)
+    return replace(tree, items=items, undrawn=undrawn, modules=tree.modules | largest.modules)
 
 
 def _frozen(tree: _Tree, around: str = "") -> Group:
     items = tuple(item if isinstance(item, int) else _frozen(item, tree.path) for item in tree.items)
-    label = _label(tree.path, around)
+    label = tree.step_label or _label(tree.path, around)
     modules = frozenset(tree.modules)
-    return _chunked(Group(label, tree.path, tree.module_type, items, tuple(tree.undrawn), tree.ops, modules))
+    return _chunked(Group(label, tree.path, tree.module_type, items, tuple(tree.undrawn), tree.ops, modules, tree.step))
 
 
 def _label(path: str, around: str) -> str:
