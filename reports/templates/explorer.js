@@ -4,6 +4,16 @@ const SVG = "http://www.w3.org/2000/svg";
 const MOST_BOXES = 1500;
 const MOST_RESULTS = 30;
 const ZOOM_STEP = 1.3;
+const FEW_BOXES = 40;
+const VIEW_WORDS = { partition: "engines, then modules", module: "modules" };
+
+// How long it takes until the change is on the way to the screen: `performance.getEntriesByType("measure")` lists it.
+function timed(name, action) {
+  const start = performance.now();
+  const result = action();
+  performance.measure(name, { start, end: performance.now() });
+  return result;
+}
 
 function draw(tag, attributes, ...children) {
   const element = document.createElementNS(SVG, tag);
@@ -15,13 +25,27 @@ function draw(tag, attributes, ...children) {
 class Explorer {
   constructor(holder, graph) {
     this.graph = graph;
-    this.open = new Set([0]);
+    this.open = this.firstOpen();
     this.chosen = null;  // {node} or {group}
     this.view = { x: 0, y: 0, scale: 1 };
     this.build(holder);
     this.render();
     this.fit();
     showGroup(this.panel, graph, 0, true, (target) => this.reveal(target), (group) => this.toggle(group));
+  }
+
+  // A level whose only group holds nearly all is opened: one closed box shows nothing.
+  firstOpen() {
+    const { groups } = this.graph;
+    const open = new Set([0]);
+    let sum = groups[0].boxes.length;
+    for (let at = 0; ;) {
+      const inner = groups[at].boxes.filter((box) => box.group !== null);
+      sum += inner.length === 1 ? groups[inner[0].group].boxes.length : 0;
+      if (inner.length !== 1 || sum > FEW_BOXES) return open;
+      at = inner[0].group;
+      open.add(at);
+    }
   }
 
   build(holder) {
@@ -36,16 +60,20 @@ class Explorer {
       draw("defs", {}, tip), this.layer);
     this.stage = make("div", { class: "stage" }, this.svg);
     this.panel = make("div", { class: "panel", "aria-label": "Details", role: "region", tabindex: "0" });
-    const bar = make("div", { class: "bar" }, this.search,
+    const options = this.graph.views.map((view) => make("option", { value: view }, VIEW_WORDS[view]));
+    this.grouping = make("select", { "aria-label": "Group by" }, ...options);
+    const choice = options.length > 1 ? make("label", {}, "Group by ", this.grouping) : null;
+    const bar = make("div", { class: "bar" }, this.search, ...(choice ? [choice] : []),
       button("Zoom in", "+", () => this.zoom(ZOOM_STEP)), button("Zoom out", "−", () => this.zoom(1 / ZOOM_STEP)),
       button("Fit the graph into the frame", "Fit", () => this.fit()),
-      button("Close all groups", "Close all", () => { this.open = new Set([0]); this.render(); this.fit(); }), this.status);
+      button("Close all groups", "Close all", () => { this.open = new Set([0]); this.chosen = null; this.render(); this.fit(); }), this.status);
     holder.append(make("div", { class: "frame" }, bar, this.results, this.stage, this.panel));
     this.listen();
   }
 
   listen() {
-    this.search.addEventListener("input", () => this.find(this.search.value));
+    this.search.addEventListener("input", () => timed("explorer-search", () => this.find(this.search.value)));
+    this.grouping.addEventListener("change", () => this.regroup(this.grouping.value));
     this.search.addEventListener("keydown", (event) => {
       if (event.key === "Enter") this.results.querySelector("button")?.click();
       if (event.key === "Escape") { this.search.value = ""; this.find(""); }
@@ -130,7 +158,7 @@ class Explorer {
   }
 
   activate(element) {
-    if (element.dataset.group !== undefined) this.toggle(Number(element.dataset.group));
+    if (element.dataset.group !== undefined) timed("explorer-expand", () => this.toggle(Number(element.dataset.group)));
     else this.select({ node: Number(element.dataset.node) });
   }
 
@@ -162,6 +190,20 @@ class Explorer {
     if (element) this.focus(element);
   }
 
+  // The same node, or else the whole, in the other grouping.
+  regroup(view) {
+    const node = this.chosen?.node;
+    this.graph.use(view);
+    this.grouping.value = view;
+    this.chosen = null;
+    this.open = this.firstOpen();
+    this.render();
+    this.fit();
+    if (node !== undefined) this.reveal({ node }); else this.show({ group: 0 });
+    this.find(this.search.value);
+    this.grouping.focus({ preventScroll: true });
+  }
+
   close(group) {
     this.open.delete(group);
     for (const box of this.graph.groups[group].boxes) if (box.group !== null && this.open.has(box.group)) this.close(box.group);
@@ -178,6 +220,38 @@ class Explorer {
   select(target) {
     this.chosen = target;
     this.say("");
+    history.replaceState(null, "", this.linkTo(target));
+    this.show(target);
+  }
+
+  // The address of what is chosen: it holds over renumbered boxes and other groupings.
+  linkTo({ node, group }) {
+    if (node !== undefined) return `#node=${encodeURIComponent(this.graph.name(node))}`;
+    const { label, path } = this.graph.groups[group];
+    const engine = /^engine (\d+)$/.exec(label);
+    if (engine) return `#engine=${engine[1]}`;
+    return path ? `#module=${encodeURIComponent(path)}` : "#graph";
+  }
+
+  // Goes where the address says; other addresses are the page's own.
+  follow(hash) {
+    const [, kind, rest] = /^#(node|module|engine)=(.*)$/.exec(hash) ?? [];
+    if (!kind) return;
+    let name = rest;
+    try { name = decodeURIComponent(rest); } catch { /* it stands as it is written */ }
+    document.getElementById("graph").scrollIntoView();
+    if (kind === "node") {
+      const node = this.graph.nodeNamed(name);
+      if (node >= 0) this.reveal({ node }); else this.say(`no node is named ${name}`);
+      return;
+    }
+    const wanted = kind === "engine" ? "partition" : "module";
+    if (this.graph.view !== wanted && this.graph.views.includes(wanted)) this.regroup(wanted);
+    const group = this.graph.groupNamed(kind === "engine" ? `engine ${name}` : name);
+    if (group > 0) { this.open.add(group); this.reveal({ group }); } else this.say(`no box is named ${name}`);
+  }
+
+  show(target) {
     for (const box of this.layer.querySelectorAll(".box.selected")) box.classList.remove("selected");
     this.elementOf(target)?.classList.add("selected");
     const reveal = (other) => this.reveal(other);
@@ -195,6 +269,7 @@ class Explorer {
     const { graph } = this;
     const inner = target.node !== undefined ? graph.home[target.node] : graph.groups[target.group].parent ?? 0;
     const way = graph.above(inner);
+    const start = performance.now();
     const needed = way.filter((group) => !this.open.has(group)).reduce((sum, group) => sum + graph.groups[group].boxes.length, 0);
     if (this.visibleBoxes() + needed > MOST_BOXES) this.open = new Set([0]);
     way.forEach((group) => this.open.add(group));
@@ -211,6 +286,7 @@ class Explorer {
     this.view.y += frame.top + frame.height / 2 - (box.top + Math.min(box.height, frame.height) / 2);
     this.move();
     this.focus(element);
+    performance.measure("explorer-reveal", { start, end: performance.now() });
   }
 
   revealFinding(id) {
@@ -273,18 +349,26 @@ class Explorer {
     const isOpen = Boolean(placed.inside);
     const x = left + placed.x - placed.width / 2;
     const y = top + placed.y - placed.height / 2;
-    const kind = box.group !== null ? `group${isOpen ? " open" : ""}` : graph.role(box.node);
+    const kind = box.group !== null ? `group${isOpen ? " open" : ""} ${this.sideOf(box.group)}` : `${graph.role(box.node)} ${graph.side(box.node)}`;
     const label = `${box.group === null ? "" : isOpen ? "− " : "+ "}${box.label}`;
     const shown = isOpen ? label : `${label} ${box.sub}`;
     // The title is what a screen reader says and what a pointer shows; the texts repeat it for the eye.
     const more = [box.node !== null && graph.name(box.node) !== box.label ? graph.name(box.node) : "",
+      { torch: "in PyTorch", mixed: "partly in PyTorch", gone: "not run" }[box.group !== null ? this.sideOf(box.group) : graph.side(box.node)] ?? "",
       found.length > 0 ? `${found.length} ${found.length === 1 ? "finding" : "findings"}, worst ${worst}` : ""].filter(Boolean);
     const words = [shown.trim(), ...more].join(", ");
-    const element = draw("g", { class: `box ${kind}${worst ? ` marked-${worst}` : ""}`, tabindex: "-1", role: "button" },
+    const element = draw("g", { class: `box ${kind.trim()}${worst ? ` marked-${worst}` : ""}`, tabindex: "-1", role: "button" },
       draw("title", {}, words),
       draw("rect", { x, y, width: placed.width, height: placed.height, rx: 5 }),
       draw("text", { x: x + 10, y: y + 16, class: box.group !== null ? "title" : "", "aria-hidden": "true" }, label));
     if (box.group !== null) { element.dataset.group = box.group; element.setAttribute("aria-expanded", String(isOpen)); } else element.dataset.node = box.node;
+    if (box.group !== null && this.sideOf(box.group) === "mixed") {
+      const { engine, torch } = graph.groups[box.group].runs;
+      const share = Math.max(0.02, torch / (engine + torch)) * (placed.width - 20);  // a single op is still seen
+      const bar = { x: x + 10, y: y + (isOpen ? 21 : 33.5), height: 2.5 };
+      element.append(draw("rect", { ...bar, class: "share engine", width: placed.width - 20 }),
+        draw("rect", { ...bar, class: "share torch", x: x + placed.width - 10 - share, width: share }));
+    }
     if (!isOpen) element.append(draw("text", { x: x + 10, y: y + 30, class: "sub", "aria-hidden": "true" }, box.sub));
     if (box.chips.length > 0) {
       const chip = draw("text", { x: x + 10, y: y - 2, class: "chip", "aria-hidden": "true" }, `⇠${box.chips.length}`);
@@ -296,6 +380,11 @@ class Explorer {
         draw("text", { class: "badge-text", "aria-hidden": "true", x: x + placed.width - 2, y: y + 5.5 }, String(found.length)));
     }
     return element;
+  }
+
+  sideOf(group) {
+    const { engine, torch } = this.graph.groups[group].runs;
+    return engine && torch ? "mixed" : engine ? "engine" : torch ? "torch" : "";
   }
 
   move() { this.layer.setAttribute("transform", `translate(${this.view.x} ${this.view.y}) scale(${this.view.scale})`); }
@@ -326,6 +415,9 @@ async function startExplorer() {
   const raw = JSON.parse(await unpackText(document.getElementById("graph-payload")));
   document.documentElement.classList.add("explored");
   const explorer = new Explorer(holder, readGraph(raw));
+  performance.mark("explorer-ready");
+  explorer.follow(location.hash);
+  window.addEventListener("hashchange", () => explorer.follow(location.hash));
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button.show");
     if (button) explorer.revealFinding(button.dataset.finding);

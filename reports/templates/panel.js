@@ -1,6 +1,8 @@
 // The panel beside the graph.  Everything goes in as text nodes: a name is never read as markup.
 
 const MOST_LINKS = 24;
+const MOST_LAYERS = 40;
+const SIDES = { engine: "engines", torch: "PyTorch", gone: "nowhere (gone in lowering)" };
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -22,9 +24,11 @@ function showNode(panel, graph, at, reveal) {
   row("op", make("code", {}, node.op));
   row("value", node.shape && make("code", {}, node.shape));
   row("ranges", node.ranges && make("code", {}, node.ranges));
+  row("runs in", node.runs);
   row("module", node.module && moduleLink(graph, node, reveal, graph.home[at]));
   row("reads", nodeLinks(graph, graph.reads[at], reveal));
   row("read by", nodeLinks(graph, graph.readers[at], reveal));
+  row("layers", layerList(graph, graph.layersOf(at)));
   fill(panel, make("h3", {}, make("code", {}, node.name)), findingLinks(graph, node.findings), rows, ...stackView(node.stack));
 }
 
@@ -35,6 +39,9 @@ function showGroup(panel, graph, at, isOpen, reveal, toggle) {
   row("module", group.path);
   row("class", group.type);
   row("ops", group.ops.toLocaleString("en"));
+  row("runs in", Object.entries(group.runs).filter(([, number]) => number > 0)
+    .map(([side, number]) => `${SIDES[side]}: ${number.toLocaleString("en")}`).join(", "));
+  row("layers", layerList(graph, [...new Set(graph.inside(at).flatMap(graph.layersOf))].sort((a, b) => a - b)));
   const parts = [make("h3", {}, at === 0 ? "The whole graph" : group.label), findingLinks(graph, group.findings), rows];
   if (at !== 0) {
     parts.push(make("p", {}, make("button", { type: "button", onclick: () => toggle(at) }, isOpen ? "Close" : "Open")));
@@ -61,6 +68,20 @@ function nodeLinks(graph, nodes, reveal, most = MOST_LINKS) {
   }
   if (nodes.length > most) list.append(make("li", {}, `and ${nodes.length - most} more`));
   return list;
+}
+
+// Layers of built engines; those of one op stand open.
+function layerList(graph, layers) {
+  if (layers.length === 0) return null;
+  const list = make("ul");
+  for (const at of layers.slice(0, MOST_LAYERS)) {
+    const { place, name, rest } = graph.layer(at);
+    list.append(make("li", {}, `${place}: `, make("code", {}, name), ` (${rest})`));
+  }
+  if (layers.length > MOST_LAYERS) list.append(make("li", {}, `and ${layers.length - MOST_LAYERS} more`));
+  const folded = make("details", {}, make("summary", {}, layers.length === 1 ? "1 layer" : `${layers.length} layers`), list);
+  folded.open = layers.length <= 3;
+  return folded;
 }
 
 function findingLinks(graph, found) {

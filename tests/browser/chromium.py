@@ -1,4 +1,4 @@
-"""Pages in the system's Chromium, driven by Playwright: one browser for each test process, a fresh context for each page.
+"""Pages in the system's Chromium, driven by Playwright: one browser for each test process, one context for each page.
 
 Nothing outside the page can be reached (the context is offline), and each page comes from a file, as a user opens it.
 """

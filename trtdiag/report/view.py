@@ -253,13 +253,12 @@ class GraphView:
 
 @dataclass(frozen=True)
 class SegmentView:
-    """One engine: what it holds, what enters and leaves, and its graph, collapsed by module."""
+    """One engine: what it holds, what enters and leaves."""
 
     title: str
     summary: str
     crossing: TableView
     sizes: TableView | None
-    picture: Picture | None
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def report_view(
         dims=dims_view(analysis.dims),
         types=None if analysis.dtypes is None else types_view(analysis.dtypes, parts, _precision(analysis)),
         strip=None if parts is None else strip_view(parts),
-        partition=None if parts is None else partition_view(analysis, parts, layout),
+        partition=None if parts is None else partition_view(analysis, parts),
         graph=graph,
         coverage=None if parts is None else coverage_view(parts),
         compiled=None if analysis.compilation is None else compiled_view(analysis, analysis.compilation),

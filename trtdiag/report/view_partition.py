@@ -9,8 +9,7 @@ from torch.fx import Node
 from trtdiag.analysis.fallbacks import PartitionFacts, summed
 from trtdiag.analysis.result import Analysis
 from trtdiag.partition.facts import Boundary, Bytes, Segment
-from trtdiag.report.drawing.picture import Picture
-from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest, segment_pictures, strip
+from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest, strip
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.text import amount, bytes_text, one_line
@@ -19,11 +18,10 @@ from trtdiag.report.view_types import dtype_text, folding_table
 from trtdiag.symbolic.text import to_text
 
 
-def partition_view(analysis: Analysis, facts: PartitionFacts, layout: str) -> PartitionView:
-    """The section of the page; the graphs of the engines are laid out as ``layout`` says."""
+def partition_view(analysis: Analysis, facts: PartitionFacts) -> PartitionView:
+    """The section of the page."""
     words = _Words(analysis, facts)
     parts = facts.partitioned
-    drawn = segment_pictures(analysis, facts, layout)
     steps = len(parts.steps)
     note = f"The first {MOST_STEPS} of {steps:,} steps." if steps > MOST_STEPS else ""
     hidden = len(parts.segments) - MOST_SEGMENTS
@@ -31,9 +29,7 @@ def partition_view(analysis: Analysis, facts: PartitionFacts, layout: str) -> Pa
         summary=_summary(analysis, facts),
         strip=strip(facts) if steps > 1 else None,
         strip_note=note,
-        segments=tuple(
-            _segment(segment, words, drawn.get(segment.index)) for segment in parts.segments[:MOST_SEGMENTS]
-        ),
+        segments=tuple(_segment(segment, words) for segment in parts.segments[:MOST_SEGMENTS]),
         more_segments=f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
         boundaries=folding_table(
             ("tensor", "from", "to", "shape", "min", "usual", "max"),
@@ -97,7 +93,7 @@ def _ends(count: Bytes) -> tuple[str, str, str]:
     return low, usual, bytes_text(count.max)
 
 
-def _segment(segment: Segment, words: _Words, picture: Picture | None) -> SegmentView:
+def _segment(segment: Segment, words: _Words) -> SegmentView:
     views = len(segment.ops) - segment.work_ops
     text = f"{amount(len(segment.ops), 'op')}" + (f" ({views:,} of them views)" if views else "")
     text += f", {amount(len(segment.constants), 'weight')}, {amount(len(segment.inputs), 'input')}, "
@@ -126,5 +122,4 @@ def _segment(segment: Segment, words: _Words, picture: Picture | None) -> Segmen
             ("size that enters", "because"),
             [(one_line(size.node), one_line(size.why, 400)) for size in segment.entering_sizes],
         ),
-        picture=picture,
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.report.drawing.graph_model import hierarchy
+from trtdiag.report.drawing.engine_layers import NO_LAYERS, engine_layers
+from trtdiag.report.drawing.graph_model import hierarchy, hierarchy_by_step
 from trtdiag.report.drawing.layout import lay_out
 from trtdiag.report.drawing.levels import levels
 from trtdiag.report.drawing.marks import marks
 from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
-from trtdiag.report.drawing.payload import payload
+from trtdiag.report.drawing.payload import DrawnView, payload
+from trtdiag.report.drawing.sides import Side, Sides, sides
 from trtdiag.report.drawing.svg import picture
 from trtdiag.report.text import amount
 from trtdiag.report.view import GraphView
@@ -21,21 +24,42 @@ def graph_view(analysis: Analysis, layout: str = "auto") -> GraphView | None:
     if analysis.checked is None:
         return None
     nodes = drawn_nodes(analysis, analysis.checked.graph_module)
-    root = hierarchy(nodes)
-    drawn = levels(root, nodes)
-    laid_out = lay_out([level.graph for level in drawn], layout)
-    found = marks(analysis.findings, nodes, root)
+    where = None if analysis.partition is None else sides(analysis.partition, nodes)
+    roots = [("module", hierarchy(nodes))]
+    if where is not None:
+        roots.insert(0, ("partition", hierarchy_by_step(nodes, where)))
+    drawn = [levels(root, nodes) for _, root in roots]
+    laid_out = lay_out([level.graph for view in drawn for level in view], layout)
+    layouts = iter(laid_out.layouts)
+    views = [
+        DrawnView(name, view, [next(layouts) for _ in view], marks(analysis.findings, nodes, root))
+        for (name, root), view in zip(roots, drawn, strict=True)
+    ]
+    # One engine in one box says nothing on paper: then its modules are the overview.
+    overview = views[0] if sum(box.group is not None for box in views[0].levels[0].boxes) > 1 else views[-1]
+    built = analysis.compilation
     return GraphView(
-        summary=_summary(nodes, len(drawn) - 1),
-        picture=picture(drawn[0], laid_out.layouts[0], nodes, found),
-        payload=payload(nodes, drawn, laid_out.layouts, found, analysis.findings),
+        summary=_summary(nodes, where, len(drawn[-1]) - 1),
+        picture=picture(overview.levels[0], overview.layouts[0], nodes, overview.marks, where),
+        payload=payload(
+            nodes, views, where, NO_LAYERS if built is None else engine_layers(built, nodes), analysis.findings
+        ),
         layout_note=laid_out.note,
     )
 
 
-def _summary(nodes: tuple[DrawnNode, ...], groups: int) -> str:
+def _summary(nodes: Sequence[DrawnNode], where: Sides | None, groups: int) -> str:
     counts = Counter(node.role for node in nodes)
-    text = f"{amount(counts[Role.OP], 'op')} in {amount(groups, 'module group')}."
+    text = amount(counts[Role.OP], "op")
+    if where is not None:
+        ran = Counter(where.side)
+        engines = sum(where.in_engine)
+        told = [f"{ran[Side.ENGINE]:,} in {amount(engines, 'engine')}"] if engines else []
+        told += [f"{ran[Side.TORCH]:,} in PyTorch"] if ran[Side.TORCH] else []
+        told += [f"{ran[Side.GONE]:,} gone in lowering"] if ran[Side.GONE] else []
+        text += f": {', '.join(told)}" if told else ""
+    if groups:
+        text += f"; {amount(groups, 'module group')}"
     parts = [
         amount(counts[role], word)
         for role, word in (
@@ -46,4 +70,4 @@ def _summary(nodes: tuple[DrawnNode, ...], groups: int) -> str:
         if counts[role]
     ]
     parts = [part.replace("assert or no-ops", "asserts and no-ops") for part in parts]
-    return text + (f" Not drawn, listed with their modules: {', '.join(parts)}." if parts else "")
+    return f"{text}." + (f" Not drawn, listed with their modules: {', '.join(parts)}." if parts else "")

@@ -128,7 +128,7 @@ def _simplified(tree: _Tree) -> _Tree:
             result.items.append(item)
             continue
         child = _simplified(item)
-        if child.ops <= INLINED_OPS and not child.kept:
+        if child.ops <= INLINED_OPS and not (child.kept and child.items):
             result.items.extend(child.items)
             result.undrawn.extend(child.undrawn)
         else:

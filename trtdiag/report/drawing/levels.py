@@ -23,7 +23,8 @@ _WIDTH_STEP = 4  # in characters: layers.9 and layers.10 get the same box, so th
 class Box:
     """One box of a level: ``node`` or ``group`` is its position in the list of nodes or groups.
 
-    ``chips`` are the positions of the nodes it reads that are not drawn as arrows.
+    ``chips`` are the positions of the nodes it reads that are not drawn as arrows, ``step`` the step of the execution
+    that it is.
     """
 
     node: int | None
@@ -31,6 +32,7 @@ class Box:
     label: str
     sub: str
     chips: tuple[int, ...]
+    step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,9 @@ def _box(
     item: Item, number: Mapping[int, int], nodes: Sequence[DrawnNode], modules: frozenset[str], chips: tuple[int, ...]
 ) -> Box:
     if isinstance(item, Group):
-        kind = item.module_type.rpartition(".")[2]
+        kind = item.path if item.step is not None else item.module_type.rpartition(".")[2]
         sub = amount(item.ops, "op") + (f" · {kind}" if kind else "")
-        return Box(None, number[id(item)], _short(item.label), _short(sub), chips)
+        return Box(None, number[id(item)], _short(item.label), _short(sub), chips, item.step)
     node = nodes[item]
     label = node.label
     # An op of a dissolved module keeps its module's own name beside it.

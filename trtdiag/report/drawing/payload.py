@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Finding
 from trtdiag.graph.source import Stack
+from trtdiag.report.drawing.engine_layers import EngineLayers
 from trtdiag.report.drawing.levels import Level
 from trtdiag.report.drawing.marks import Marks
 from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.drawing.plan import Layout, LevelGraph
+from trtdiag.report.drawing.sides import Side, Sides
 from trtdiag.report.json_parts import Json, json_text
 from trtdiag.report.text import one_line
 from trtdiag.report.verdict import severity_word
 
 _ROLES = tuple(Role)
+_SIDES = tuple(Side)
 _LONGEST_MESSAGE_CHARS = 400
 
 
@@ -63,14 +67,32 @@ class _Stacks:
         return self._listed, [list(frame) for frame in self._frames]
 
 
+@dataclass(frozen=True)
+class DrawnView:
+    """One way to group the nodes: its levels, the root first, with their layouts and marks."""
+
+    name: str
+    levels: Sequence[Level]
+    layouts: Sequence[Layout]
+    marks: Marks
+
+
 def payload(
     nodes: Sequence[DrawnNode],
-    levels: Sequence[Level],
-    layouts: Sequence[Layout],
-    marks: Marks,
+    views: Sequence[DrawnView],
+    sides: Sides | None,
+    layers: EngineLayers,
     findings: Sequence[Finding],
 ) -> str:
-    """The data as JSON text.  Cost: linear."""
+    """The data as JSON text.  Cost: linear.
+
+    Args:
+        nodes: Every node.
+        views: The ways to group them, the one shown first before the others.
+        sides: Where they run; ``None`` where that was not worked out.
+        layers: Those of built engines.
+        findings: What marks are positions in.
+    """
     texts = _Texts()
     stacks = _Stacks(texts)
     columns: dict[str, Json] = {
@@ -84,33 +106,26 @@ def payload(
         "stack": [stacks.add(node.stack) for node in nodes],
         "reads": [[at - source for source in node.reads] for at, node in enumerate(nodes)],
     }
+    if sides is not None:
+        columns["side"] = [_SIDES.index(side) for side in sides.side]
+        columns["runs"] = [texts.add(words) for words in sides.words]
     number: dict[LevelGraph, int] = {}
     drawn: list[Json] = []
-    for level, layout in zip(levels, layouts, strict=True):
-        if level.graph not in number:
-            number[level.graph] = len(drawn)
-            drawn.append(_layout_json(level.graph, layout))
-    groups: list[Json] = [
-        [
-            texts.add(level.group.label),
-            texts.add(level.group.path),
-            texts.add(level.group.module_type),
-            level.group.ops,
-            number[level.graph],
-            _steps([box.node if box.node is not None else -1 - (box.group or 0) for box in level.boxes]),
-            [texts.add(box.label) for box in level.boxes],
-            [texts.add(box.sub) for box in level.boxes],
-            [[at, *box.chips] for at, box in enumerate(level.boxes) if box.chips],
-            _steps(level.group.undrawn),
-            list(marks.groups[at]),
-        ]
-        for at, level in enumerate(levels)
+    for view in views:
+        for level, layout in zip(view.levels, view.layouts, strict=True):
+            if level.graph not in number:
+                number[level.graph] = len(drawn)
+                drawn.append(_layout_json(level.graph, layout))
+    grouped: list[Json] = [
+        [view.name, [_group_json(level, view.marks.groups[at], number, texts) for at, level in enumerate(view.levels)]]
+        for view in views
     ]
     stack_list, frames = stacks.listed()
     body: dict[str, Json] = {
         "roles": [role.value for role in _ROLES],
         "nodes": columns,
-        "groups": groups,
+        "sides": [side.value for side in _SIDES],
+        "views": grouped,
         "layouts": drawn,
         "stacks": stack_list,
         "frames": frames,
@@ -118,10 +133,29 @@ def payload(
             [f.id, f.severity.value, severity_word(f.severity), one_line(f.message, _LONGEST_MESSAGE_CHARS)]
             for f in findings
         ],
-        "marks": [[node, *found] for node, found in sorted(marks.nodes.items())],
+        "marks": [[node, *found] for node, found in sorted(views[0].marks.nodes.items())],
+        "layers": [[texts.add(each) for each in layer] for layer in layers.told],
+        "layered": [[node, *found] for node, found in sorted(layers.of_node.items())],
         "texts": texts.listed(),
     }
     return json_text(body, compact=True)
+
+
+def _group_json(level: Level, found: Sequence[int], number: Mapping[LevelGraph, int], texts: _Texts) -> Json:
+    group = level.group
+    return [
+        texts.add(group.label),
+        texts.add(group.path),
+        texts.add(group.module_type),
+        group.ops,
+        number[level.graph],
+        _steps([box.node if box.node is not None else -1 - (box.group or 0) for box in level.boxes]),
+        [texts.add(box.label) for box in level.boxes],
+        [texts.add(box.sub) for box in level.boxes],
+        [[at, *box.chips] for at, box in enumerate(level.boxes) if box.chips],
+        _steps(group.undrawn),
+        list(found),
+    ]
 
 
 def _steps(numbers: Sequence[int]) -> list[Json]:

@@ -1,86 +1,21 @@
-"""The graph of each engine, collapsed by module, and the strip of engines and PyTorch in the order of execution."""
+"""The strip of engines and PyTorch in the order of execution."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.analysis.result import Analysis
-from trtdiag.partition.facts import Boundary, Segment
-from trtdiag.report.drawing.graph_model import hierarchy
-from trtdiag.report.drawing.layout import lay_out
-from trtdiag.report.drawing.levels import levels
-from trtdiag.report.drawing.marks import marks
-from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
+from trtdiag.partition.facts import Boundary
 from trtdiag.report.drawing.picture import Picture, PictureBox
-from trtdiag.report.drawing.svg import picture
 from trtdiag.report.text import amount, bytes_text, one_line
 
 MOST_SEGMENTS = 24
-"""Engines that are listed; a program of more has another problem than what is in them."""
-MOST_PICTURES = 6
-"""Engines whose graph is drawn, the largest: with a picture for each, 24 engines took 100 KB of the page."""
+"""Engines with a table of their own; a program of more has another problem than what enters each."""
 MOST_STEPS = 60
-MOST_OPS = 5_000
-"""Ops of an engine up to which its graph is laid out."""
-MOST_BOXES = 30
-"""Boxes up to which it is drawn: a page holds many engines, and the explorer shows the large ones."""
 
 _BOX_WIDTH, _BOX_HEIGHT = 164, 40
 _GAP_X, _GAP_Y, _MARGIN, _COLUMNS = 24, 26, 10, 6
 _LONGEST = 24
-
-
-def segment_pictures(analysis: Analysis, facts: PartitionFacts, layout: str) -> Mapping[int, Picture]:
-    """The top level of each engine's graph, by index.  Cost: linear in nodes and edges, one call of the layout.
-
-    A program that is one engine has none: its graph is the program's.
-    """
-    if len(facts.partitioned.segments) < 2:
-        return {}
-    drawn = [s for s in facts.partitioned.segments[:MOST_SEGMENTS] if len(s.ops) <= MOST_OPS]
-    drawn = sorted(drawn, key=lambda segment: (-len(segment.ops), segment.index))[:MOST_PICTURES]
-    if not drawn:
-        return {}
-    lowered = facts.plan.lowered
-    every = drawn_nodes(analysis, lowered.graph_module, lowered.origins)
-    position = {node.name: at for at, node in enumerate(every)}
-    tops = []
-    for segment in drawn:
-        nodes = _inside(segment, every, position)
-        root = hierarchy(nodes)
-        level = levels(root, nodes)[0]
-        if len(level.boxes) <= MOST_BOXES:
-            tops.append((segment.index, level, root, nodes))
-    laid_out = lay_out([level.graph for _, level, _, _ in tops], layout).layouts
-    return {
-        index: picture(level, drawing, nodes, marks((), nodes, root))
-        for (index, level, root, nodes), drawing in zip(tops, laid_out, strict=True)
-    }
-
-
-def _inside(segment: Segment, every: Sequence[DrawnNode], position: Mapping[str, int]) -> tuple[DrawnNode, ...]:
-    """The nodes of a segment: what enters as inputs, its ops, and what leaves as outputs."""
-    inputs = [position[name] for name in segment.inputs if name in position]
-    inner = sorted(position[name] for name in (*segment.ops, *segment.elements) if name in position)
-    place = {at: new for new, at in enumerate([*inputs, *inner])}
-    nodes = [replace(every[at], role=Role.INPUT, reads=(), label=every[at].name, module_path="") for at in inputs]
-    for at in inner:
-        node = every[at]
-        nodes.append(replace(node, reads=tuple(place[read] for read in node.reads if read in place)))
-    for name in segment.outputs:
-        if name in position:
-            made = every[position[name]]
-            source = position[name] if position[name] in place else None
-            reads = () if source is None else _through(made, place[source], nodes)
-            nodes.append(replace(made, role=Role.OUTPUT, label=name, module_path="", reads=reads))
-    return tuple(nodes)
-
-
-def _through(made: DrawnNode, place: int, nodes: Sequence[DrawnNode]) -> tuple[int, ...]:
-    """What an output reads: the op itself, or for what only picks a part of it, what that reads."""
-    return (place,) if made.role is Role.OP else nodes[place].reads
 
 
 def strip(facts: PartitionFacts) -> Picture:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 
@@ -79,7 +80,7 @@ def sides(facts: PartitionFacts, nodes: Sequence[DrawnNode]) -> Sides:
     return Sides(labels, in_engine, tuple(drawn_in), tuple(side), tuple(words))
 
 
-def _place_by_readers(nodes: Sequence[DrawnNode], drawn_in: list[int | None], run: Set[int]) -> None:
+def _place_by_readers(nodes: Sequence[DrawnNode], drawn_in: list[int | None], run: AbstractSet[int]) -> None:
     """What no step runs stands with the first that reads it; what enters and leaves stands outside of all."""
     for position in range(len(nodes) - 1, -1, -1):  # readers come after what they read
         here = drawn_in[position]

@@ -7,15 +7,16 @@ from trtdiag.report.drawing.marks import Marks
 from trtdiag.report.drawing.nodes import DrawnNode
 from trtdiag.report.drawing.picture import Picture, PictureBox
 from trtdiag.report.drawing.plan import Layout, Point
+from trtdiag.report.drawing.sides import Sides
 
 _EDGE = 10.0  # room around the level for badges
 _TEXT_INSET = 10.0
 
 
-def picture(level: Level, layout: Layout, nodes: tuple[DrawnNode, ...], marks: Marks) -> Picture:
-    """Draw one level."""
+def picture(level: Level, layout: Layout, nodes: tuple[DrawnNode, ...], marks: Marks, where: Sides | None) -> Picture:
+    """Draw one level; ``where`` says who runs the nodes, where that is known."""
     boxes = tuple(
-        _box(box, size, centre, nodes, marks)
+        _box(box, size, centre, nodes, marks, where)
         for box, size, centre in zip(level.boxes, level.graph.sizes, layout.centres, strict=True)
     )
     return Picture(
@@ -26,14 +27,20 @@ def picture(level: Level, layout: Layout, nodes: tuple[DrawnNode, ...], marks: M
     )
 
 
-def _box(box: Box, size: Point, centre: Point, nodes: tuple[DrawnNode, ...], marks: Marks) -> PictureBox:
+def _box(
+    box: Box, size: Point, centre: Point, nodes: tuple[DrawnNode, ...], marks: Marks, where: Sides | None
+) -> PictureBox:
     width, height = size
     left, top = centre[0] - width / 2 + _EDGE, centre[1] - height / 2 + _EDGE
     if box.group is not None:
         kind, found, title = "group", marks.groups[box.group], box.label
+        if where is not None and box.step is not None:
+            kind += " engine" if where.in_engine[box.step] else " torch"
     else:
         node = nodes[box.node if box.node is not None else 0]
         kind = node.role.value
+        if where is not None and box.node is not None:
+            kind = f"{kind} {where.side[box.node].value}".strip()
         found = marks.nodes.get(box.node if box.node is not None else -1, ())
         title = f"{node.name}: {node.op} {node.shape}"
     worst = marks.worst(found)
