@@ -1,14 +1,5 @@
 // What the whole page needs: copy buttons, the download of the JSON report, the jump from a finding to the graph.
-"use strict";
 document.documentElement.classList.add("js");
-
-async function unpackText(element) {
-  const text = element.textContent.trim();
-  if (element.dataset.encoding !== "gzip-base64") return text;
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
-}
 
 function copyText(text) {
   if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);

@@ -6,7 +6,7 @@ import json
 from html import escape
 
 import pytest
-from chromium import drive, needs_browser, open_page
+from chromium import drive, needs_browser, open_page, page_of
 from sample_analysis import analysis, exported_net, graph_analysis
 
 import trtdiag
@@ -14,7 +14,7 @@ from trtdiag.report.report import Report
 
 pytestmark = needs_browser
 
-A4_HEIGHT = 1123  # pixels at 96 per inch
+A4 = {"width": 794, "height": 1123}  # pixels at 96 per inch
 
 
 @pytest.fixture(scope="module")
@@ -23,18 +23,20 @@ def report() -> Report:
 
 
 def test_the_first_printed_page_holds_the_verdict_and_no_buttons(report: Report) -> None:
-    page = report.to_html().replace("@media print", "@media all")
-    seen = drive(
-        page,
-        f"""
+    script = """() => {
         const shown = (selector) => [...document.querySelectorAll(selector)]
           .filter((element) => element.getClientRects().length > 0).length;
         const bottom = (selector) => document.querySelector(selector).getBoundingClientRect().bottom + scrollY;
-        return [bottom("#verdict") < {A4_HEIGHT}, bottom("#stages") < {A4_HEIGHT}, shown("nav"), shown("button"),
+        return [bottom("#verdict"), bottom("#stages"), shown("nav"), shown("button"),
                 shown("#explorer"), shown("#picture svg"), shown(".bar-drawing")];
-    """,
-    )
-    assert seen == [True, True, 0, 0, 0, 1, 1]
+    }"""
+    with page_of(report.to_html(), viewport=A4) as (page, _):
+        page.emulate_media(media="print")
+        verdict, stages, *shown = page.evaluate(script)
+        printed = page.pdf(format="A4")
+    assert verdict < stages < A4["height"]
+    assert shown == [0, 0, 0, 1, 1]
+    assert printed.startswith(b"%PDF")
 
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])

@@ -17,8 +17,9 @@ from trtdiag.report.view_page import ReportView
 
 _PLAIN_PAYLOAD_CHARS = 16_384
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_AROUND = re.compile(r"\s*([{};])\s*")
+_AROUND = re.compile(r"\s*([{};,])\s*")
 _STYLES = ("report.css", "graph.css")
+_START = ("start.js",)
 _SCRIPTS = ("report.js", "geometry.js", "graph_data.js", "panel.js", "explorer.js")
 
 
@@ -30,10 +31,10 @@ def html_page(view: ReportView, machine_json: str, machine_sarif: str) -> str:
         machine_json: The JSON report, put into the page for download.
         machine_sarif: The same for SARIF.
     """
-    style, script = _squeezed(_asset(_STYLES)), _asset(_SCRIPTS)
+    style, start, script = _asset(_STYLES), _asset(_START), _asset(_SCRIPTS)
     # Hashes, not 'unsafe-inline': a script that got into the page past the escaping would still not run.
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"default-src 'none'; script-src '{_hash(start)}' '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     return (
@@ -43,7 +44,8 @@ def html_page(view: ReportView, machine_json: str, machine_sarif: str) -> str:
             view=view,
             policy=policy,
             style=Markup(style),
-            script=Markup(script),
+            start=Markup(start),
+            program=packed(script),
             payload=payload_element(view.graph.payload) if view.graph is not None else "",
             machine_json=packed(machine_json),
             machine_sarif=packed(machine_sarif),
@@ -76,17 +78,18 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _asset(names: tuple[str, ...]) -> str:
     """The files as one, without indentation and the comments that fill a line: a third of their size."""
     lines = (line.strip() for name in names for line in (templates_path() / name).read_text("utf-8").split("\n"))
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
+    text = "\n".join(line for line in lines if line and not line.startswith("//"))
+    return _tight(text) if names == _STYLES else text
 
 
-@lru_cache(maxsize=1)
-def _squeezed(style: str) -> str:
-    """A style sheet without the blanks around braces and semicolons, which none of its strings contain."""
-    return _AROUND.sub(r"\1", _COMMENT.sub("", style))
+def _tight(style: str) -> str:
+    """A style sheet without comments and the spaces beside its marks; no string in ours holds such a mark."""
+    tight = _AROUND.sub(r"\1", _COMMENT.sub("", style))
+    return re.sub(r"(?<=[a-z-]): ", ":", tight).replace(";}", "}").strip()
 
 
 @lru_cache(maxsize=1)
