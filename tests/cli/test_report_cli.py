@@ -6,13 +6,18 @@ import json
 import webbrowser
 from pathlib import Path
 
+import click
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
 from tests.compiling.programs import exported, mlp
+from trtdiag.cli.analyze import analyze
+from trtdiag.cli.compile import compile_command
 from trtdiag.cli.main import main
+from trtdiag.options import AnalyzeOptions, CompileOptions
+from trtdiag.report.settings import settings_of
 
 
 class Sorts(nn.Module):
@@ -141,3 +146,12 @@ def test_open_shows_the_page_that_was_written(here: Path, monkeypatch: pytest.Mo
     shown = Path(opened[1].removeprefix("file://"))
     assert 'id="OPS501-1"' in shown.read_text(encoding="utf-8")
     assert names(here) == ["model.html"]
+
+
+@pytest.mark.parametrize(("command", "options"), [(analyze, AnalyzeOptions), (compile_command, CompileOptions)])
+def test_the_command_in_a_report_names_options_that_there_are(command: click.Command, options: type) -> None:
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+    names = [name for name, _, _ in settings_of(options())]
+    assert len(names) > 5
+    told = {"--no-verify" if name == "verify" else f"--{name.replace('_', '-')}" for name in names}
+    assert told <= flags

@@ -9,7 +9,7 @@ from dataclasses import replace
 import jsonschema
 import pytest
 import torch
-from sample_analysis import EMPTY_DIMS, Net, clean_analysis, dim_system, exported_net
+from sample_analysis import EMPTY_DIMS, HOSTILE_NAMES, Net, clean_analysis, dim_system, exported_net
 from test_report_comparison import report_of as report_of_blocks
 from test_report_partition import report_of, section, words
 from torch import Tensor, nn
@@ -17,13 +17,17 @@ from torch.export import Dim, export
 
 import trtdiag
 from trtdiag.analysis.coverage import no_work, op_coverage
-from trtdiag.analysis.fallbacks import MINIMUMS
+from trtdiag.analysis.fallbacks import MINIMUMS, FallbackGroup, LeftOp
+from trtdiag.analysis.finding import Place
+from trtdiag.graph.limit import Limit
+from trtdiag.graph.source import Frame
 from trtdiag.graph.walk import NodeKind
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
 from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.view_inputs import inputs_view
+from trtdiag.report.view_json import page_view
 from trtdiag.report.view_strip import MOST_PIECES, strip_view
 from trtdiag.shapes.opt_sizes import symbol_profiles
 
@@ -222,3 +226,23 @@ def test_what_the_user_keeps_is_told_with_what_it_costs() -> None:
     assert facts.together == replace(kept.cost, op="all of them")
     (row,) = report.rendering.view.splits.rows
     assert (row.reason, row.engines, row.finding) == ("kept by you", f"{len(facts.partitioned.segments)} → 1", "")
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+def test_hostile_names_stay_text_in_every_section(blocks: Report, name: str) -> None:
+    def renamed(group: FallbackGroup) -> FallbackGroup:
+        place = Place(name, name, Frame(name, 1, name, name), name)
+        left = tuple(LeftOp(name, Limit("odd", name, name), place) for _ in group.left)
+        return replace(group, op=name, code=name, left=left)
+
+    facts = facts_of(blocks)
+    hostile = replace(facts, groups=tuple(map(renamed, facts.groups)), kept=tuple(map(renamed, facts.groups)))
+    named = replace(blocks.analysis.program, names={"s77": name}, label=name)
+    report = Report(replace(blocks.analysis, partition=hostile, program=named), layout="builtin")
+    page = report.to_html()
+    page.encode("utf-8")
+    assert "<script>alert(1)" not in page
+    assert "<img" not in page
+    assert not set(page) & {"\x1b", "\x07", "\x00", "\u202e"}
+    assert page_view(json.loads(report.to_json())["page"]).splits == report.rendering.view.splits
+    assert "<img" not in report._repr_html_()
