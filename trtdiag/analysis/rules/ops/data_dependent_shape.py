@@ -15,9 +15,10 @@ def data_dependent_shape(facts: PartitionFacts) -> Iterator[Hit]:
     """The values of a tensor decide a size or a number: that op stays in PyTorch.
 
     Why:
-        An engine can hold ops that choose elements (nonzero, a boolean mask, masked_select).  It has no layer
-        for others whose size only the data decides (unique, bincount), and gives no numbers (.item()): such an
-        op runs in PyTorch, and what depends on it is another engine.
+        An engine of TensorRT 10 or 11 can hold ops that choose elements (nonzero, a boolean mask, masked_select);
+        8.6 does not build what comes behind them.  None has a layer for others whose size only the data decides
+        (unique, bincount), and none gives numbers (.item()).  Such an op runs in PyTorch, and what depends on it
+        is another engine.
 
         It is a warning where that splits engines, keeps ops around it out of engines, or moves 64 MiB and
         more at usual sizes; otherwise INFO; an error under require_full.
