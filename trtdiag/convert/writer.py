@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import prod
 
 import torch
@@ -48,6 +48,13 @@ class Writer:
         self.chosen: dict[tuple[str, int], tuple[str, Value, Value]] = {}
         """By the program's symbol of a number of places and the tensor they were looked for in: the network's symbol,
         that tensor, and the places."""
+        self._once: dict[Hashable, Value] = {}
+
+    def once(self, what: Hashable, make: Callable[[], Value]) -> Value:
+        """What ``make`` writes, written when it is first asked for under this name."""
+        if what not in self._once:
+            self._once[what] = make()
+        return self._once[what]
 
     def add(self, layer: Layer, *inputs: Value) -> Value:
         """The output of a layer that has one."""

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import converter, register
+from trtdiag.convert.writer import Writer
 from trtdiag.convert.writing.counted import clamped_start, counted_from_front
 from trtdiag.convert.writing.grids import index_grid
 from trtdiag.network.builder import Value
-from trtdiag.symbolic import Num
+from trtdiag.symbolic import Expr, Num
 
 
 @converter
@@ -48,7 +49,7 @@ def select(call: Call) -> Value:
     x, write = call.tensor("self"), call.write
     axis = call.axis("dim", x.rank)
     index = counted_from_front(call.size("index"), x.shape[axis], write.builder.facts)
-    return write.gather(x, write.place(index), axis)
+    return _picked(write, x, axis, index)
 
 
 register("aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor", select)
@@ -59,10 +60,7 @@ def unbind(call: Call) -> Sequence[Value | None]:
     """aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
     x, write = call.tensor("self"), call.write
     axis = call.axis("dim", x.rank)
-    return [
-        None if out is None else write.gather(x, write.place(Num(index)), axis)
-        for index, out in enumerate(call.outputs)
-    ]
+    return [None if out is None else _picked(write, x, axis, Num(index)) for index, out in enumerate(call.outputs)]
 
 
 register("aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]", unbind)
@@ -82,3 +80,10 @@ def unfold(call: Call) -> Value:
 
 
 register("aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", unfold)
+
+
+def _picked(write: Writer, x: Value, axis: int, index: Expr) -> Value:
+    """One element along a dim, without that dim: a slice where TensorRT may read it in its place."""
+    if isinstance(index, Num) and x.dtype.is_float and x.rank > 1:
+        return write.squeeze(write.part(x, axis, index, 1), [axis])
+    return write.gather(x, write.place(index), axis)

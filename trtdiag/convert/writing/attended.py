@@ -20,6 +20,9 @@ from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.unary import UnaryOperation
 from trtdiag.symbolic import Expr, Num
 
+MOST_KEPT = 1 << 20
+"""Own choice: elements of a causal mask that is kept as a constant, a byte each."""
+
 
 def attended(call: Call, mask_name: str | None, *, shared_heads: bool = False) -> Value:
     """``softmax(query @ key^T * scale + mask) @ value``, 0 for a query that sees no key."""
@@ -112,14 +115,20 @@ def _seen(write: Writer, mask: Value, keys: Expr, queries: Expr, causal: bool) -
 
 def _without_blind(write: Writer, y: Value, seen: Value) -> Value:
     """``y`` with 0 for the queries that see no key: TensorRT does not say what it gives for them."""
+    return write.select(_any(write, seen), y, write.scalar(0.0, y))
+
+
+def _any(write: Writer, seen: Value) -> Value:
+    """Whether each query sees a key."""
     as_numbers = write.cast(seen, DType.INT32)
     most = write.reduce(ReduceOperation.MAX, as_numbers, [seen.rank - 1], keep_dims=True)
-    sees = write.cast(most, DType.BOOL)
-    return write.select(sees, y, write.scalar(0.0, y))
+    return write.cast(most, DType.BOOL)
 
 
 def _lower_left(write: Writer, queries: Expr, keys: Expr) -> Value:
     """(queries, keys): true where the key's index is not above the query's."""
+    if isinstance(queries, Num) and isinstance(keys, Num) and queries.value * keys.value <= MOST_KEPT:
+        return write.constant(torch.ones(int(queries.value), int(keys.value), dtype=torch.bool).tril())
     row = write.unsqueeze(write.counting(queries), [1])
     column = write.unsqueeze(write.counting(keys), [0])
     return write.unary(UnaryOperation.NOT, write.elementwise(Op.GREATER, column, row))
@@ -131,23 +140,31 @@ def _by_products(
     """Products with a softmax between, and what hides keys added to its input.
 
     All of it is in the dtype of the query: TensorRT has one kernel for that, and several where casts or choices stand
-    between.  The softmax is computed in float32, whatever goes in and out.
+    between.  The softmax is computed in float32, whatever goes in and out.  What follows from the mask is written once
+    for all attentions that have it.
     """
     if shared and query.rank >= 3:
         key, value = (_repeated(write, x, query.shape[-3]) for x in (key, value))
     scores = product(write, query, key, transposed=True)
-    hidden = _hidden(write, mask, causal, scores)
-    if hidden is not None:
-        scores = write.elementwise(Op.SUM, scores, hidden)
-    y = product(write, write.add(SoftMax(scores.rank - 1), scores), value)
-    if mask is None:
-        return y
     queries, keys = scores.shape[-2:]
-    return _without_blind(write, y, _seen(write, mask, keys, queries, causal))
+    what = (None if mask is None else mask.id, causal, scores.dtype, queries, keys)
+    sees = None
+    if mask is not None:
+        one = mask
+        sees = write.once(("sees", *what), lambda: _any(write, _seen(write, one, keys, queries, causal)))
+    # Where all queries see the same keys a value that nobody sees is 0, and no number is infinite.
+    alike = sees is not None and (sees.rank < 2 or sees.shape[-2] == ONE)
+    if mask is not None or causal:
+        added = write.once(("added", *what), lambda: _added(write, mask, causal, scores, sees if alike else None))
+        scores = write.elementwise(Op.SUM, scores, added)
+    if sees is not None and alike:
+        value = write.select(sees, value, write.scalar(0.0, value))
+    y = product(write, write.add(SoftMax(scores.rank - 1), scores), value)
+    return y if sees is None or alike else write.select(sees, y, write.scalar(0.0, y))
 
 
-def _hidden(write: Writer, mask: Value | None, causal: bool, scores: Value) -> Value | None:
-    """What is added to scores: the mask, and -inf where a query does not see a key."""
+def _added(write: Writer, mask: Value | None, causal: bool, scores: Value, sees: Value | None) -> Value:
+    """What is added to scores: the mask, and -inf where a query does not see a key; 0 where it ``sees`` none."""
     added = None
     seen = []
     if mask is not None and mask.dtype is DType.BOOL:
@@ -160,7 +177,8 @@ def _hidden(write: Writer, mask: Value | None, causal: bool, scores: Value) -> V
         nothing = write.scalar(0.0, scores, one.rank)
         hides = write.select(one, nothing, write.scalar(-torch.inf, scores, one.rank))
         added = hides if added is None else write.elementwise(Op.SUM, added, hides)
-    return added
+    assert added is not None
+    return added if sees is None else write.select(sees, added, write.scalar(0.0, added))
 
 
 def _repeated(write: Writer, x: Value, heads: Expr) -> Value:
