@@ -35,7 +35,8 @@ from speed_timing import summary
 HERE = Path(__file__).resolve().parent
 # Kernels that nothing calls need not be loaded, and many processes share few cores.
 ENVIRONMENT = {"CUDA_MODULE_LOADING": "LAZY", "TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "2"}
-LEFT_FOR_TIMING_S = 25.0
+GROUPS = ("ours", "onnx", "probe")
+LEFT_FOR_TIMING_S = 15.0
 """Of the limit, for each model."""
 
 
@@ -80,36 +81,44 @@ class Run:
         return Child([*command, *arguments], self.log, ENVIRONMENT)
 
     def prepare(self) -> None:
-        """Start PyTorch's processes, and build every engine: one process for each model."""
+        """Start PyTorch's processes, and build every engine: for each model one process for each of ``GROUPS``."""
         for name in self.asked.models:
             script = [str(HERE / "speed_torch.py"), name, str(self.folder), ",".join(self.asked.ways), *self.flags]
             self.torches[name] = self.child(self.other, *script)
-        wanted = {name: [v for v in VARIANTS if v in self.asked.variants] for name in self.asked.models}
-        builders: dict[str, Child] = {}
+        wanted = {
+            (name, way): self._wanted(name, way) for name in self.asked.models for way in ("ours", "onnx", "probe")
+        }
+        builders: dict[tuple[str, str], Child] = {}
         ends = self.asked.limit_s - LEFT_FOR_TIMING_S * len(self.asked.models)
         while any(wanted.values()) and self.spent < ends:
             self._listen()
-            for name, left in wanted.items():
-                if name in builders:
-                    self._heard_builds(name, builders[name], left)
-                    if not builders[name].is_alive:
-                        self._heard_builds(name, builders.pop(name), left)
+            for key, left in wanted.items():
+                name = key[0]
+                if key in builders:
+                    self._heard_builds(name, builders[key], left)
+                    if not builders[key].is_alive:
+                        self._heard_builds(name, builders.pop(key), left)
                         if left:  # it died of the one that it was at
                             self._built(name, left.pop(0), {"error": "its process died"})
                 elif left:
                     script = [str(HERE / "speed_build.py"), name, str(self.folder), ",".join(left), *self.flags]
-                    builders[name] = self.child([sys.executable], *script)
-                if not left and name not in self.runs:
+                    builders[key] = self.child([sys.executable], *script)
+                if name not in self.runs and not any(rest for (one, _), rest in wanted.items() if one == name):
                     self._load(name)
             time.sleep(0.1)
-        for name, left in wanted.items():
-            if name in builders:
-                self._heard_builds(name, builders[name], left)
-                builders[name].stop()
+        for key, left in wanted.items():
+            if key in builders:
+                self._heard_builds(key[0], builders[key], left)
+                builders[key].stop()
             for variant in left:
-                self._built(name, variant, {"error": "there was no time to build it"})
+                self._built(key[0], variant, {"error": "there was no time to build it"})
+        for name in self.asked.models:
             if name not in self.runs:
                 self._load(name)
+
+    def _wanted(self, name: str, way: str) -> list[str]:
+        chosen = [variant for variant in VARIANTS if variant in self.asked.variants and variant.startswith(way)]
+        return [variant for variant in chosen if "spelled" not in variant or name == "unet"]
 
     def _heard_builds(self, name: str, child: Child, left: list[str]) -> None:
         for row in child.heard():

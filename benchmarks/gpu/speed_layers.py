@@ -56,7 +56,8 @@ class Bare:
 def layers_of(bare: Bare) -> Any:
     """What TensorRT's inspector says of the layers."""
     inspector = bare.engine.create_engine_inspector()
-    return json.loads(inspector.get_engine_information(bare.trt.LayerInformationFormat.JSON))
+    # Names of layers have control characters in them.
+    return json.loads(inspector.get_engine_information(bare.trt.LayerInformationFormat.JSON), strict=False)
 
 
 def layer_times(bare: Bare) -> dict[str, Any]:

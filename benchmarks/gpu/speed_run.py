@@ -160,12 +160,14 @@ def main() -> None:
     faulthandler.cancel_dump_traceback_later()
     serve(answers, ways)
     # Standard input is closed: what the engines are made of, and where their time goes.
-    layers = {}
+    layers: dict[str, dict[str, Any]] = {}
     for variant, one in bare.items():
-        try:
-            layers[variant] = {"layers": layers_of(one), "times": layer_times(one)}
-        except Exception as error:  # the table is there already
-            layers[variant] = {"error": told(error)}
+        found_layers: dict[str, Any] = layers.setdefault(variant, {})
+        for what, look in (("layers", layers_of), ("times", layer_times)):
+            try:
+                found_layers[what] = look(one)
+            except Exception as error:  # the table is there already
+                found_layers[f"{what} error"] = told(error)
     answers.say(event="layers", layers=layers)
 
 
