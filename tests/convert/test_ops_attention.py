@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.export import Dim
 
 from tests.convert.family_samples import converted, missing
 from tests.convert.op_check import check_op
 from tests.convert.op_samples import overload
+from trtdiag.compiling import compile_in_stages
+from trtdiag.options import CompileOptions
 
 NAME = "aten.scaled_dot_product_attention.default"
 BY_HAND = {NAME, "aten._scaled_dot_product_flash_attention_for_cpu.default"}
@@ -98,3 +103,37 @@ def test_the_kernel_for_the_cpu() -> None:
     name = "aten._scaled_dot_product_flash_attention_for_cpu.default"
     assert converted(name, query, key, key, read=(0,), dynamic=True, shared=True) == 4
     converted(name, query, key, key, refused="output-unsupported")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_mask_that_all_queries_share(dtype: torch.dtype, target: str) -> None:
+    query, key, value = (torch.randn(3, 2, size, 4).to(dtype) for size in (5, 7, 7))
+    seen = torch.rand(3, 1, 1, 7) > 0.4
+    seen[1] = False  # a batch that sees no key gives 0
+    added = torch.randn(3, 1, 1, 7).masked_fill(~seen, -torch.inf).to(dtype)
+    for mask in (seen, added, seen[0], seen[1]):
+        assert converted(NAME, query, key, value, mask, target=target) == 1
+
+
+def test_what_follows_from_a_mask_is_written_once() -> None:
+    class Twice(torch.nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            for _ in range(3):
+                x = F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+                x = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+            return x
+
+    batch, steps = Dim("batch", min=1, max=5), Dim("steps", min=2, max=9)
+    dims = {"x": {0: batch, 2: steps}, "mask": {0: batch, 3: steps}}
+    x, mask = torch.randn(2, 3, 5, 4), torch.tensor([[True] * 5, [False] * 5])[:, None, None]
+    options = CompileOptions("8.6", "reference", verify=False)
+    found = compile_in_stages((Twice().eval(), (x, mask), {}, dims), options)
+    (one,) = found.converted
+    kinds = Counter(placed.layer.kind for placed in one.network.layers)
+    assert kinds["SoftMax"] == 6
+    assert kinds["Reduce"] == 1
+    assert kinds["Fill"] == 2
+    # Two for what is added for the mask, one for causal, and the values of each attention with the mask.
+    assert kinds["Select"] == 3 + 3
+    torch.testing.assert_close(found.compiled(x, mask), Twice()(x, mask))

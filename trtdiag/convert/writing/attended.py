@@ -153,7 +153,7 @@ def _by_products(
         one = mask
         sees = write.once(("sees", *what), lambda: _any(write, _seen(write, one, keys, queries, causal)))
     # Where all queries see the same keys a value that nobody sees is 0, and no number is infinite.
-    alike = sees is not None and (sees.rank < 2 or sees.shape[-2] == ONE)
+    alike = sees is not None and sees.shape[-2] == ONE
     if mask is not None or causal:
         added = write.once(("added", *what), lambda: _added(write, mask, causal, scores, sees if alike else None))
         scores = write.elementwise(Op.SUM, scores, added)
