@@ -102,7 +102,7 @@ def _first_cause(finding: Finding) -> str:
     """The message with its line and how many places it shows at."""
     frame = next((place.frame for place in finding.places if place.frame is not None), None)
     told = one_line(finding.message, 400)
-    if frame is not None:
+    if frame is not None and str(frame) not in finding.message:
         told += f", at {one_line(str(frame))}"
     return told + (f" ({amount(len(finding.places), 'place')})" if len(finding.places) > 1 else "")
 
