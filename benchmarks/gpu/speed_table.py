@@ -1,10 +1,13 @@
-"""What ``benchmarks/gpu/speed.py`` found, as text."""
+"""What ``benchmarks/gpu/speed.py`` found, as text.
+
+python benchmarks/gpu/speed_table.py speed.json [--markdown|--clean]
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,5 +41,56 @@ def shown(models: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+COLUMNS = {
+    "eager": ("eager",),
+    "inductor": ("inductor",),
+    "ONNX": ("onnx",),
+    "trtdiag": ("ours static",),
+    "ONNX, graph": ("onnx (graph)",),
+    "trtdiag, graph": ("ours static (cuda_graphs)",),
+    "ONNX, ranges": ("onnx dynamic",),
+    "trtdiag, ranges": ("ours",),
+    "trtdiag, ranges, graph": ("ours (cuda_graphs)",),
+}
+"""Of the table for a page: the ways of each, the first that was timed."""
+BUILDS = {"ONNX": ("onnx",), "trtdiag": ("ours static", "ours")}
+
+
+def markdown(models: Mapping[str, Any]) -> str:
+    """A table for a page: milliseconds in a row, and seconds of building.  What was not timed is left out."""
+    cells = {
+        head: [_first(model["ways"], ways, lambda row: f"{row['ms']['median']:.2f}") for model in models.values()]
+        for head, ways in COLUMNS.items()
+    }
+    builds = {
+        f"build s, {head}": [_first(m["ways"], ways, lambda row: f"{row['build_s']:.0f}") for m in models.values()]
+        for head, ways in BUILDS.items()
+    }
+    shown_columns = {head: column for head, column in {**cells, **builds}.items() if any(column)}
+    lines = ["| model | " + " | ".join(shown_columns) + " |", "|---" * (len(shown_columns) + 1) + "|"]
+    for index, name in enumerate(models):
+        lines.append(f"| {name} | " + " | ".join(column[index] for column in shown_columns.values()) + " |")
+    return "\n".join(lines)
+
+
+def _first(ways: Mapping[str, Any], names: tuple[str, ...], cell: Callable[[Any], str]) -> str:
+    timed = [ways[name] for name in names if "ms" in ways.get(name, {})]
+    return cell(timed[0]) if timed else ""
+
+
+def cleaned(run: dict[str, Any]) -> dict[str, Any]:
+    """A run to keep: without folders of the machine, and what only helps while it runs."""
+    machine = {key: value for key, value in run["machine"].items() if key != "other_python"}
+    words = iter(machine["command"].split())
+    kept = [word for word in words if not (word in ("--json", "--log", "--folder") and next(words))]
+    for model in run["models"].values():
+        model.pop("loading", None)
+    return {"machine": {**machine, "command": " ".join(kept)}, "models": run["models"]}
+
+
 if __name__ == "__main__":
-    print(shown(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["models"]))
+    run = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    if "--clean" in sys.argv:
+        print(json.dumps(cleaned(run), indent=1))
+    else:
+        print(markdown(run["models"]) if "--markdown" in sys.argv else shown(run["models"]))
