@@ -35,6 +35,8 @@ from speed_timing import summary
 HERE = Path(__file__).resolve().parent
 # Kernels that nothing calls need not be loaded, and many processes share few cores.
 ENVIRONMENT = {"CUDA_MODULE_LOADING": "LAZY", "TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "2"}
+PROBED = {"probe spelled static": ("unet",), "probe half gelu static": ("vit", "bert", "gpt")}
+"""Models that a probe is about; others are about all."""
 GROUPS = ("ours", "onnx", "probe")
 LEFT_FOR_TIMING_S = 15.0
 """Of the limit, for each model."""
@@ -118,7 +120,7 @@ class Run:
 
     def _wanted(self, name: str, way: str) -> list[str]:
         chosen = [variant for variant in VARIANTS if variant in self.asked.variants and variant.startswith(way)]
-        return [variant for variant in chosen if "spelled" not in variant or name == "unet"]
+        return [variant for variant in chosen if variant not in PROBED or name in PROBED[variant]]
 
     def _heard_builds(self, name: str, child: Child, left: list[str]) -> None:
         for row in child.heard():

@@ -28,6 +28,7 @@ OURS = ("ours", "ours static")
 WAIT_S = 90.0
 """For an ONNX file."""
 PROBES = {
+    "probe half gelu static": "GELU in float16, without casts around it",
     "probe spelled static": "norms over images in single layers, float16 throughout",
     "probe unpinned": "computed in float32 by the network, FP16 allowed: the types that TensorRT chooses itself",
     "probe prefer": "the same network, types preferred and not obeyed",
@@ -113,7 +114,7 @@ def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str)
         verify=False,
         partition=PartitionOptions(min_segment_ops=0),
     )
-    with _changed(variant if backend == "tensorrt" or "spelled" in variant else ""):
+    with _changed(variant if backend == "tensorrt" or "static" in variant else ""):
         made = compile_in_stages(exported, options)
     done = time.perf_counter()
     trtdiag.save(made.compiled, file_of(folder, name, variant))
@@ -135,8 +136,8 @@ def _changed(variant: str) -> Iterator[None]:
     if variant not in PROBES:
         yield
         return
-    if variant == "probe spelled static":
-        with _spelled():
+    if "static" in variant:
+        with _spelled() if variant == "probe spelled static" else _half_gelu():
             yield
         return
     import trtdiag.engine.tensorrt.build as building
@@ -156,6 +157,18 @@ def _changed(variant: str) -> Iterator[None]:
         yield
     finally:
         building.new_config = plain
+
+
+@contextmanager
+def _half_gelu() -> Iterator[None]:
+    import trtdiag.convert.ops.gates as gates
+
+    plain = gates.in_float32
+    gates.in_float32 = lambda write, compose, *values: compose(*values)
+    try:
+        yield
+    finally:
+        gates.in_float32 = plain
 
 
 @contextmanager
