@@ -24,6 +24,7 @@ from tests.convert.op_samples import Sample, overload
 from trtdiag.errors import EngineBuildError, TrtdiagError
 from trtdiag.graph.operators import target_name
 from trtdiag.options import CompileOptions
+from trtdiag.targets import get_target
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,6 +79,10 @@ def _comparison(compare: Any) -> dict[str, Any]:
 
 def done(call: dict[str, Any], options: CompileOptions) -> dict[str, Any]:
     """One row."""
+    # The type plan keeps these away from converters; a check of one op has no plan.
+    lacking = _dtypes((call["args"], call["kwargs"])) - {*get_target(options.target).dtypes, "int64", "float64"}
+    if lacking:
+        return {"state": "limit", "note": f"TensorRT {options.target} has no {', '.join(sorted(lacking))}"}
     op_check.GREATEST = call["greatest"]
     beside = Beside(options, call.get("near", {}))
     try:
@@ -108,6 +113,12 @@ def done(call: dict[str, Any], options: CompileOptions) -> dict[str, Any]:
         "build_s": round(beside.build_s, 2),
         "note": "; ".join(beside.notes[:3])[:600],
     }
+
+
+def _dtypes(value: Any) -> set[str]:
+    """The dtypes of tensors, and those that are asked for."""
+    found = [leaf.dtype if isinstance(leaf, torch.Tensor) else leaf for leaf in pytree.tree_leaves(value)]
+    return {str(dtype).removeprefix("torch.") for dtype in found if isinstance(dtype, torch.dtype)}
 
 
 def _anything(expected: torch.Tensor, actual: torch.Tensor) -> None:
