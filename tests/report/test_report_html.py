@@ -24,6 +24,7 @@ from sample_analysis import (
     program,
 )
 
+import trtdiag
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
 from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.capture.program import ExportFailure, OpOrigin
@@ -86,11 +87,9 @@ def test_sections_come_in_the_order_of_a_search_for_the_cause(graph_page: Page) 
     assert sections == [
         "stages",
         "findings",
-        "splits",
         "symbols",
         "dims",
         "types",
-        "partition",
         "graph",
         "no-work",
         "memory",
@@ -100,6 +99,38 @@ def test_sections_come_in_the_order_of_a_search_for_the_cause(graph_page: Page) 
     ]
     heading = next(i for i, (tag, _) in enumerate(graph_page.tags) if tag == "h1")
     assert heading < next(i for i, (tag, _) in enumerate(graph_page.tags) if tag == "section")
+
+
+def test_a_page_has_no_empty_sections() -> None:
+    page = page_of(clean_analysis(symbols=None, memory=None, dtypes=None))
+    sections = [attributes["id"] for tag, attributes in page.tags if tag == "section"]
+    assert sections == ["stages", "findings", "symbols", "dims", "environment", "not-checked"]
+    assert "Symbols are not available: there is no graph." in page.text
+    ids = page.attributes("id")
+    assert all(link.removeprefix("#") in ids for link in page.attributes("href") if link.startswith("#"))
+
+
+def test_a_planned_page_has_every_section_in_its_order() -> None:
+    made = trtdiag.analyze(exported_net(2), target="11.4")
+    page = Page(made.to_html())
+    sections = [attributes["id"] for tag, attributes in page.tags if tag == "section"]
+    assert sections == [
+        "stages",
+        "findings",
+        "splits",
+        "symbols",
+        "dims",
+        "types",
+        "partition",
+        "graph",
+        "coverage",
+        "no-work",
+        "memory",
+        "metadata",
+        "environment",
+        "not-checked",
+    ]
+    assert made.to_html() == Report(made.analysis, made.rules).to_html()
 
 
 def test_every_finding_is_there_once_by_its_id(graph_page: Page) -> None:
