@@ -4,6 +4,7 @@
     python benchmarks/zoo.py --models bert_base,tv_fcn   some
     python benchmarks/zoo.py --precision fp16 --target 8.6 --json out.json
     python benchmarks/zoo.py --backend tensorrt --jobs 12 --total-s 540 --json out.json    on a machine with a GPU
+    python benchmarks/zoo.py --backend reference-cuda    the reference functions on a GPU, where the largest sizes fit
     python benchmarks/zoo.py --export-with 'env -u PYTHONPATH python3'    models are exported by another interpreter
     python benchmarks/zoo.py --backend tensorrt --jobs 12 --resume out.json --json out.json    goes on with what is left
 
@@ -131,7 +132,7 @@ def parsed() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", help="names with commas between")
-    parser.add_argument("--backend", default="reference", choices=("reference", "tensorrt"))
+    parser.add_argument("--backend", default="reference", choices=("reference", "reference-cuda", "tensorrt"))
     parser.add_argument("--device", choices=("cpu", "cuda"), help="where PyTorch runs; default: as the backend")
     parser.add_argument("--export-on", choices=("cpu", "cuda"), help="where models are exported; default: --device")
     parser.add_argument(
@@ -153,7 +154,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--resume", metavar="PATH", help="JSON of an earlier run, whose finished models are kept")
     parser.add_argument("--json", metavar="PATH")
     asked = parser.parse_args()
-    asked.device = asked.device or ("cuda" if asked.backend == "tensorrt" else "cpu")
+    asked.device = asked.device or ("cpu" if asked.backend == "reference" else "cuda")
     asked.export_on = asked.export_on or asked.device
     asked.target = asked.target or (None if asked.backend == "tensorrt" else "11.4")
     return asked

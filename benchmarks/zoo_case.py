@@ -204,6 +204,8 @@ def _compiled(case: Row, folder: str) -> Row:
     state, source = _file(case, folder) if case["export_with"] else _live(case)
     if source is None or state != "exported":
         return {"model": case["model"], "state": state}
+    if case["backend"] == "reference-cuda":
+        import benchmarks.reference_elsewhere  # noqa: F401  # adds the backend
     options = CompileOptions(
         target=case["target"],
         backend=case["backend"],
@@ -219,7 +221,7 @@ def _compiled(case: Row, folder: str) -> Row:
     stage = partial(print, "in", file=sys.stderr, flush=True)
     found = compile_in_stages(source, options, limits=limits, progress=stage)
     program = found.report.analysis.program
-    return _row(case["model"], found, program, beside_torch=case["backend"] == "reference")
+    return _row(case["model"], found, program, beside_torch=case["backend"].startswith("reference"))
 
 
 def main() -> None:
