@@ -126,13 +126,12 @@ class Explorer {
   }
 
   focusNear(element, [dx, dy]) {
-    const from = element.getBoundingClientRect();
-    const middle = (frame) => [frame.left + frame.width / 2, frame.top + Math.min(frame.height, 40) / 2];
-    const [x, y] = middle(from);
+    const middle = (frame) => [frame.x + frame.width / 2, frame.y + Math.min(frame.height, 40) / 2];
+    const [x, y] = middle(this.frames.get(element));
     let best = null;
     for (const other of this.layer.querySelectorAll(".box")) {
       if (other === element) continue;
-      const [ox, oy] = middle(other.getBoundingClientRect());
+      const [ox, oy] = middle(this.frames.get(other));
       const ahead = (ox - x) * dx + (oy - y) * dy;
       const aside = Math.abs((ox - x) * dy) + Math.abs((oy - y) * dx);
       if (ahead > 1 && (best === null || ahead + 2 * aside < best.far)) best = { far: ahead + 2 * aside, other };
@@ -147,14 +146,21 @@ class Explorer {
     this.bringIn(element);
   }
 
+  // Where a box is in the stage.  From what was drawn: asking the browser makes it lay out thousands of elements.
+  frameOf(element) {
+    const { x, y, width, height } = this.frames.get(element);
+    const { scale } = this.view;
+    return { x: this.view.x + x * scale, y: this.view.y + y * scale, width: width * scale, height: height * scale };
+  }
+
   bringIn(element) {
-    const frame = this.stage.getBoundingClientRect();
-    const box = element.getBoundingClientRect();
+    const { x, y, width, height } = this.frameOf(element);
+    const { clientWidth, clientHeight } = this.stage;
     const inset = 20;
-    if (box.left < frame.left) this.view.x += frame.left - box.left + inset;
-    else if (box.right > frame.right) this.view.x -= Math.min(box.right - frame.right + inset, box.left - frame.left - inset);
-    if (box.top < frame.top) this.view.y += frame.top - box.top + inset;
-    else if (box.bottom > frame.bottom) this.view.y -= Math.min(box.bottom - frame.bottom + inset, box.top - frame.top - inset);
+    if (x < 0) this.view.x += inset - x;
+    else if (x + width > clientWidth) this.view.x -= Math.min(x + width - clientWidth + inset, x - inset);
+    if (y < 0) this.view.y += inset - y;
+    else if (y + height > clientHeight) this.view.y -= Math.min(y + height - clientHeight + inset, y - inset);
     this.move();
   }
 
@@ -177,17 +183,17 @@ class Explorer {
       return;
     }
     if (opening) this.open.add(group); else this.close(group);
-    const before = this.elementOf({ group })?.getBoundingClientRect();
+    const earlier = this.elementOf({ group });
+    const before = earlier && this.frameOf(earlier);
     this.chosen = { group };
     this.render();
-    const after = this.elementOf({ group })?.getBoundingClientRect();
-    if (before && after) {  // the box stays under the pointer
-      this.view.x += before.left - after.left;
-      this.view.y += before.top - after.top;
-      this.move();
+    const element = this.elementOf({ group });
+    if (before && element) {  // the box stays under the pointer
+      const after = this.frameOf(element);
+      this.view.x += before.x - after.x;
+      this.view.y += before.y - after.y;
     }
     this.select({ group });
-    const element = this.elementOf({ group });
     if (element) this.focus(element);
   }
 
@@ -280,12 +286,10 @@ class Explorer {
     const element = this.elementOf(target) ?? this.elementOf({ group: inner });
     if (!element) return;
     if (this.view.scale < 0.6) this.view.scale = 0.9;
-    this.move();
-    const frame = this.stage.getBoundingClientRect();
-    const box = element.getBoundingClientRect();
-    this.view.x += frame.left + frame.width / 2 - (box.left + box.width / 2);
-    this.view.y += frame.top + frame.height / 2 - (box.top + Math.min(box.height, frame.height) / 2);
-    this.move();
+    const box = this.frameOf(element);
+    const { clientWidth, clientHeight } = this.stage;
+    this.view.x += clientWidth / 2 - (box.x + box.width / 2);
+    this.view.y += clientHeight / 2 - (box.y + Math.min(box.height, clientHeight) / 2);
     this.focus(element);
     performance.measure("explorer-reveal", { start, end: performance.now() });
   }
@@ -319,6 +323,7 @@ class Explorer {
       return inner !== null && this.open.has(inner) ? place(inner) : null;
     });
     this.placed = place(0);
+    this.frames = new Map();
     const boxes = [];
     this.collect(0, this.placed, 0, 0, boxes);
     this.layer.replaceChildren(...boxes);
@@ -362,6 +367,7 @@ class Explorer {
       draw("title", {}, words),
       draw("rect", { x, y, width: placed.width, height: placed.height, rx: 5 }),
       draw("text", { x: x + 10, y: y + 16, class: box.group !== null ? "title" : "", "aria-hidden": "true" }, label));
+    this.frames.set(element, { x, y, width: placed.width, height: placed.height });
     if (box.group !== null) { element.dataset.group = box.group; element.setAttribute("aria-expanded", String(isOpen)); } else element.dataset.node = box.node;
     if (box.group !== null && this.sideOf(box.group) === "mixed") {
       const { engine, torch } = graph.groups[box.group].runs;

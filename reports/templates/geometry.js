@@ -67,13 +67,15 @@ function placeLevel(layout, inside) {
   return { width: alongX(width), height: alongY(height), boxes, edges, curves };
 }
 
-// An end keeps its relative place on its box; the control point beside it moves by as much.
+// An end keeps its relative place on its box; the control point beside it moves by as much.  An end that the layout
+// left a hair off the border comes to it: in an open box the hair would be as many times as long.
 function moveCurve(points, tail, head, alongX, alongY) {
   const moved = points.map((value, at) => (at % 2 === 0 ? alongX(value) : alongY(value)));
   const last = points.length - 2;
   for (const [end, beside, box] of [[0, 2, tail], [last, last - 2, head]]) {
-    const x = box.x + ((points[end] - box.was.x) / box.was.width) * box.width;
-    const y = box.y + ((points[end + 1] - box.was.y) / box.was.height) * box.height;
+    const along = (share) => Math.min(0.5, Math.max(-0.5, share));
+    const x = box.x + along((points[end] - box.was.x) / box.was.width) * box.width;
+    const y = box.y + along((points[end + 1] - box.was.y) / box.was.height) * box.height;
     moved[beside] += x - moved[end];
     moved[beside + 1] += y - moved[end + 1];
     moved[end] = x;

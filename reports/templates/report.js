@@ -24,7 +24,9 @@ document.addEventListener("click", (event) => {
 
 // A link to a finding opens what it is folded in.
 function openTarget() {
-  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  let name = location.hash.slice(1);
+  try { name = decodeURIComponent(name); } catch { /* it stands as it is written */ }
+  const target = name && document.getElementById(name);
   if (!target) return;
   for (const details of target.querySelectorAll(":scope > details")) details.open = true;
   for (let around = target.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
@@ -52,7 +54,8 @@ document.getElementById("download").addEventListener("click", async () => {
   download("report.json", "application/json", await wholeReport());
 });
 document.getElementById("download-sarif").addEventListener("click", async () => {
-  download("report.sarif", "application/json", await unpackText(document.getElementById("machine-sarif")));
+  const log = JSON.parse(await unpackText(document.getElementById("machine-sarif")));
+  download("report.sarif", "application/json", JSON.stringify(log, null, 1) + "\n");
 });
 
 // Heads of sortable tables become buttons: numbers the largest first, words from a to z, a second press turns it around.

@@ -21,7 +21,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
-_PERIOD = 14
+_PERIOD = 16
 
 
 class Feed(nn.Module):
@@ -61,13 +61,13 @@ class Block(nn.Module):
         return torch.cat([x, x + self.feed(x)], 1)[:, : x.shape[1]]
 
 
-def large_program(ops: int) -> ExportedProgram:
-    """A program of at least ``ops`` op nodes."""
+def large_program(nodes: int) -> ExportedProgram:
+    """A program of at least ``nodes`` nodes, parameters and sizes among them."""
     model = nn.Sequential(*[Block(8, scans=at == _PERIOD // 2) for at in range(_PERIOD)]).eval()
     dims = {0: Dim("batch", min=1, max=31), 1: Dim("length", min=2, max=509)}
     small = export(model, (torch.randn(2, 7, 8),), dynamic_shapes=(dims,))
-    body = sum(node.op == "call_function" for node in small.graph.nodes)
-    return _repeated(small, -(-ops // body))
+    each = len(small.graph.nodes) - 2  # the input and the output stay one
+    return _repeated(small, -(-nodes // each))
 
 
 def _repeated(small: ExportedProgram, times: int) -> ExportedProgram:

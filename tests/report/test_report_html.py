@@ -203,7 +203,7 @@ def unpacked(page: Page) -> list[str]:
 
 
 def test_json_report_is_in_the_page(graph_page: Page) -> None:
-    assert any('"schema": "trtdiag-report/1"' in text for text in unpacked(graph_page))
+    assert any('"schema":"trtdiag-report/1"' in text for text in unpacked(graph_page))
 
 
 def test_two_builds_are_equal() -> None:

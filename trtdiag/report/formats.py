@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 
 from trtdiag.report.html import html_page
-from trtdiag.report.json_parts import Json
+from trtdiag.report.json_parts import Json, json_text
 from trtdiag.report.json_report import body_text, with_page
 from trtdiag.report.markdown import markdown_text
 from trtdiag.report.record import Record, read_record
-from trtdiag.report.sarif import RuleMeta, sarif_text
+from trtdiag.report.sarif import RuleMeta, sarif_log, sarif_text
 from trtdiag.report.save import write_atomically
 from trtdiag.report.suffixes import format_of, format_unknown
 from trtdiag.report.view_json import page_json
@@ -59,10 +59,10 @@ class Rendering:
 
     def _html(self) -> str:
         # The explorer's data stand in the page once; a download puts them back into the JSON.
-        body = body_text(with_page(self.body, page_json(self.view, with_graph=False)))
+        body = json_text(with_page(self.body, page_json(self.view, with_graph=False)), compact=True)
         fired = {finding.rule for finding in self.record.findings}
         rules = tuple(rule for rule in self.rules if rule.id in fired)
-        return html_page(self.view, body, sarif_text(self.record, rules))
+        return html_page(self.view, body, json_text(sarif_log(self.record, rules, Path.cwd()), compact=True))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the report in the format of the suffix, whole or not at all.

@@ -62,7 +62,7 @@ def _box(
         badge_text_y=_number(top + 5.5),
         chip=f"⇠{len(box.chips)}" if box.chips else "",
         chip_y=_number(top - 2),
-        title=title,
+        title="" if title == box.label else title,
     )
 
 
