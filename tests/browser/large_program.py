@@ -21,7 +21,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
-_PERIOD = 16
+_PERIOD = 14
 
 
 class Feed(nn.Module):
