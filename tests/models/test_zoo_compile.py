@@ -20,8 +20,8 @@ QUICK = ("pix2pix_unet", "tcn", "nerf_mlp", "llm_gpt2_12l")
 # recurrent layers over a dynamic length, sorts beyond TensorRT's TopK, complex numbers, and sums over more pairs of
 # indices than the engine's way of writing them takes.
 LEFT: dict[str, frozenset[str]] = {
-    "crnn_ocr": frozenset({"no-converter"}),
-    "demucs_like": frozenset({"no-converter"}),
+    "crnn_ocr": frozenset({"time-steps"}),
+    "demucs_like": frozenset({"time-steps"}),
     "fnet": frozenset({"no-counterpart"}),
     "llm_qwen3_moe_8l": frozenset({"no-converter", "top-k"}),
     "pyg_gat": frozenset({"pairs"}),

@@ -22,6 +22,7 @@ from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import operator_of, target_name
 from trtdiag.graph.values import NumberValue, TensorValue
 from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.lower.recurrent import MOST_CELLS, why_not_unrolled
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.builder import Value
 from trtdiag.partition.nature import FROM_DATA
@@ -70,6 +71,10 @@ class _Trials:
         if converter_of(op) is None:
             if node.meta.get("unbacked_bindings") or torch.Tag.dynamic_output_shape in op.tags:
                 return FROM_DATA
+            steps = why_not_unrolled(node, op)
+            if steps:
+                fix = f"give it a fixed number of time steps, at most {MOST_CELLS} cells in all"
+                return Limit("time-steps", steps, fix)
             return Limit("no-converter", f"{target_name(op)} has no converter for TensorRT")
         unbounded = self._unbounded(node)
         if unbounded is not None:

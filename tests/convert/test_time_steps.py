@@ -1,0 +1,31 @@
+"""A recurrent layer that is not written step by step says why, and what to do."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, export
+
+import trtdiag
+from trtdiag.lower import recurrent
+
+
+@pytest.mark.parametrize(("most", "stays"), [(7, False), (6, True)])
+def test_a_recurrence_over_many_steps(most: int, stays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recurrent, "MOST_CELLS", most)  # the edge itself, at a length that is quick to trace
+    module = nn.GRU(3, 5, batch_first=True).eval()
+    exported = export(module, (torch.randn(2, 7, 3),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
+
+    report = trtdiag.analyze(exported, target="11.4")
+
+    partition = report.analysis.partition
+    assert partition is not None
+    limits = {entry.op: entry.limit for entry in partition.partitioned.fallback if entry.op.startswith("aten.gru")}
+    assert bool(limits) == stays
+    if stays:
+        limit = limits["aten.gru.input"]
+        assert limit.code == "time-steps"
+        assert "its cell 7 times (7 time steps)" in limit.why
+        assert "fixed number of time steps" in limit.fix
+        assert [found.rule for found in report.findings if "aten.gru" in found.message] == ["OPS502"]
