@@ -107,6 +107,12 @@ def test_value_read_by_many_is_a_chip_but_no_box_loses_its_last_arrow() -> None:
     assert [box.chips for box in level.boxes if box.chips] == [(1,)] * readers
 
 
+def test_wide_characters_get_the_room_of_two() -> None:
+    nodes = [replace(node("n"), label=label) for label in ("a" * 16, "層" * 8, "層" * 16)]
+    sizes = [width for width, _ in levels(hierarchy(nodes), nodes)[0].graph.sizes]
+    assert sizes[0] == sizes[1] < sizes[2]
+
+
 def test_findings_are_counted_on_every_box_around_them() -> None:
     nodes = [*chain(*["a"] * 5, *["b.c"] * 3, *["b"] * 2, "d"), node("size", "b.c", (), Role.SHAPE)]
     root = hierarchy(nodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from unicodedata import east_asian_width
 
 from trtdiag.report.drawing.graph_model import Group, Item, all_groups
 from trtdiag.report.drawing.nodes import DrawnNode, Role
@@ -146,9 +147,14 @@ def _short(text: str) -> str:
     return one_line(text, _LONGEST_LABEL)
 
 
+def _cells(text: str) -> int:
+    """How many characters wide a text is: ideographs and the like are two."""
+    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
 def _width(box: Box) -> float:
     # A box that opens has "+ " before its label.
-    label = len(box.label) + (2 if box.group is not None else 0)
-    chars = max(label, len(box.sub), 6)
+    label = _cells(box.label) + (2 if box.group is not None else 0)
+    chars = max(label, _cells(box.sub), 6)
     steps = math.ceil(chars / _WIDTH_STEP) * _WIDTH_STEP
     return round(steps * _CHAR_WIDTH + _PADDING, 1)
