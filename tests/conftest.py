@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 import torch
 
 # Several test runs share a small machine: one thread each keeps them from slowing each other down.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _modes_stay() -> Iterator[None]:
+    """A test that leaves a mode of torch switched over changes what the tests after it trace."""
+    before = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype())
+    yield
+    after = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype())
+    torch.set_grad_enabled(before[0])
+    assert after == before, f"gradients, inference mode, default dtype were {before} and are {after}"
