@@ -105,8 +105,9 @@ def test_both_hierarchies_hold_every_drawn_node_once(scanned: Report, nodes: tup
 
 
 def test_parts_of_a_decomposed_node_are_its_node() -> None:
-    number = {"add": 0, "mul__plain": 1}
-    assert [position_of(name, number) for name in ("add", "add__mul_1", "mul__plain", "other")] == [0, 0, 1, None]
+    number = {"add": 0, "mul__plain": 1, "relu": 2, "relu_": 3, "relu__1": 4}
+    names = ("add", "add__mul_1", "mul__plain", "mul__plain__x", "relu__a", "relu___a", "relu__1__a__b", "other", "__a")
+    assert [position_of(name, number) for name in names] == [0, 0, 1, 1, 2, 3, 4, None, None]
 
 
 def test_layers_stand_at_the_ops_that_they_compute(nodes: tuple[DrawnNode, ...]) -> None:
@@ -145,3 +146,22 @@ def test_a_compiled_program_is_drawn_with_its_layers() -> None:
     ((node, *layers),) = data["layered"]
     names = [data["texts"][at] for at in accumulate(data["nodes"]["name"])]
     assert (names[node], layers) == ("relu", [0])
+
+
+def test_ops_that_write_in_place_run_where_their_functional_forms_do() -> None:
+    class InPlace(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(5, 7), nn.ReLU(inplace=True), nn.Linear(7, 5), nn.ReLU(inplace=True))
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.layers(x)
+            y += x
+            return y
+
+    report = trtdiag.analyze(export(InPlace().eval(), (torch.randn(3, 5),)), min_segment_ops=0, target="11.4")
+    drawn = drawn_nodes(report.analysis, report.analysis.checked.graph_module)
+    found = sides(report.analysis.partition, drawn)
+    ops = [at for at, node in enumerate(drawn) if node.role is Role.OP]
+    assert any(drawn[at].op == "aten.relu_.default" for at in ops)
+    assert {found.side[at] for at in ops} == {Side.ENGINE}

@@ -10,6 +10,7 @@ from trtdiag.analysis.finding import Place
 from trtdiag.capture.program import OpOrigin, Program
 from trtdiag.convert.engine_plan import EnginePlan
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.part_names import whole_of
 from trtdiag.partition.facts import Bytes, Cause, Fallback, Partitioned
 from trtdiag.partition.what_if import WhatIf, if_inside, with_minimum, without_minimum
 
@@ -190,9 +191,8 @@ def _left(fallback: Fallback, program: Program, plan: EnginePlan) -> LeftOp:
 
 
 def _place(node: str, op: str, origin: OpOrigin | None, known: Mapping[str, OpOrigin]) -> Place:
-    """The place in the program's own graph: the parts of a decomposed op are named ``<its node>__<part>``."""
-    whole = node.partition("__")[0]
-    own = node if node in known else whole if whole in known else None
+    """The place in the program's own graph."""
+    own = whole_of(node, known)
     if origin is None:
         return Place(node=own, op=op)
     return Place(own, origin.module_path, origin.stack.best, op)

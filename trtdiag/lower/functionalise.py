@@ -136,7 +136,7 @@ class _Functionaliser:
         val = node.meta.get("val", written.meta.get("val"))
         dtype = val.dtype if isinstance(val, torch.Tensor) else None
         new = insert_call(
-            self._graph, variant, node.args, dict(node.kwargs), val, like=node, name=f"{node.name}functional"
+            self._graph, variant, node.args, dict(node.kwargs), val, like=node, name=f"{node.name}__functional"
         )
         others = [a.meta.get("val") for a in new.all_input_nodes[1:]] + [a for a in new.args if isinstance(a, float)]
         if dtype is not None and any(_promotes(other, dtype) for other in others):
@@ -149,7 +149,7 @@ class _Functionaliser:
                     {"dtype": dtype},
                     val,
                     like=node,
-                    name=f"{node.name}cast",
+                    name=f"{node.name}__cast",
                 )
         self._write(written, new)
         root = self._roots[node]

@@ -39,7 +39,7 @@ def use_views(graph: Graph) -> int:
                 dict(node.kwargs),
                 node.meta.get("val"),
                 like=node,
-                name=f"{node.name}view",
+                name=f"{node.name}__view",
             )
         objects[made] = held
         now[held] = made

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.graph.part_names import whole_of
 from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.text import one_line
 
@@ -99,9 +100,6 @@ def positions(nodes: Sequence[DrawnNode]) -> Mapping[str, int]:
 
 
 def position_of(name: str, number: Mapping[str, int]) -> int | None:
-    """The node of the program that a node of the lowered graph comes from.
-
-    What lowering leaves whole keeps its name; the parts of a decomposed node are named ``<its node>__<part>``.
-    """
-    own = number.get(name)
-    return own if own is not None else number.get(name.partition("__")[0])
+    """The node of the program that a node of the lowered graph comes from."""
+    whole = whole_of(name, number)
+    return None if whole is None else number[whole]
