@@ -36,6 +36,15 @@ def test_it_names_what_splits_the_engines() -> None:
     assert re.search(r"^\| `aten.cummax.default` \| 2 \| 3 → 1 \|", text, re.MULTILINE)
 
 
+def test_tables_stand_by_themselves() -> None:
+    lines = Report(analysis()).to_markdown().splitlines()
+    first = [at for at, line in enumerate(lines) if line.startswith("|---")]
+    assert first
+    assert [lines[at - 2] for at in first] == [""] * len(
+        first
+    )  # right behind a list it would be text of its last entry
+
+
 def test_it_claims_nothing_without_findings() -> None:
     text = Report(clean_analysis()).to_markdown()
     assert "No findings. This covers only what was checked." in text

@@ -43,9 +43,10 @@ def _head(view: ReportView) -> Iterator[str]:
     if verdict.failure:
         yield _plain(verdict.failure)
         yield ""
-    for stage in view.stages:
-        if stage.state == "failed":
-            yield f"- {_plain(stage.name)} failed: {_plain(stage.message)}"
+    failed = [stage for stage in view.stages if stage.state == "failed"]
+    yield from (f"- {_plain(stage.name)} failed: {_plain(stage.message)}" for stage in failed)
+    if failed:
+        yield ""  # a table right behind a list would be text of its last entry
 
 
 def _findings(view: ReportView) -> Iterator[str]:
