@@ -40,9 +40,8 @@ def test_tables_stand_by_themselves() -> None:
     lines = Report(analysis()).to_markdown().splitlines()
     first = [at for at, line in enumerate(lines) if line.startswith("|---")]
     assert first
-    assert [lines[at - 2] for at in first] == [""] * len(
-        first
-    )  # right behind a list it would be text of its last entry
+    # Right behind a list a table would be text of the list's last entry.
+    assert [lines[at - 2] for at in first] == [""] * len(first)
 
 
 def test_it_claims_nothing_without_findings() -> None:
