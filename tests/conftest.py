@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests.whole_float32 import in_whole_float32
+
 # Several test runs share a small machine: one thread each keeps them from slowing each other down.
 torch.set_num_threads(1)
 
@@ -19,3 +21,10 @@ def _modes_stay() -> Iterator[None]:
     after = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype())
     torch.set_grad_enabled(before[0])
     assert after == before, f"gradients, inference mode, default dtype were {before} and are {after}"
+
+
+@pytest.fixture
+def whole_float32() -> Iterator[None]:
+    """What PyTorch computes is compared with engines, which compute float32 whole."""
+    with in_whole_float32():
+        yield

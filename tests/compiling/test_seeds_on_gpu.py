@@ -23,18 +23,12 @@ from trtdiag.targets import get_target, installed_version
 BACKEND, DEVICE = "tensorrt", "cuda"
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.usefixtures("whole_float32"),
     pytest.mark.skipif(
         installed_version() is None or not torch.cuda.is_available(), reason="needs TensorRT and a GPU to build for"
     ),
 ]
 SEEDS = [decoder, unet, instance_norm, linear]
-
-
-@pytest.fixture(autouse=True)
-def _whole_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch computes float32 with all of its bits, as engines do unless they are told otherwise."""
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 def _on(device: str, tree: Any) -> Any:

@@ -14,6 +14,7 @@ from trtdiag.verify.run import VerifyLimits
 
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.usefixtures("whole_float32"),
     pytest.mark.slow,
     pytest.mark.zoo,
     pytest.mark.skipif(
@@ -24,13 +25,6 @@ pytestmark = [
 MODELS = ("pix2pix_unet", "tcn", "nerf_mlp", "llm_gpt2_12l", "bert_base", "pyg_gat")
 # A point that takes more on the GPU would make a test of minutes; what is skipped is told, not passed.
 LIMITS = VerifyLimits(seconds=5.0)
-
-
-@pytest.fixture(autouse=True)
-def _whole_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch computes float32 with all of its bits, as engines do unless they are told otherwise."""
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 @pytest.mark.parametrize("name", MODELS)
