@@ -20,6 +20,7 @@ from network_cases import Case, In
 from trtdiag.errors import InternalError
 from trtdiag.network import DType
 from trtdiag.network.layer import LayerError
+from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 
 CASES = {
     case.name: case
@@ -33,6 +34,9 @@ _LACKING = {
     "8.6": {name for name in CASES if name.startswith(_KINDS)}
     | {"activation_GELU_ERF", "activation_GELU_TANH", "unary_ISNAN", "topk_min_ties"}
 }
+
+# No integer is divided by 0; floats are never drawn as 0.
+_DIVIDES = (ElementWiseOperation.DIV, ElementWiseOperation.FLOOR_DIV)
 
 
 def lacks(name: str, target: str) -> bool:
@@ -78,4 +82,9 @@ def in_place_of_float32(case: Case, dtype: DType) -> Case | None:
         other.network()
     except (InternalError, LayerError):
         return None
+    if isinstance(other.layer, ElementWise) and other.layer.op in _DIVIDES:
+        first, *divisors = other.inputs
+        other = replace(
+            other, inputs=(first, *(replace(one, least=1) if isinstance(one, In) else one for one in divisors))
+        )
     return other

@@ -22,6 +22,13 @@ def test_layers(precision: str) -> None:
     assert all(parity.half for parity in some.values()) == (precision == "float16")
 
 
+@pytest.mark.parametrize("name", ["float_DIV", "float_FLOOR_DIV", "int_DIV"])
+def test_integers_are_divided_by_something(name: str) -> None:
+    found = layer_parity(name, "float32" if name == "int_DIV" else "int32", OPTIONS)
+    assert found is not None
+    assert found.agrees
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEEDS)
 def test_models(name: str) -> None:
