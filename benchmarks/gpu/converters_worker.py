@@ -17,6 +17,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "convert"))
 import torch
 import without_expecttest  # noqa: F401  # before the samples
 from torch.utils import _pytree as pytree
+from worker_ready import say_ready
 
 from tests.convert import op_check
 from tests.convert.on_backend import Beside
@@ -129,6 +130,7 @@ def answer(calls: list[dict[str, Any]], options: CompileOptions) -> None:
     """A row for each key that comes in: the number of a call."""
     out = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no row
+    say_ready(out, options)
     for line in sys.stdin:
         number = int(line)
         call = calls[number]

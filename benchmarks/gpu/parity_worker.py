@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine" / "tensorrt_backend"))
 
 from gpu_parity import Parity, layer_parity, program_parity, seed_parity
+from worker_ready import say_ready
 
 from trtdiag.errors import EngineBuildError, TrtdiagError
 from trtdiag.options import CompileOptions
@@ -49,6 +50,7 @@ if __name__ == "__main__":
     asked = CompileOptions(sys.argv[1], "tensorrt", optimization_level=int(sys.argv[2]))
     out = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no row
+    say_ready(out, asked)
     for line in sys.stdin:
         key = line.strip()
         print(json.dumps({"begin": key}), file=out, flush=True)

@@ -14,6 +14,7 @@ from typing import Any
 import pinned_networks as networks
 import torch
 from gpu_parity import Parity, _compare, _drawn
+from worker_ready import say_ready
 
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build import build_engine
@@ -165,6 +166,7 @@ def answer(options: CompileOptions, folder: Path) -> None:
     """A row for each key that comes in."""
     out = sys.stdout
     sys.stdout = sys.stderr
+    say_ready(out, options)
     for line in sys.stdin:
         key = line.strip()
         print(json.dumps({"begin": key}), file=out, flush=True)
