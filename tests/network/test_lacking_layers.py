@@ -11,6 +11,8 @@ from trtdiag.network.lacks import lacks
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.normalization import Normalization
+from trtdiag.network.layers.slice import SampleMode, Slice
+from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.squeeze import Unsqueeze
 from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.network.layers.unary import Unary, UnaryOperation
@@ -23,11 +25,16 @@ LACKING: dict[str, tuple[Layer, DType, str]] = {
     "activation": (Activation(ActivationType.GELU_ERF), DType.FLOAT32, "activation GELU_ERF"),
     "unary": (Unary(UnaryOperation.ISNAN), DType.FLOAT32, "unary operation ISNAN"),
     "integers": (_FIRST, DType.INT32, "TopK of int32"),
+    "bools_around": (Slice((0, 0), (4, 6), (1, 1), SampleMode.WRAP), DType.BOOL, "Slice of bool with the mode WRAP"),
+    "bools_filled": (Slice((0, 0), (4, 6), (1, 1), SampleMode.FILL), DType.BOOL, "Slice of bool with the mode FILL"),
 }
 HAS: dict[str, tuple[Layer, DType]] = {
     "floats": (_FIRST, DType.FLOAT16),
     "as_a_shuffle": (Unsqueeze((0,)), DType.FLOAT32),
     "activation": (Activation(ActivationType.RELU), DType.FLOAT32),
+    "bools_inside": (Slice((0, 1), (2, 2), (1, 1)), DType.BOOL),
+    "integers_around": (Slice((0, 0), (4, 6), (1, 1), SampleMode.WRAP), DType.INT32),
+    "softmax_of_two_dims": (SoftMax(1), DType.FLOAT32),
     "integer_unary": (Unary(UnaryOperation.ABS), DType.INT32),
 }
 
@@ -49,6 +56,20 @@ def test_what_is_there_is_written(name: str) -> None:
     for version in ("8.6", "10.16", "11.4"):
         write = Writer(NetworkBuilder(), get_target(version))
         assert write.add_all(layer, write.builder.input("x", dtype, [2, 3]))
+
+
+def test_softmax_of_one_dim_is_missing() -> None:
+    vector = NetworkBuilder().input("x", DType.FLOAT32, [5]).tensor
+    assert lacks(get_target("8.6"), SoftMax(0), [vector]) == "SoftMax of 1 dims"
+    assert lacks(get_target("10.16"), SoftMax(0), [vector]) is None
+
+
+def test_a_dtype_that_is_missing_is_not_written() -> None:
+    old, new = (Writer(NetworkBuilder(), get_target(version)) for version in ("8.6", "11.4"))
+    with pytest.raises(Refused) as caught:
+        old.cast(old.builder.input("x", DType.BOOL, [2, 3]), DType.INT64)
+    assert caught.value.limit.code == "dtype-missing"
+    assert new.cast(new.builder.input("x", DType.BOOL, [2, 3]), DType.INT64).dtype is DType.INT64
 
 
 def test_groups_are_missing_where_the_layer_has_one_scale_a_group() -> None:

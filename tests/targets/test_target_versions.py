@@ -62,6 +62,9 @@ def test_every_statement_has_a_source(target):
         "counts",
     ):
         assert any(statement.startswith(field) for statement, _ in target.sources), field
+    for field, usual in (("least_ranks", ()), ("samples_bools", True)):
+        said = any(statement.startswith(field) for statement, _ in target.sources)
+        assert said == (getattr(target, field) != usual), field
     assert all(source for _, source in target.sources)
     assert target.edge_dtypes <= target.dtypes
     assert target.weight_dtypes <= target.dtypes

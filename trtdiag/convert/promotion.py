@@ -26,6 +26,8 @@ def promoted(call: Call, *names: str) -> DType:
     found = DType.of(dtype) if dtype is not None else None
     if found is None:
         raise refuse("no-counterpart", f"it computes in {dtype}, which no engine tensor can be")
+    if found is DType.INT64 and found.value not in call.write.target.dtypes:
+        return DType.INT32  # of bools and a number: every tensor of integers is one of int32 there
     return found
 
 

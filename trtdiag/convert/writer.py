@@ -67,6 +67,8 @@ class Writer:
             raise refuse("layer-missing", f"TensorRT {self.target.version} has no {missing}")
         values = self.builder.add(layer, *inputs)
         for value in values:
+            if value.dtype.value not in self.target.dtypes:
+                raise refuse("dtype-missing", f"TensorRT {self.target.version} has no {value.dtype.value}")
             if value.rank > self.target.max_rank:
                 most = self.target.max_rank
                 raise refuse("rank", f"it needs a tensor of {value.rank} dims; TensorRT has {most} at most")
@@ -271,7 +273,13 @@ class Writer:
         mode: SampleMode = SampleMode.STRICT_BOUNDS,
         fill: Value | None = None,
     ) -> Value:
-        """A Slice layer; what is no number enters as a tensor."""
+        """A Slice layer; what is no number enters as a tensor.
+
+        Bools reach over their ends as integers where the target samples none.
+        """
+        if x.dtype is DType.BOOL and mode is not SampleMode.STRICT_BOUNDS and not self.target.samples_bools:
+            filling = None if fill is None else self.cast(fill, DType.INT32)
+            return self.cast(self.slice(self.cast(x, DType.INT32), start, size, stride, mode, filling), DType.BOOL)
         starts = [value if isinstance(value, Value) else as_expr(value) for value in start]
         sizes = [as_expr(value) for value in size]
         inputs: list[Value] = []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trtdiag.network.dtype import DType
 from trtdiag.network.layer import Layer
 from trtdiag.network.layers.activation import Activation
 from trtdiag.network.layers.normalization import Normalization
+from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze
 from trtdiag.network.layers.unary import Unary
 from trtdiag.network.tensor import Tensor
@@ -24,6 +26,15 @@ def lacks(target: Target, layer: Layer, inputs: Sequence[Tensor]) -> str | None:
         return f"unary operation {layer.op.name}"
     if isinstance(layer, Normalization) and layer.groups != 1 and not target.groups:
         return "normalization of groups with a scale for each channel"
+    if inputs and inputs[0].rank < target.least_rank(layer.kind):
+        return f"{layer.kind} of {inputs[0].rank} dims"
+    if (
+        isinstance(layer, Slice)
+        and layer.mode is not SampleMode.STRICT_BOUNDS
+        and inputs[0].dtype is DType.BOOL
+        and not target.samples_bools
+    ):
+        return f"Slice of bool with the mode {layer.mode.name}"
     if inputs and not target.takes(layer.kind, inputs[0].dtype.value):
         return f"{layer.kind} of {inputs[0].dtype.value}"
     return None

@@ -96,6 +96,12 @@ TENSORRT_8_6 = Target(
             f"'only activation types allowed as input to this layer', {_SEEN}; "
             "https://github.com/onnx/onnx-tensorrt/issues/918",
         ),
+        ("least_ranks: SoftMax", f"'at least 2 dimensions are required for input', {_SEEN}"),
+        (
+            "samples_bools: no Slice of bools reaches over their ends",
+            "'requires bool or uint8 I/O but node can not be handled by Myelin. No support for kREFLECT, kFILL, kCLAMP "
+            f"slice mode with Myelin', and of WRAP 'Could not find any implementation', {_SEEN}",
+        ),
         (
             "groups: one scale a group, and 4 dims at least",
             f"'Assertion rank >= 4 failed', {_SEEN}; add_normalization_v2 is missing from the 8.6.1 bindings",
@@ -108,6 +114,8 @@ TENSORRT_8_6 = Target(
     ),
     edge_dtypes=frozenset({"uint8"}),
     layer_dtypes=(("TopK", frozenset({"float32", "float16"})),),
+    least_ranks=(("SoftMax", 2),),
+    samples_bools=False,
     groups=False,
     counts=False,
 )

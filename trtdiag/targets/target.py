@@ -23,6 +23,8 @@ class Target:
         weight_dtypes: Those of ``dtypes`` that only quantized values and their scales may have.
         volume_is_per_layer: Whether some layers take tensors above ``max_volume``.
         layer_dtypes: Of layer kinds that take fewer dtypes here than in other versions, those that they take.
+        least_ranks: Of layer kinds that take no tensor of fewer dims here than so many, how many.
+        samples_bools: Whether a Slice of bools may reach over their ends.
         groups: Whether Normalization splits channels into groups with a scale for each channel.
         counts: Whether engines may have sizes that the data decides (NonZero) with other layers behind them.
     """
@@ -40,12 +42,18 @@ class Target:
     weight_dtypes: frozenset[str] = frozenset()
     volume_is_per_layer: bool = False
     layer_dtypes: tuple[tuple[str, frozenset[str]], ...] = ()
+    least_ranks: tuple[tuple[str, int], ...] = ()
+    samples_bools: bool = True
     groups: bool = True
     counts: bool = True
 
     def takes(self, kind: str, dtype: str) -> bool:
         """Whether layers of a kind take a dtype that the network's layers of this kind take."""
         return all(dtype in taken for name, taken in self.layer_dtypes if name == kind)
+
+    def least_rank(self, kind: str) -> int:
+        """How many dims the input of a layer kind has at least."""
+        return dict(self.least_ranks).get(kind, 0)
 
     @property
     def release(self) -> tuple[int, ...]:

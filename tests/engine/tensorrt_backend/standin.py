@@ -103,6 +103,12 @@ def default_of(owner: Recorded, name: str) -> Any:
     return facts.get(name)
 
 
+def _is_empty_array(weights: Any) -> bool:
+    """Whether weights have an address and no elements."""
+    first, *_ = weights.given[0] or (None,)
+    return isinstance(first, np.ndarray) and not first.size
+
+
 class TensorRT:
     """The module.  ``made`` has every object that a call gave, in order; ``answers`` are results that a test states."""
 
@@ -141,6 +147,10 @@ class TensorRT:
         what = f"{type(owner).__name__}.{name}"
         gives = self.check(what, owner._methods[name], args, kwargs)
         gives = SAME.get(gives, gives)
+        for value in args:
+            if name == "add_constant" and isinstance(value, self._class("Weights")) and _is_empty_array(value):
+                # What 8.6.0 says on an H200.
+                raise ContractError(f"{what}: Parameter check failed, condition: !weights.values == !weights.count")
         owner.calls.append((name, args, kwargs))
         if name in self.answers:
             return self.answers[name](owner, *args, **kwargs)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.moments import moments, normalized, reciprocal_deviation
+from trtdiag.convert.writing.moments import affine, moments, normalized, reciprocal_deviation
 from trtdiag.convert.writing.statistics import by_channel, inference
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.symbolic import Expr, Num, floordiv
 
 
@@ -28,18 +29,23 @@ def native_group_norm(call: Call) -> list[Value | None]:
     float eps) -> (Tensor, Tensor, Tensor)
     """
     write, x, groups = call.write, call.tensor("input"), call.integer("group")
-    found: list[Value | None] = [_group_norm(call, groups), None, None]
     mean, deviation = call.outputs[1:]
-    if mean is not None or deviation is not None:
-        grouped = write.cast(write.reshape(x, _grouped(call, x, groups)), DType.FLOAT32)
-        own = moments(write, grouped, range(2, grouped.rank))
-        shape = [x.shape[0], groups]
-        if mean is not None:
-            found[1] = write.cast(write.reshape(own.mean, shape), mean.dtype)
-        if deviation is not None:
-            reciprocal = reciprocal_deviation(write, own.variance, float(call.number("eps")))
-            found[2] = write.cast(write.reshape(reciprocal, shape), deviation.dtype)
-    return found
+    if mean is None and deviation is None:
+        return [_group_norm(call, groups), None, None]
+    # All of it from the same moments: beside them TensorRT 8.6.0 has no kernel for a Normalization in float16 ("Could
+    # not find any implementation", seen on an H200; each of three other ways to write that was refused too).
+    sizes = _grouped(call, x, groups)
+    grouped = write.cast(write.reshape(x, sizes), DType.FLOAT32)
+    own = moments(write, grouped, range(2, grouped.rank))
+    reciprocal = reciprocal_deviation(write, own.variance, float(call.number("eps")))
+    normal = write.elementwise(Op.PROD, write.elementwise(Op.SUB, grouped, own.mean), reciprocal)
+    y = affine(write, normal, *_scale_and_shift(call, x, [1, groups, sizes[2], *[1] * (x.rank - 2)]))
+    shape = [x.shape[0], groups]
+    return [
+        write.cast(write.reshape(y, x.shape), x.dtype),
+        None if mean is None else write.cast(write.reshape(own.mean, shape), mean.dtype),
+        None if deviation is None else write.cast(write.reshape(reciprocal, shape), deviation.dtype),
+    ]
 
 
 @converter
@@ -64,19 +70,28 @@ def instance_norm(call: Call) -> Value:
 def _group_norm(call: Call, groups: int) -> Value:
     write, x = call.write, call.tensor("input")
     eps = float(call.number("eps"))
-    weight, bias = call.tensor_or_none("weight"), call.tensor_or_none("bias")
     shape = [1, x.shape[1], *[1] * (x.rank - 2)]
-    scale, shift = by_channel(write, x, weight), by_channel(write, x, bias)
     if groups == 1:
-        return normalized(write, x, range(1, x.rank), eps, scale, shift, shape=shape)
+        return normalized(write, x, range(1, x.rank), eps, *_scale_and_shift(call, x, shape), shape=shape)
     if x.rank > 2 and isinstance(x.shape[1], Num) and write.target.groups:
-        return normalized(write, x, range(2, x.rank), eps, scale, shift, shape=shape, groups=groups)
+        parts = _scale_and_shift(call, x, shape)
+        return normalized(write, x, range(2, x.rank), eps, *parts, shape=shape, groups=groups)
     # One dim more: a group's channels stand beside its elements.
     sizes = _grouped(call, x, groups)
     own = [1, groups, sizes[2], *[1] * (x.rank - 2)]
-    parts = [None if value is None else write.reshape(value, own) for value in (scale, shift)]
+    parts = _scale_and_shift(call, x, own)
     y = normalized(write, write.reshape(x, sizes), range(2, x.rank + 1), eps, *parts, shape=own)
     return write.reshape(y, x.shape)
+
+
+def _scale_and_shift(call: Call, x: Value, shape: Sequence[Expr | int]) -> tuple[Value | None, Value | None]:
+    """What is given of the two, in a shape that has the channels."""
+
+    def of(name: str) -> Value | None:
+        value = by_channel(call.write, x, call.tensor_or_none(name))
+        return None if value is None else call.write.reshape(value, shape)
+
+    return of("weight"), of("bias")
 
 
 def _grouped(call: Call, x: Value, groups: int) -> Sequence[Expr | int]:

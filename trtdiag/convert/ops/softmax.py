@@ -77,9 +77,12 @@ def _input(call: Call) -> Value:
 
 def _softmax(call: Call) -> Value:
     write, x = call.write, _input(call)
-    if not x.rank:
-        return write.reshape(write.add(SoftMax(0), write.reshape(x, [1])), [])
-    return write.add(SoftMax(call.axis("dim", x.rank)), x)
+    least = max(1, write.target.least_rank(SoftMax.__name__))
+    if x.rank >= least:
+        return write.add(SoftMax(call.axis("dim", x.rank)), x)
+    # It has one dim or none, so what stands before it is one row.
+    row = write.reshape(x, [*[1] * (least - x.rank), *x.shape])
+    return write.reshape(write.add(SoftMax(least - 1), row), x.shape)
 
 
 def _log_softmax(call: Call) -> Value:

@@ -58,11 +58,17 @@ class Dialect:
         return builder.create_network(1 << int(flag))
 
     def weights(self, tensor: torch.Tensor) -> tuple[Any, object]:
-        """The weights, and what must live as long as they do: TensorRT copies them when it builds, not before."""
+        """The weights, and what must live as long as they do: TensorRT copies them when it builds, not before.
+
+        Without elements there is no memory either: TensorRT 8.6.0 refuses the address of an empty array, as
+        "condition: !weights.values == !weights.count" (seen on an H200).
+        """
         flat = tensor.detach().cpu().contiguous().reshape(-1)
+        dtype = DType.of(flat.dtype)
+        assert dtype is not None
+        if not flat.numel():
+            return self.trt.Weights(self.dtype(dtype)), flat
         if self.strongly_typed:  # numpy has no bfloat16
-            dtype = DType.of(flat.dtype)
-            assert dtype is not None
             return self.trt.Weights(self.dtype(dtype), flat.data_ptr(), flat.numel()), flat
         array = flat.numpy()
         return self.trt.Weights(array), array

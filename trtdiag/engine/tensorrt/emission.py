@@ -243,9 +243,16 @@ class Step:
         return self.emission.constant(self.placed, value)
 
     def place(self, made: Any, *dtypes: DType) -> Outputs:
-        """The outputs of a layer that was added for this step; ``dtypes``: theirs, if not the step's."""
+        """The outputs of a layer that was added for this step.
+
+        Args:
+            made: The layer.
+            dtypes: What its outputs are, and what it computes in, if not the step's: of the indices that a TopK gives,
+                TensorRT 8.6.0 refuses a Shuffle that is held to float16 ("cannot use precision Half for layer that
+                computes indices", seen on an H200).
+        """
         outputs = dtypes or tuple(self.emission.network.tensors[number].dtype for number in self.placed.outputs)
-        read = [self.emission.network.tensors[number].dtype for number in self.placed.inputs]
+        read = () if dtypes else tuple(self.emission.network.tensors[number].dtype for number in self.placed.inputs)
         compute = next((dtype for dtype in (*outputs, *read) if dtype.is_float), None)
         return self.emission.adopt(self.placed, made, self.placed.layer.kind, (compute, outputs))
 
