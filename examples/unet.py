@@ -1,7 +1,8 @@
 """A small U-Net: one level goes up by pixel shuffle, the other by interpolation to the skip's size.
 
 The pixel shuffle doubles what the pooling halved, so height and width must be even.  ``build`` says so, ``naive``
-does not and torch.export refuses it.
+does not and torch.export refuses it.  torch before 2.13 also asks that both poolings divide what they are given: there
+the program of ``build`` takes multiples of 4 alone, and the analysis says so.
 
     trtdiag analyze examples.unet:build
     trtdiag analyze examples.unet:naive

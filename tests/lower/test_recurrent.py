@@ -10,7 +10,11 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, draft_export, export
 
 from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
+from trtdiag.capture.load import capture
+from trtdiag.lower.lstm_steps import FAULT
+from trtdiag.lower.metadata import check_metadata
 from trtdiag.lower.recurrent import MOST_CELLS
+from trtdiag.pipeline import analyze
 
 
 class Recurrent(nn.Module):
@@ -77,3 +81,71 @@ def test_one_of_dynamic_length_stays_whole() -> None:
         pytest.skip("this torch makes the length static when it traces the layer")
     _, lowered = lowered_of(exported)
     assert ["time steps is dynamic" in limit.why for limit in lowered.limits] == [True]
+
+
+@pytest.mark.parametrize(("kind", "states"), [("LSTM", 2), ("GRU", 1), ("RNN", 1)])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_a_lost_value_of_a_recurrent_op_is_found_again(kind: str, states: int, batch_first: bool) -> None:
+    # Their kernels refuse sizes that are symbols, so the value cannot come from running the op.
+    module = getattr(nn, kind)(4, 6, num_layers=2, bidirectional=True, batch_first=batch_first).eval()
+    shape, batch = ((3, 7, 4), 0) if batch_first else ((7, 3, 4), 1)
+    exported = export(module, (torch.randn(shape),), dynamic_shapes=({batch: Dim("batch", min=1, max=9)},))
+    (node,) = (node for node in exported.graph.nodes if str(node.target).startswith("aten.") and len(node.args) == 9)
+    size = node.args[0].meta["val"].shape[batch]
+    del node.meta["val"]
+    checked = check_metadata(capture(exported))
+    assert [(d.node, d.repaired) for d in checked.defects if d.root] == [(node.name, True)]
+    (repaired,) = (other for other in checked.graph_module.graph.nodes if other.name == node.name)
+    wanted = [[size, 7, 12] if batch_first else [7, size, 12]] + [[4, size, 6]] * states
+    assert [list(value.shape) for value in repaired.meta["val"]] == wanted
+
+
+class WithStates(nn.Module):
+    """Returns the final states too, one of them after an op that reads its sizes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.layers = nn.LSTM(4, 6, batch_first=True, **options)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y, (h, c) = self.layers(x)
+        return y, h.transpose(0, -2), c
+
+
+def states_exported(steps: int, recorded_wrong: bool, **options: Any) -> ExportedProgram:
+    """The program as torch before 2.13 records it, with one axis too many in the states, or as later ones do."""
+    torch.manual_seed(0)
+    module = WithStates(**options).eval()
+    exported = export(module, (torch.randn(3, steps, 4),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
+    (lstm,) = (node for node in exported.graph.nodes if str(node.target) == "aten.lstm.input")
+    y, *states = lstm.meta["val"]
+    if recorded_wrong and states[0].dim() == 3:
+        h, c = (state.unsqueeze(1) for state in states)
+        values = {"getitem_1": h, "getitem_2": c, "transpose": h.transpose(0, -2)}
+        lstm.meta["val"] = (y, h, c)
+        for node in exported.graph.nodes:
+            node.meta["val"] = values.get(node.name, node.meta.get("val"))
+    return exported
+
+
+@pytest.mark.parametrize("options", [{"num_layers": 2, "bidirectional": True}, {"proj_size": 3}])
+@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize("recorded_wrong", [False, True])
+def test_the_final_states_of_an_lstm_have_the_sizes_of_a_real_call(
+    options: dict[str, Any], steps: int, recorded_wrong: bool
+) -> None:
+    exported = states_exported(steps, recorded_wrong, **options)
+    _, lowered = assert_lowered_agrees(exported, (torch.randn(3, steps, 4),), beside_torch=False)
+    assert lowered.limits == ()
+    assert "aten.lstm.input" not in targets(lowered)
+    (output,) = lowered.graph_module.graph.find_nodes(op="output")
+    assert [len(node.meta["val"].shape) for node in output.args[0]] == [3, 3, 3]
+
+
+def test_states_recorded_with_an_axis_too_many_are_mended_and_said_to_be_a_fault_of_torch() -> None:
+    report = analyze(states_exported(5, recorded_wrong=True))
+    assert report.errors == ()
+    found = [finding for finding in report.findings if finding.rule == "MET102"]
+    (root,) = (finding for finding in found if finding.places[0].op == "aten.lstm.input")
+    assert FAULT in [evidence.fact for evidence in root.evidence]
+    assert {finding.fix.title for finding in found if finding.fix} == {"export again with torch 2.13 or later"}

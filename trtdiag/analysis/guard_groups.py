@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from trtdiag.analysis.finding import Evidence
 from trtdiag.analysis.wording import counted
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
+from trtdiag.dims.torch_asks import needless
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic.expr import Compare, Relation
 from trtdiag.symbolic.proof import Proof
@@ -109,7 +110,7 @@ def _share_kept(constraint: Constraint) -> tuple[bool, bool, float]:
 
 
 def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evidence, ...]:
-    """The guards, sizes that break the first, sizes that work, the allowed set with its proof, the source line."""
+    """The guards, sizes that break the first, sizes that work, the allowed set, its proof, the line, torch's part."""
     shown = group.constraints[:_MOST_SHOWN]
     facts = [Evidence(f"guard {c.text}", ", ".join(c.origin.found_in) or "export") for c in shown]
     if len(group.constraints) > len(shown):
@@ -128,6 +129,8 @@ def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evide
         facts.append(Evidence(group.frame.code or f"in {group.frame.function}", str(group.frame)))
     elif lead.origin.op:
         facts.append(Evidence(f"asked for by {lead.origin.op}", f"node {lead.origin.node or 'unknown'}"))
+    of_torch = {needless(constraint.origin.stack) for constraint in group.constraints}
+    facts += [Evidence(fault, "known of torch") for fault in sorted(of_torch - {""})]
     return tuple(facts)
 
 

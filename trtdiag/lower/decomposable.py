@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from trtdiag.graph.operators import arguments_of, schema_name, written_arguments
+from trtdiag.lower.lstm_steps import unrolled_lstm
 from trtdiag.lower.recurrent import why_not_unrolled
 
 Decomposition = Callable[..., Any]
@@ -31,6 +32,8 @@ _BEYOND_CORE = frozenset(
     }
 )
 
+_OWN: dict[OpOverload, Decomposition] = {torch.ops.aten.lstm.input: unrolled_lstm}
+
 
 @lru_cache(maxsize=1)
 def _table() -> dict[Any, Decomposition]:
@@ -39,13 +42,15 @@ def _table() -> dict[Any, Decomposition]:
 
 @lru_cache(maxsize=4096)
 def decomposition_of(op: OpOverload) -> Decomposition | None:
-    """One step of the op's decomposition in torch's core ATen table; ``None`` where there is none to take."""
+    """One step of the op's decomposition, torch's but for a few; ``None`` where there is none to take."""
     name = schema_name(op)
     if name in _ASKS or name in _MEMORY_ONLY or written_arguments(op) or op._schema.is_mutable:
         return None
     returned = [str(output.type) for output in op._schema.returns]
     if not returned or any(kind not in ("Tensor", "List[Tensor]") for kind in returned):
         return None
+    if op in _OWN:
+        return _OWN[op]
     if op in _table():
         return _table()[op]
     if name in _BEYOND_CORE and torch.Tag.core not in op.tags and op in decomposition_table:

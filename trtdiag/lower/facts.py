@@ -32,6 +32,7 @@ class MetadataDefect:
         cause: The first reason: why it could not be repaired, or which earlier node broke it.
         root: Whether no input of this node is itself defective.
         origin: Source line and module.
+        torch_fault: A known mistake of torch that recorded it so; empty when none is known.
     """
 
     node: str
@@ -43,6 +44,7 @@ class MetadataDefect:
     cause: str
     root: bool
     origin: OpOrigin
+    torch_fault: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from trtdiag.capture.reading import another_point
 from trtdiag.errors import InternalError
 from trtdiag.lower.elsewhere import frozen_sizes
 from trtdiag.lower.facts import Checked, MetadataDefect
+from trtdiag.lower.lstm_steps import torch_fault
 from trtdiag.lower.nested import Modes, nested_graphs
 from trtdiag.lower.recheck import Recheck, Suspect, recheck
 from trtdiag.lower.repair import describe, repaired_copy
@@ -80,6 +81,7 @@ def _defect(suspect: Suspect, prefix: str, done: Mapping[str, str], failed: Mapp
     node = suspect.node
     origin = origin_of(node) if node.op == "call_function" else OpOrigin("", "")
     value = node.meta.get("val")
+    fault = torch_fault(node)
     return MetadataDefect(
         node=prefix + node.name,
         target=str(node.target),
@@ -87,7 +89,8 @@ def _defect(suspect: Suspect, prefix: str, done: Mapping[str, str], failed: Mapp
         recorded="" if value is None else describe(value),
         recomputed=done.get(node.name, ""),
         repaired=node.name in done,
-        cause=failed.get(node.name) or suspect.reason,
+        cause=failed.get(node.name) or fault or suspect.reason,
         root=suspect.root,
         origin=origin,
+        torch_fault=fault,
     )

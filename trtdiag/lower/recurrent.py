@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+from torch import Tensor
 from torch.fx import Node
 
 from trtdiag.graph.operators import OpOverload, schema_name
@@ -11,6 +14,31 @@ MOST_CELLS = 512
 """Steps times layers times directions.  A cell is about 20 ops, and a graph of 10,000 builds for minutes."""
 
 _RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
+
+
+def is_recurrent(op: OpOverload) -> bool:
+    """Whether it is a recurrent op over a sequence that is not packed."""
+    return schema_name(op) in _RECURRENT and op._overloadname == "input"
+
+
+def recurrent_value(
+    source: Tensor,
+    states: Tensor | Sequence[Tensor],
+    weights: Sequence[Tensor],
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    both_ways: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
+    """Tensors like the outputs of a recurrent op: one hidden state for each step, then the final states."""
+    del weights, has_biases, layers, dropout, train
+    given = (states,) if isinstance(states, Tensor) else tuple(states)
+    hidden = given[0]
+    steps = source.transpose(0, 1) if batch_first else source
+    y = hidden.new_empty((*steps.shape[:2], hidden.shape[-1] * (2 if both_ways else 1)))
+    return y.transpose(0, 1) if batch_first else y, *(state.new_empty(state.shape) for state in given)
 
 
 def why_not_unrolled(node: Node, op: OpOverload) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
@@ -16,6 +17,7 @@ from torch.fx.node import map_arg
 from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.nested import Modes
 from trtdiag.lower.recheck import Suspect
+from trtdiag.lower.recurrent import is_recurrent, recurrent_value
 
 
 def repaired_copy(
@@ -74,6 +76,9 @@ def _value(node: Node, mode: FakeTensorMode, tensors: Mapping[str, Any], paramet
     kwargs = map_arg(node.kwargs, lambda n: n.meta["val"])
     env = mode.shape_env
     with torch.no_grad(), mode:
+        if isinstance(node.target, OpOverload) and is_recurrent(node.target):
+            made: Callable[..., Any] = recurrent_value  # the kernel refuses sizes that are symbols
+            return made(*args, **kwargs)
         if env is None:
             return node.target(*args, **kwargs)  # type: ignore[operator]  # a call_function's target is callable
         pending = list(env.pending_fresh_unbacked_symbols)

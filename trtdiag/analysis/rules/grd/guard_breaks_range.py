@@ -39,6 +39,10 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
         data must.  The program checks it at run time, an engine does not.  A guard that breaks only at
         size 0, in a range whose start was never written down (a Dim without min), is INFO.
 
+        Some guards no op needs: torch before 2.13 asks whether a pooling's windows divide its input, and
+        the program then refuses sizes that do not.  The evidence says so where torch's own line is known;
+        a later torch exports the same model without them.
+
     Example:
         h = Dim("h", min=135, max=2160)         # the encoder halves (h - 1)//4 - 1: it must be even
         # allowed: h % 8 in {0, 5, 6, 7}; a Dim can say one of these residues
@@ -51,7 +55,7 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
 
     Source:
         ExportedProgram._guards_code, the ShapeEnv and _assert_scalar nodes; torch.export, "Constraints
-        violated"; pytorch issues 124507, 144852, 136216.
+        violated"; pytorch issues 124507, 144852, 136216; pytorch pull request 183774.
     """
     for group in groups(dims, Verdict.BREAKS):
         if group.lead.follows:  # a branch of its own that another guard's fix mends: GRD303 names it

@@ -21,7 +21,8 @@ def stale_metadata(checked: Checked) -> Iterator[Hit]:
         The recorded dtype and shape decide which ops an engine takes and how its buffers are laid out.
         When they are wrong, the engine is built for tensors that never come: it fails late, or writes
         past the size that was planned.  The usual cause is a graph pass that replaced an op, a dtype or
-        a shape and kept the old value; every node behind it then inherits the mistake.
+        a shape and kept the old value; every node behind it then inherits the mistake.  torch before 2.13
+        does it as well: it records the final states of an LSTM with one axis too many.
 
         Where the right value can be recomputed, the analysis goes on with a repaired copy and the finding
         is a warning.  Only the first wrong node is the cause; the ones behind it are shown under it.
@@ -34,20 +35,20 @@ def stale_metadata(checked: Checked) -> Iterator[Hit]:
         you.
 
     Source:
-        Recomputed by fake propagation of the op over its inputs' values; torch.fx.Node.meta.
+        Recomputed by fake propagation of the op over its inputs' values; torch.fx.Node.meta; pytorch
+        issue 151200.
     """
     roots = _roots(checked)
     stale = [defect for defect in checked.defects if defect.defect is Defect.STALE]
     behind = Counter((roots[defect.node], defect.repaired) for defect in stale)
+    faults = {defect.node: defect.torch_fault for defect in checked.defects}
     for defect in stale:
         root = roots[defect.node]
         yield Hit(
             _message(defect, behind[root, defect.repaired] - 1),
             _evidence(defect) if defect.node == root else (Evidence(f"{root} before it is wrong", "the graph"),),
             at_origin(defect.node, defect.origin, defect.target),
-            Fix(
-                'export again, or make the graph pass that edited the node renew node.meta["val"]', Applicability.MANUAL
-            ),
+            Fix(_advice(faults[root]), Applicability.MANUAL),
             cause=root,
             severity=Severity.WARNING if defect.repaired else Severity.ERROR,
         )
@@ -62,10 +63,17 @@ def _message(defect: MetadataDefect, behind: int) -> str:
     return f"{message} ({counted(behind, 'node')} after it wrong as well)" if behind else message
 
 
+def _advice(fault: str) -> str:
+    if fault:
+        return "export again with torch 2.13 or later"
+    return 'export again, or make the graph pass that edited the node renew node.meta["val"]'
+
+
 def _evidence(defect: MetadataDefect) -> tuple[Evidence, ...]:
     return (
         Evidence(f"recorded: {defect.recorded}", f'meta["val"] of {defect.node}'),
         Evidence(f"recomputed: {defect.recomputed or defect.cause}", "fake propagation from its inputs"),
+        *([Evidence(defect.torch_fault, "known of torch")] if defect.torch_fault else []),
     )
 
 
