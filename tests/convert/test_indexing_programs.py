@@ -3,48 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from torch.export import Dim
 
-from trtdiag.capture.load import capture
-from trtdiag.convert.engine_plan import convert_segments, plan_engines
-from trtdiag.dims.system import dim_system
-from trtdiag.lower.metadata import check_metadata
+from tests.convert.function_program import FunctionProgram, converted
 from trtdiag.network import run
-from trtdiag.options import CompileOptions, PartitionOptions
-from trtdiag.targets.versions import get_target
 
 BATCH, LENGTH = Dim("b", min=1, max=9), Dim("s", min=4, max=33)
 
 
-class _Program(torch.nn.Module):
-    """A function of tensors as a module, with a table of its own."""
-
-    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-        self.table = torch.nn.Parameter(torch.linspace(-1, 1, 21).reshape(7, 3))
-        self.register_buffer("places", torch.tensor([[0, 2], [-1, 1]]))
-
-    def forward(self, *args: torch.Tensor) -> torch.Tensor:
-        return self.function(self, *args)
-
-
-def _messages(m: _Program, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+def _messages(m: FunctionProgram, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
     """Sums over the neighbours of a graph."""
     sent = x.index_select(0, edges[0]) * 2
     return torch.zeros_like(x).scatter_add(0, edges[1][:, None].expand_as(sent), sent)
 
 
-def _mean_over_mask(m: _Program, x: torch.Tensor) -> torch.Tensor:
+def _mean_over_mask(m: FunctionProgram, x: torch.Tensor) -> torch.Tensor:
     mask = (x > 0).to(x.dtype)
     return (x * mask).sum(1) / mask.sum(1).clamp(min=1)
 
 
-def _last_token(m: _Program, x: torch.Tensor) -> torch.Tensor:
+def _last_token(m: FunctionProgram, x: torch.Tensor) -> torch.Tensor:
     return x[torch.arange(x.shape[0]), -1]
 
 
@@ -71,21 +52,11 @@ PROGRAMS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-def _converted(program: Callable[..., torch.Tensor], args: tuple[Any, ...], dims: Any, target: str) -> Any:
-    captured = capture((_Program(program).eval(), args, {}, {"args": dims}))
-    checked = check_metadata(captured)
-    options = CompileOptions(partition=PartitionOptions(require_full=True))
-    plan = plan_engines(captured, checked, dim_system(captured), get_target(target), options)
-    _, (segment,) = convert_segments(plan, captured)
-    assert captured.exported is not None
-    return captured.exported.module(), segment
-
-
 @pytest.mark.parametrize("target", ["8.6", "11.4"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str, target: str) -> None:
     torch.manual_seed(0)
-    module, segment = _converted(PROGRAMS[name], (torch.randn(4, 6),), ({0: BATCH, 1: LENGTH},), target)
+    module, segment = converted(PROGRAMS[name], (torch.randn(4, 6),), ({0: BATCH, 1: LENGTH},), target)
     for sizes in ((4, 6), (1, 4), (9, 33), (7, 13)):
         x = torch.randn(sizes)
         assert [c.node for c in segment.inputs] == ["args_0"]
@@ -99,7 +70,7 @@ def test_program(name: str, target: str) -> None:
 def test_graph_of_dynamic_nodes_and_edges(target: str) -> None:
     edges = torch.tensor([[0, 1, 2, 2], [1, 1, 0, 3]])
     dims = ({0: Dim("n", min=4, max=50)}, {1: Dim("e", min=2, max=200)})
-    module, segment = _converted(_messages, (torch.randn(5, 3), edges), dims, target)
+    module, segment = converted(_messages, (torch.randn(5, 3), edges), dims, target)
     for nodes, count in ((5, 4), (4, 2), (50, 199)):
         x, edges = torch.randn(nodes, 3), torch.randint(0, nodes, (2, count))
         by_name = {"args_0": x, "args_1": edges}

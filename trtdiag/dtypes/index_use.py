@@ -21,6 +21,8 @@ _CASTS = frozenset({"to", "_to_copy", "type_as", "convert_element_type"})
 _JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 # Ops with (table, dim, index, ...) arguments that refuse negative and too large indices.
 _BY_DIM = frozenset({"gather", "index_select", "scatter", "scatter_add", "index_add", "index_copy", "scatter_reduce"})
+# The same, but negative ones count from the end.
+_BY_DIM_FROM_BOTH_ENDS = frozenset({"index_fill"})
 # Far from every table's size on one side and from the ends of int64 on the other.
 _MOST_ADDED = 2**61
 _BY_POSITION = frozenset({"index", "index_put"})
@@ -87,8 +89,9 @@ def _made_by(
     op = short_name(node.target)
     if op == "embedding" and len(node.args) >= 2:
         yield from _use(node.args[1], node.args[0], 0, False, prefix, shapes, weights)
-    elif op in _BY_DIM and len(node.args) >= 3 and isinstance(node.args[1], int):
-        yield from _use(node.args[2], node.args[0], node.args[1], False, prefix, shapes, weights)
+    elif op in _BY_DIM | _BY_DIM_FROM_BOTH_ENDS and len(node.args) >= 3 and isinstance(node.args[1], int):
+        both_ends = op in _BY_DIM_FROM_BOTH_ENDS
+        yield from _use(node.args[2], node.args[0], node.args[1], both_ends, prefix, shapes, weights)
     elif op in _BY_POSITION and len(node.args) >= 2 and isinstance(node.args[1], Sequence):
         dim = 0
         for index in node.args[1]:

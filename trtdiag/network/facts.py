@@ -64,12 +64,16 @@ class SizeFacts:
 
     def same_as(self, name: str, size: Expr) -> Sym:
         """A new symbol that is always equal to a size: a condition of the network, which nothing has shown."""
-        condition = compare(Relation.EQ, Sym(name), size)
+        self.ranges = {**self.ranges, name: bounds(size, self.ranges).range}
+        self.require_equal(Sym(name), size)
+        return Sym(name)
+
+    def require_equal(self, left: Expr, right: Expr) -> None:
+        """Make it a condition of the network, which a run checks, that two sizes are equal; nothing has shown it."""
+        condition = compare(Relation.EQ, left, right)
         self.given = (*self.given, condition)
         self._premises = (*self._premises, self.expanded(condition))
-        self.ranges = {**self.ranges, name: bounds(size, self.ranges).range}
         self._known.clear()
-        return Sym(name)
 
     @overload
     def expanded(self, node: Expr) -> Expr: ...

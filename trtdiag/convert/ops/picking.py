@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import torch
+
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
+from trtdiag.convert.writing.division import integer_rest
 from trtdiag.convert.writing.positions import common_shape, counted_from_the_front, with_dims
 from trtdiag.network.builder import Value
+from trtdiag.network.dtype import INDICES
 from trtdiag.network.facts import product
 from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.symbolic import Expr, Num
+from trtdiag.symbolic import Expr, Num, bounds
 
 
 def elements_along(write: Writer, x: Value, index: Value, axis: int) -> Value:
@@ -35,12 +39,22 @@ def gather(call: Call) -> Value:
 def take_along_dim(call: Call) -> Value:
     """aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
     write, x, index = call.write, call.tensor("self"), call.tensor("indices")
-    if not call.has("dim"):
-        x, index = _flat(write, x), _flat(write, index)
-    axis = call.axis("dim", x.rank) if call.has("dim") else 0
-    index = counted_from_the_front(write, index, x.shape[axis], call.content("indices"))
+    if not call.has("dim"):  # then PyTorch takes no index beyond either end
+        return elements_along(write, _flat(write, x), _flat(write, index), 0)
+    axis = call.axis("dim", x.rank)
+    index = _around(write, index, x.shape[axis], call.content("indices"))
     others = common_shape(write, [_without(x, axis), _without(index, axis)])
     return elements_along(write, _widened(write, x, others, axis), _widened(write, index, others, axis), axis)
+
+
+def _around(write: Writer, index: Value, size: Expr, content: torch.Tensor | None) -> Value:
+    """``index`` as PyTorch takes it here: beyond either end it goes on at the other, any number of times."""
+    index = write.cast(index, index.dtype if index.dtype in INDICES else write.index)
+    least = bounds(size, write.builder.facts.ranges).range.min or 0
+    if content is not None and (content.numel() == 0 or (int(content.min()) >= 0 and int(content.max()) < least)):
+        return index
+    length = write.reshape(write.cast(write.sizes.element(size), index.dtype), [1] * index.rank)
+    return integer_rest(write, index, length, floored=True)
 
 
 def _flat(write: Writer, x: Value) -> Value:

@@ -39,16 +39,24 @@ def counted_from_the_front(write: Writer, index: Value, size: Expr, content: tor
 
 
 def common_shape(write: Writer, shapes: Sequence[Shape]) -> Shape:
-    """The shape to which all of ``shapes`` broadcast."""
+    """The shape to which all of ``shapes`` broadcast.
+
+    Two sizes that are nowhere 1 must be equal, or PyTorch refuses the call; then so does a run of the network.
+    """
+    facts = write.builder.facts
     rank = max(len(shape) for shape in shapes)
     found: list[Expr] = [Num(1)] * rank
     for shape in shapes:
         for axis, size in enumerate(shape, rank - len(shape)):
-            both = write.builder.facts.broadcast(found[axis], size)
+            both = facts.broadcast(found[axis], size)
+            if both is None and facts.at_least(found[axis], 2) and facts.at_least(size, 2):
+                facts.require_equal(found[axis], size)
+                both = found[axis]
             if both is None:
                 raise refuse(
                     "broadcast-unknown",
-                    f"{to_text(found[axis])} and {to_text(size)} meet in a dim, and neither is proven to be 1",
+                    f"{to_text(found[axis])} and {to_text(size)} meet in a dim, and either may be 1 or not",
+                    "declare both with one Dim, or each with a min of 2 or more",
                 )
             found[axis] = both
     return tuple(found)
