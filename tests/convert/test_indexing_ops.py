@@ -105,8 +105,6 @@ INDICES: dict[str, Sequence[torch.Tensor | None]] = {
 def test_indices(name: str, dynamic: bool, constants: bool) -> None:
     """Negative ones, in every place, also where the program brings them."""
     indices = list(INDICES[name])
-    if dynamic and not constants and sum(index is not None for index in indices) > 1:
-        pytest.skip("torch's shape function fails for several indices with dynamic dims of their own")
     assert not _codes(aten.index.Tensor, torch.randn(4, 5, 6, 7), indices, dynamic=dynamic, constants=constants)
 
 
