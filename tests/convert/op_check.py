@@ -105,7 +105,7 @@ def check_op(
         {},
         traced.held,
     )
-    found = support(source, {})
+    found = support(source, _left_by_types(traced.module))
     if found.limits:
         return Outcome(found.limits, None, 0)
     held = [node.name for node in traced.held]
@@ -239,6 +239,18 @@ def _planned(module: GraphModule, target: str) -> dict[str, tuple[torch.dtype, .
         values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
         planned[node.name] = tuple(torch.int32 if v.dtype == torch.int64 and not native else v.dtype for v in values)
     return planned
+
+
+def _left_by_types(module: GraphModule) -> dict[str, Limit]:
+    """The calls that the type plan leaves to PyTorch before a converter is asked: those with a tensor in float64."""
+    limits = {}
+    for node in module.graph.nodes:
+        if node.op != "call_function":
+            continue
+        values = pytree.tree_leaves([used.meta["val"] for used in (node, *node.all_input_nodes)])
+        if any(isinstance(value, torch.Tensor) and value.dtype == torch.float64 for value in values):
+            limits[node.name] = Limit("double-precision", "it has a tensor in float64")
+    return limits
 
 
 def _inputs(traced: _Traced, dynamic: bool) -> list[dict[str, torch.Tensor]]:

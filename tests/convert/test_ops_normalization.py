@@ -8,8 +8,8 @@ import torch
 from tests.convert.family_samples import Row, check_row, converted, missing
 
 _F = "nn.functional."
-# Some samples are of float64: no engine has it, and the type plan says so before any converter is asked.
-DOUBLE = ("no-counterpart", "output-unknown")
+# Some samples are of float64, which no engine has.
+DOUBLE = ("double-precision",)
 NEGATIVE = ("negative-epsilon",)  # torch has samples with eps=-0.5
 
 ROWS = {

@@ -10,6 +10,10 @@ from tests.convert.family_samples import Row, check_row, converted, missing
 _F = "nn.functional."
 MAX = (torch.float32, torch.float16, torch.int64)
 
+# PyTorch adds up the elements of a window over three dims in float16, the network does not: 84 of them come to differ
+# by 0.01 of the greatest mean; ours is within 0.0005 of it (against float32).
+SUMMED_IN_HALF = {torch.float16: 2e-2}
+
 ROWS = {
     "aten.max_pool2d_with_indices.default": Row((_F + "max_pool2d",), (), MAX),
     "aten.max_pool3d_with_indices.default": Row((_F + "max_pool3d",), (), MAX, read=(0,)),
@@ -18,9 +22,9 @@ ROWS = {
     "aten.avg_pool3d.default": Row((_F + "avg_pool3d",), (), (torch.float32,)),
     "aten.adaptive_avg_pool1d.default": Row((_F + "adaptive_avg_pool1d",)),
     "aten.adaptive_avg_pool2d.default": Row((_F + "adaptive_avg_pool2d",)),
-    "aten.adaptive_avg_pool3d.default": Row((_F + "adaptive_avg_pool3d",)),
+    "aten.adaptive_avg_pool3d.default": Row((_F + "adaptive_avg_pool3d",), near=SUMMED_IN_HALF),
     "aten._adaptive_avg_pool2d.default": Row((_F + "adaptive_avg_pool2d",)),
-    "aten._adaptive_avg_pool3d.default": Row((_F + "adaptive_avg_pool3d",)),
+    "aten._adaptive_avg_pool3d.default": Row((_F + "adaptive_avg_pool3d",), near=SUMMED_IN_HALF),
     "aten.adaptive_max_pool2d.default": Row((_F + "adaptive_max_pool2d",)),
     "aten.adaptive_max_pool3d.default": Row((_F + "adaptive_max_pool3d",)),
 }

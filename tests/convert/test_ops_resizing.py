@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,7 +13,9 @@ _INTERPOLATE = ("nn.functional.interpolate",)
 _NEAREST = [f"{kind}{dims}d" for kind in ("upsample_nearest", "_upsample_nearest_exact") for dims in (1, 2, 3)]
 _SMOOTH = ["upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"]
 _BLURRED = ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"]
-# In float16 PyTorch computes grid coordinates with 11 bits.
+# In float16 PyTorch computes grid coordinates with 11 bits: between pixels that shows in the second digit, and a
+# mirrored coordinate comes to lie at another pixel.  The network computes them in float32.
+COARSE = {"aten.grid_sampler_2d.default"}
 ROWS = {f"aten.{name}.default": Row(_INTERPOLATE) for name in (*_NEAREST, *_SMOOTH)} | {
     "aten.grid_sampler_2d.default": Row(("grid_sampler_2d",), near={torch.float16: 2e-2}),
     "aten.grid_sampler_3d.default": Row(("grid_sampler_3d",), dtypes=(torch.float32,)),
@@ -39,9 +43,10 @@ def test_samples(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_all_samples(name: str) -> None:
+    row = replace(ROWS[name], dtypes=(torch.float32,)) if name in COARSE else ROWS[name]
     for target in ("8.6", "10.16", "11.4"):
         for dynamic in (False, True):
-            check_row(name, ROWS[name], 12, target, dynamic=dynamic)
+            check_row(name, row, 12, target, dynamic=dynamic)
 
 
 def _image(dims: int) -> torch.Tensor:

@@ -41,8 +41,8 @@ REFUSED = {
     # Places in a tensor: the data decides the sizes, and nothing says the greatest.
     "aten.tensor_split.indices": {"argument-kind", "unbounded-size"},
     "aten.tensor_split.sections": {"argument-kind"},
-    # TensorRT's deconvolution takes floats only.
-    "aten.col2im.default": {"dtype"},
+    # TensorRT's deconvolution takes floats only, and its kernel has as many channels as are known at compile time.
+    "aten.col2im.default": {"dtype", "dynamic-attribute"},
     # A tensor without dims has windows in PyTorch.
     "aten.unfold.default": {"rank"},
     "aten.unfold_copy.default": {"rank"},
@@ -113,7 +113,8 @@ def _is_converted(op: str, sample: Sample, dynamic: bool, target: str = "11.4") 
     compare = _same_type if "empty" in op else None
     outcome = check_op(sample.op, sample.args, sample.kwargs, dynamic=dynamic, target=target, compare=compare)
     codes = {limit.code for limit in outcome.limits.values()}
-    assert codes <= REFUSED.get(op, set()), f"{sample}: {outcome.limits}"
+    # Some samples ask for float64.
+    assert codes <= REFUSED.get(op, set()) | {"double-precision"}, f"{sample}: {outcome.limits}"
     return not codes
 
 

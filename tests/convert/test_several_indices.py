@@ -100,6 +100,11 @@ CASES = {
         lambda n, m: (torch.randn(7, 5, 3), torch.randint(0, 7, (n, 5, 3)), torch.randint(0, 5, (n, m, 1))),
         (None, {0: N}, {0: N, 1: M}),
     ),
+    "gathered_from_a_part": Case(  # the index may be smaller than the table in the other dim
+        lambda p, x, i, j: x.gather(0, i) + x.gather(0, j),
+        lambda n, m: (torch.randn(7, 19), torch.randint(0, 7, (n, m)), torch.randint(0, 7, (n, m))),
+        (None, {0: N, 1: M}, {0: N, 1: M}),
+    ),
     "filled_twice": Case(
         lambda p, x, i, j: x.index_fill(0, i, 2.0).index_fill(1, j, -1.0),
         lambda n, m: (torch.randn(4, 5), either_end((n,), 4), either_end((m,), 5)),
