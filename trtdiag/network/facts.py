@@ -100,7 +100,21 @@ class SizeFacts:
         distance = sub(left, right)
         if isinstance(distance, Num):
             return distance.value == 0
+        if self._equal_factors(left, right):
+            return True
         return self._proven(compare(Relation.EQ, self.expanded(left), self.expanded(right)))
+
+    def _equal_factors(self, left: Expr, right: Expr) -> bool:
+        """Whether two products agree factor by factor: each has few symbols, where the products have many."""
+        ones, others = _factors([left]), _factors([right])
+        if len(ones) < 2 or len(ones) != len(others):
+            return False
+        for one in ones:
+            same = next((other for other in others if self.equal(one, other)), None)
+            if same is None:
+                return False
+            others.remove(same)
+        return True
 
     def _proven(self, condition: Condition) -> bool:
         if condition not in self._known:
