@@ -9,10 +9,10 @@ import operator
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from side_by_side import best_of_both
 from torch.fx import Interpreter, Node
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.models import zoo
-from tests.partition.checks import torch_segments
+from tests.partition.checks import quiet, torch_partitioner, torch_segments
 from trtdiag.capture.load import capture
 from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.convert.engine_plan import EnginePlan
@@ -33,7 +34,8 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete import Point, UnplaceableError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
-from trtdiag.partition.partition import partition
+from trtdiag.partition.facts import Partitioned, SymbolSizes
+from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.verify import engine_search
 from trtdiag.verify.facts import Culprit
 from trtdiag.verify.run import VerifyLimits
@@ -93,29 +95,25 @@ def _shares(plan: EnginePlan, hints: dict[str, int]) -> tuple[int, int, int, int
     )
 
 
-def _beside_torch(plan: EnginePlan) -> Row:
+def _beside_torch(plan: EnginePlan, symbols: Mapping[str, SymbolSizes]) -> Row:
     """Segments and CPU seconds of our partitioner and of torch.fx's, on the same ops.
 
-    Both get what they work on prepared: torch.fx's the answers of its support, ours the reader that compilation has
-    read the metadata with.
+    Both get what they work on prepared: torch.fx's the answers of its support, ours what compiling gives it, with the
+    reader that has read the metadata.
     """
     module = plan.source.graph_module
     held, reader = [node.name for node in plan.source.held], plan.source.reader
     options = PartitionOptions(min_segment_ops=0)
 
-    def spent(call: Any) -> tuple[float, Any]:
-        best, found = float("inf"), None
-        for _ in range(2):
-            start = time.process_time()
-            found = call()
-            best = min(best, time.process_time() - start)
-        return best, found
+    def split() -> Partitioned:
+        return partition(module, plan.support.limits, options, symbols=symbols, held=held, reader=reader)
 
-    ours, parts = spent(lambda: partition(module, plan.support.limits, options, held=held, reader=reader))
-    theirs, count = spent(lambda: torch_segments(parts, module, sizes=True))
+    parts = split()
+    with quiet():
+        ours, theirs = best_of_both(split, torch_partitioner(parts, module, sizes=True))
     return {
         "every_segment": len(parts.segments),
-        "torch_segments": count,
+        "torch_segments": torch_segments(parts, module, sizes=True),
         "partition_s": ours,
         "torch_partition_s": theirs,
     }
@@ -170,7 +168,7 @@ def _row(name: str, compilation: Compilation, program: Any, *, beside_torch: boo
         "engine_mib": round(sum(len(one.blob) for one in compilation.engines) / 2**20, 1),
         "seconds": {key: round(value, 3) for key, value in seconds.items()},
         "verify": _verified(compilation),
-        **(_beside_torch(plan) if beside_torch else {}),
+        **(_beside_torch(plan, symbol_sizes(program.ranges, program.hints)) if beside_torch else {}),
     }
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+from collections.abc import Callable
 
 import networkx as nx
 from torch.fx import GraphModule, Node
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from trtdiag.graph.walk import NodeKind, classify
@@ -101,15 +102,24 @@ class _Supported(OperatorSupportBase):
 
 def torch_segments(partitioned: Partitioned, module: GraphModule, *, sizes: bool) -> int:
     """How many segments with ops torch.fx's partitioner makes of the same ops, with or without size nodes in them."""
-    names = frozenset(homes_of(partitioned))
-    shape_nodes = frozenset(
-        node.name for node in module.graph.nodes if sizes and classify(node) is NodeKind.SHAPE
-    )  # fmt: skip
+    propose, names = torch_partitioner(partitioned, module, sizes=sizes), homes_of(partitioned).keys()
     with quiet():
-        found = CapabilityBasedPartitioner(
-            module, _Supported(names | shape_nodes), allows_single_node_partition=True
-        ).propose_partitions()
+        found = propose()
     return sum(any(node.name in names for node in part.nodes) for part in found)
+
+
+def torch_partitioner(partitioned: Partitioned, module: GraphModule, *, sizes: bool) -> Callable[[], list[Partition]]:
+    """What ``torch_segments`` asks, with the answers that torch.fx's partitioner needs prepared: nothing but its own
+    work is left to time.  It logs much unless it is ``quiet``."""
+    supported = set(homes_of(partitioned))
+    if sizes:
+        supported.update(node.name for node in module.graph.nodes if classify(node) is NodeKind.SHAPE)
+    answers = _Supported(frozenset(supported))
+
+    def propose() -> list[Partition]:
+        return CapabilityBasedPartitioner(module, answers, allows_single_node_partition=True).propose_partitions()
+
+    return propose
 
 
 @contextlib.contextmanager

@@ -1,14 +1,17 @@
-"""Bytes of sizes that have no value somewhere in their range, with and without the ranges of symbols."""
+"""Bytes over the ranges of symbols, also of sizes that have no value somewhere in their range."""
 
 from __future__ import annotations
+
+import random
 
 import pytest
 import torch
 
 from trtdiag.graph.values import TensorValue
-from trtdiag.partition.facts import SymbolSizes
+from trtdiag.partition.facts import Bytes, SymbolSizes
+from trtdiag.partition.growing import GrowingSizes
 from trtdiag.partition.traffic import ByteCounts
-from trtdiag.symbolic import Num, parse_expr
+from trtdiag.symbolic import BoundsCache, Num, Range, evaluate, mul, parse_expr
 
 TENSOR = TensorValue(torch.float32, (parse_expr("h // (h // 4)"), Num(3)), 4)
 
@@ -25,3 +28,38 @@ def test_bytes_at_usual_sizes_are_unknown_where_the_size_has_no_value(usual: int
     counts = ByteCounts({"h": SymbolSizes(1, usual, 64)})
     assert counts.of(TENSOR).opt == expected
     assert counts.weight(TENSOR) == (4 if expected is None else expected)
+
+
+SIZES = (
+    "1", "3", "0", "h", "w", "2*h", "h*w", "h + 1", "h - 1", "2*h + w", "(h - 1)//2 + 1", "h//4", "(2*h + 1)//3",
+    "(h - 64)*w", "h - w", "h % 4 + 1", "(h//2)*(w//2)", "h//w", "Max(h, w)", "4 - h//32",
+)  # fmt: skip
+"""Of growing sizes all forms, and beside them sizes that do not grow, that may be none, and that have no value."""
+BOX = {"h": SymbolSizes(7, 33, 512), "w": SymbolSizes(1, 5, None)}
+
+
+@pytest.mark.parametrize("box", [BOX, {**BOX, "w": SymbolSizes(2, 2, 64)}, {**BOX, "h": SymbolSizes(0, 0, 9)}])
+def test_bytes_are_the_exact_bounds_of_all_elements(box: dict[str, SymbolSizes]) -> None:
+    bounds = BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in box.items()})
+    usual = {name: sizes.opt for name, sizes in box.items()}
+    chosen, counts = random.Random(3), ByteCounts(box)
+    for _ in range(300):
+        dims = tuple(parse_expr(chosen.choice(SIZES)) for _ in range(chosen.choice((0, 1, 2, 3))))
+        volume = mul(1, *dims)
+        found = bounds.of(volume).range
+        low = None if found.min is None else max(found.min, 0) * 2
+        high = None if found.max is None else found.max * 2
+        try:
+            opt = int(evaluate(volume, usual)) * 2
+        except ZeroDivisionError:
+            opt = None
+        told = counts.of(TensorValue(torch.float16, dims, 2))
+        assert told == Bytes(low, opt, high), dims
+
+
+def test_sizes_that_do_not_plainly_grow_have_no_ends() -> None:
+    growing = GrowingSizes(BOX)
+    assert growing.of(parse_expr("(3*h + w)//2")) == ((21 + 1) // 2, (99 + 5) // 2, None)
+    for text in ("h - w", "h % 4", "h//w", "s + 1", "-h"):
+        assert growing.of(parse_expr(text)) is None, text
+    assert growing.product((parse_expr("h"), Num(0))) is None

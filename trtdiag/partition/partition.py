@@ -150,6 +150,8 @@ def _reason(plan: Plan, index: int) -> tuple[Cause, Limit] | None:
 
 
 def _fallback(plan: Plan, wanted: Sequence[bool], supported: Sequence[bool]) -> tuple[Fallback, ...]:
+    if all(supported):
+        return ()
     least = plan.options.min_segment_ops
     small = Limit(
         "segment-too-small",

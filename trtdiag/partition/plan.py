@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import TensorValue
@@ -12,9 +14,10 @@ from trtdiag.partition.facts import DimSource
 from trtdiag.symbolic.expr import Condition, Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):
     """One op node with the getitem nodes that pick its outputs.
+
+    A tuple, and so is ``Tensor``: there is one for each node, and a frozen dataclass takes three times as long to make.
 
     Attributes:
         name: The op node.
@@ -41,8 +44,7 @@ class Op:
     runs: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """A tensor that may cross: ``producer`` is an op's index, -1 for an input of the program."""
 
     name: str
@@ -83,7 +85,6 @@ class OpGraph:
         before: For each op, the ops that come before it: what it reads, sizes included, and the order of writes.
         after: The same edges from their other end.
         tensors: In graph order.
-        tensor_index: Tensors by node name.
         sizes: By node name, in graph order.
         output_sizes: The sizes that the program returns.
     """
@@ -92,9 +93,13 @@ class OpGraph:
     before: Sequence[tuple[int, ...]]
     after: Sequence[tuple[int, ...]]
     tensors: Sequence[Tensor]
-    tensor_index: Mapping[str, int]
     sizes: Mapping[str, SizeNode]
     output_sizes: tuple[str, ...]
+
+    @cached_property
+    def tensor_index(self) -> Mapping[str, int]:
+        """Tensors by node name; only graphs with symbolic sizes ask."""
+        return {tensor.name: place for place, tensor in enumerate(self.tensors)}
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 
 from torch.fx import Graph, Node
 
@@ -29,6 +29,9 @@ from trtdiag.partition.nature import (
 from trtdiag.partition.plan import Op, OpGraph, SizeNode, Tensor
 from trtdiag.shapes.symbols import is_backed
 
+# Read once: on Python 3.10 a member of an enumeration is looked up slowly.
+_OP, _ASSERT = NodeKind.OP, NodeKind.ASSERT
+
 
 def read_graph(graph: Graph, held: Collection[str], reader: NodeReader | None = None) -> OpGraph:
     """Return the ops of a graph, the tensors between them, and what computes each size.
@@ -51,14 +54,12 @@ class _Reading:
         self._memory = Memory(graph, (node for node, call in self._all if call.writes))
         self._owner: dict[Node, int] = {}  # op nodes and their getitem nodes
         self._nodes: list[Node] = []  # by op
+        self._ops: list[Op] = []
         self._before: list[tuple[int, ...]] = []
-        self._arguments: list[tuple[tuple[int, ...], tuple[str, ...], tuple[str, ...]]] = []
-        self._natures: list[Limit | None] = []
-        self._calls: list[Called] = []
-        self._kinds: list[NodeKind] = []
-        self._elements: list[list[str]] = []
+        self._elements: dict[int, list[str]] = {}
         self._tensors: dict[Node, int] = {}
         self._tensor_values: list[TensorValue | None] = []
+        self._producers: list[int] = []  # by tensor, -1 for inputs of the program
         self._readers: list[list[int]] = []
         self._constants: set[Node] = set()
         self._lists: set[Node] = set()
@@ -73,17 +74,17 @@ class _Reading:
     def read(self) -> OpGraph:
         for node, call in self._all:
             kind = call.kind or classify(node)
-            if kind is NodeKind.OP:
+            if kind is _OP:
                 self._op(node, kind, call)
-            elif kind is NodeKind.OUTPUT:
-                self._outputs += node.all_input_nodes
-                self._mark_whole_lists(node)
             elif kind is NodeKind.PLACEHOLDER:
                 self._placeholder(node)
+            elif kind is NodeKind.OUTPUT:
+                self._outputs += node.all_input_nodes
+                self._mark_whole_lists(node, node.all_input_nodes)
             elif kind is NodeKind.ATTRIBUTE:
                 # A buffer that is written is no constant: its value at the time of the call enters.
                 if node in self._memory.written_roots:
-                    self._yielded(node, next(iter(self._values.read(node)), None))
+                    self._yielded(node, next(iter(self._values.read(node)), None), -1)
                 else:
                     self._constants.add(node)
             elif kind is NodeKind.SUBGRAPH:
@@ -102,24 +103,29 @@ class _Reading:
             return
         values = self._values.read(node)
         value = values[0] if values else None
-        self._yielded(node, value)
+        self._yielded(node, value, -1)
         self._extents.add(node.name, value)
 
-    def _yielded(self, node: Node, value: Value | None) -> None:
-        """Enter a node that yields one value, by what it is; a value without metadata counts as a tensor."""
-        if isinstance(value, TensorValue):
-            self._tensor(node, value)
-        elif isinstance(value, NumberValue):
-            before = frozenset({self._owner[node]} if node in self._owner else ())
+    def _yielded(self, node: Node, value: Value | None, producer: int) -> None:
+        """Enter a node that yields one value, by what it is; a value without metadata counts as a tensor.
+
+        Args:
+            node: The node.
+            value: What it yields.
+            producer: The index of the op that makes it, -1 for what enters the program.
+        """
+        if isinstance(value, NumberValue):
+            before = frozenset(() if producer < 0 else (producer,))
             self._sizes[node.name] = SizeNode(node.name, value.expr, True, (), (), before)
         elif isinstance(value, OtherValue) and "Tensor" not in value.type:
             self._opaque.add(node)
         else:
-            self._tensor(node, None)
+            self._tensor(node, value if isinstance(value, TensorValue) else None, producer)
 
-    def _tensor(self, node: Node, value: TensorValue | None) -> None:
-        self._tensors[node] = len(self._tensor_values)
+    def _tensor(self, node: Node, value: TensorValue | None, producer: int) -> None:
+        self._tensors[node] = len(self._producers)
         self._tensor_values.append(value)
+        self._producers.append(producer)
         self._readers.append([])
 
     def _op(self, node: Node, kind: NodeKind, call: Called) -> None:
@@ -131,14 +137,17 @@ class _Reading:
             before.update(self._memory.before(index, node, arguments))
             if nature is None and self._memory.is_view_of_written(node):
                 nature = VIEW_OF_WRITTEN
-        reads, sizes, constants = [], [], []
+        reads: list[int] = []
+        sizes: list[str] = []
+        constants: list[str] = []
         for argument in arguments:
             place = self._tensors.get(argument)
             if place is not None:
                 reads.append(place)
                 self._readers[place].append(index)
-                if argument in self._owner:
-                    before.add(self._owner[argument])
+                producer = self._producers[place]
+                if producer >= 0:
+                    before.add(producer)
             elif argument in self._constants:
                 constants.append(argument.name)
             elif argument.name in self._sizes:
@@ -149,15 +158,15 @@ class _Reading:
                 nature = nature or (OPAQUE if argument in self._opaque else WHOLE_LIST)
             elif argument in self._opaque:
                 nature = nature or OPAQUE
-        self._mark_whole_lists(node)
+        if self._lists:
+            self._mark_whole_lists(node, arguments)
         self._owner[node] = index
         self._nodes.append(node)
-        self._calls.append(call)
-        self._kinds.append(kind)
         self._before.append(tuple(sorted(before)) if len(before) > 1 else tuple(before))
-        self._arguments.append((tuple(reads), tuple(sizes), tuple(constants)))
-        self._natures.append(nature)
-        self._elements.append([])
+        name, target = node.name, call.target or target_name(node.target)
+        work = kind is _OP and not (call.shares and alias_base(node) is not None)
+        read = tuple(reads), tuple(sizes), tuple(constants)
+        self._ops.append(Op(name, target, (), *read, work, nature, kind is not _ASSERT))
         self._output_of(node, index)
 
     def _output_of(self, node: Node, index: int) -> None:
@@ -167,13 +176,18 @@ class _Reading:
         """
         found = self._values.node(node)
         values = found.values
+        if not found.is_list and len(values) == 1 and type(values[0]) is TensorValue and found.symbols <= self._backed:
+            self._tensor(node, values[0], index)  # as nearly all ops
+            return
         if found.is_list:
             self._lists.add(node)
         else:
-            self._yielded(node, values[0] if values else None)
-        bears = NumberValue in map(type, values)
-        if bears:
-            self._natures[index] = self._natures[index] or FROM_DATA
+            self._yielded(node, values[0] if values else None, index)
+        bears = False
+        for value in values:
+            if type(value) is NumberValue:
+                bears = True
+                self._refuse(index, FROM_DATA)
         if not found.symbols <= self._backed:
             for symbol in sorted(found.symbols):
                 if is_backed(symbol):
@@ -188,16 +202,17 @@ class _Reading:
         source = node.args[0]
         index = self._owner[source]  # type: ignore[index]
         self._owner[node] = index
-        self._elements[index].append(node.name)
+        self._elements.setdefault(index, []).append(node.name)
         self._output_of(node, index)
 
-    def _mark_whole_lists(self, node: Node) -> None:
-        if not self._lists:
-            return
-        for argument in node.all_input_nodes:
+    def _mark_whole_lists(self, node: Node, arguments: Sequence[Node]) -> None:
+        for argument in arguments:
             if argument in self._lists and node.target is not operator.getitem:
-                owner = self._owner[argument]
-                self._natures[owner] = self._natures[owner] or WHOLE_LIST
+                self._refuse(self._owner[argument], WHOLE_LIST)
+
+    def _refuse(self, index: int, nature: Limit) -> None:
+        if self._ops[index].nature is None:
+            self._ops[index] = self._ops[index]._replace(nature=nature)
 
     def _computed_size(self, node: Node) -> None:
         values = self._values.read(node)
@@ -216,55 +231,39 @@ class _Reading:
         self._sizes[node.name] = SizeNode(node.name, expr, False, operands, sources, frozenset(before))
 
     def _finish(self) -> OpGraph:
-        outputs = self._outputs
-        after: list[list[int]] = [[] for _ in self._nodes]
+        ops, outputs, readers = self._ops, self._outputs, self._readers
+        after: list[list[int]] = [[] for _ in ops]
         for index, earlier in enumerate(self._before):
             for other in earlier:
                 after[other].append(index)
-        output_sizes = tuple(node.name for node in outputs if node.name in self._sizes)
+        for index, elements in self._elements.items():
+            ops[index] = ops[index]._replace(elements=tuple(elements))
+        output_sizes = tuple([node.name for node in outputs if node.name in self._sizes])
         ends = {self._owner[node] for node in outputs if node in self._owner}
-        ends |= {index for name in output_sizes for index in self._sizes[name].before}
-        ops = [self._made(index) for index in range(len(self._nodes))]
-        unused: set[int] = set()
-        for index in range(len(ops) - 1, -1, -1):
-            op = ops[index]
-            if op.nature is None and index not in ends and unused.issuperset(after[index]):
-                impure = self._nodes[index].is_impure()
-                ops[index] = replace(op, nature=EFFECT if impure else UNUSED, computes=False, runs=impure)
-                if not impure:
-                    unused.add(index)
+        for name in output_sizes:
+            ends |= self._sizes[name].before
+        unused = self._without_readers(after, ends)
+        if unused:
+            readers = [[reader for reader in read_by if reader not in unused] for read_by in readers]
         returned = set(outputs)
-        tensors = [
-            Tensor(
-                node.name,
-                self._owner.get(node, -1),
-                self._tensor_values[place],
-                tuple(reader for reader in self._readers[place] if reader not in unused),
-                node in returned,
-            )
-            for node, place in self._tensors.items()
-        ]
+        columns = zip(self._tensors, self._producers, self._tensor_values, readers, strict=True)
         return OpGraph(
             ops=ops,
             before=self._before,
-            after=[tuple(later) for later in after],
-            tensors=tensors,
-            tensor_index={tensor.name: place for place, tensor in enumerate(tensors)},
+            after=list(map(tuple, after)),
+            tensors=[Tensor(n.name, producer, value, tuple(by), n in returned) for n, producer, value, by in columns],
             sizes=self._sizes,
             output_sizes=output_sizes,
         )
 
-    def _made(self, index: int) -> Op:
-        node, kind, call = self._nodes[index], self._kinds[index], self._calls[index]
-        reads, sizes, constants = self._arguments[index]
-        return Op(
-            name=node.name,
-            target=call.target or target_name(node.target),
-            elements=tuple(self._elements[index]),
-            reads=reads,
-            sizes=sizes,
-            constants=constants,
-            work=kind is NodeKind.OP and not (call.shares and alias_base(node) is not None),
-            nature=self._natures[index],
-            computes=kind is not NodeKind.ASSERT,
-        )
+    def _without_readers(self, after: Sequence[Sequence[int]], ends: AbstractSet[int]) -> AbstractSet[int]:
+        """Mark the ops that nothing reads; return those that are not run, for they have no effect either."""
+        unused: set[int] = set()
+        for index in range(len(after) - 1, -1, -1):
+            if index not in ends and unused.issuperset(after[index]) and self._ops[index].nature is None:
+                impure = self._nodes[index].is_impure()
+                nature = EFFECT if impure else UNUSED
+                self._ops[index] = self._ops[index]._replace(nature=nature, computes=False, runs=impure)
+                if not impure:
+                    unused.add(index)
+        return unused

@@ -80,13 +80,18 @@ def _sizes(plan: Plan, ops: Sequence[int], inputs: tuple[str, ...]) -> _Sizes:
 
 def _boundaries(graph: OpGraph, homes: Sequence[int], count: ByteCounts, shapes: frozenset[str]) -> Iterator[Boundary]:
     for tensor in graph.tensors:
-        home = _home(tensor, homes)
-        readers = {homes[reader] for reader in tensor.readers}
+        name, producer, _, readers, is_output = tensor
+        home = homes[producer] if producer >= 0 else -1
         # Most tensors are read where they are made, and nowhere else.
-        if not readers <= {home} or tensor.is_output or tensor.name in shapes:
-            found = _boundary(tensor, home, readers, count, shape_read=tensor.name in shapes)
-            if found is not None:
-                yield found
+        for reader in readers:
+            if homes[reader] != home:
+                break
+        else:
+            if not is_output and name not in shapes:
+                continue
+        found = _boundary(tensor, home, {homes[reader] for reader in readers}, count, shape_read=name in shapes)
+        if found is not None:
+            yield found
 
 
 def _boundary(tensor: Tensor, home: int, readers: set[int], count: ByteCounts, *, shape_read: bool) -> Boundary | None:
@@ -108,27 +113,28 @@ def _boundary(tensor: Tensor, home: int, readers: set[int], count: ByteCounts, *
 def _segment(
     graph: OpGraph, home: int, ops: Sequence[int], inputs: tuple[str, ...], outputs: tuple[str, ...], sizes: _Sizes
 ) -> Segment:
-    made = [graph.ops[index] for index in ops]
-    return Segment(
-        index=home,
-        ops=tuple([op.name for op in made]),
-        elements=tuple([name for op in made for name in op.elements]),
-        inputs=inputs,
-        outputs=outputs,
-        constants=tuple(dict.fromkeys([name for op in made for name in op.constants])),
-        sizes=sizes[0],
-        entering_sizes=sizes[1],
-        work_ops=sum([op.work for op in made]),
-    )
+    names: list[str] = []
+    elements: list[str] = []
+    constants: list[str] = []
+    work_ops = 0
+    for index in ops:
+        op = graph.ops[index]
+        names.append(op.name)
+        elements += op.elements
+        constants += op.constants
+        work_ops += op.work
+    once = tuple(dict.fromkeys(constants))
+    return Segment(home, tuple(names), tuple(elements), inputs, outputs, once, sizes[0], sizes[1], work_ops)
 
 
 def _steps(graph: OpGraph, supported: Sequence[bool], levels: Sequence[int]) -> tuple[Step, ...]:
     outside: list[list[str]] = [[] for _ in range(max(levels, default=0) + 1)]
-    filled = {level for level, inside in zip(levels, supported, strict=True) if inside}
-    for index, inside in enumerate(supported):
-        op = graph.ops[index]
-        if not inside and op.runs:
-            outside[levels[index]] += (op.name, *op.elements)
+    filled: set[int] = set()
+    for op, level, inside in zip(graph.ops, levels, supported, strict=True):
+        if inside:
+            filled.add(level)
+        elif op.runs:
+            outside[level] += (op.name, *op.elements)
     steps = []
     for level in range(len(outside)):
         if level in filled:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.facts import Bytes, SymbolSizes
+from trtdiag.partition.growing import GrowingSizes
 from trtdiag.symbolic import BoundsCache, build
 from trtdiag.symbolic.evaluate import evaluate
 from trtdiag.symbolic.expr import Expr
@@ -20,21 +22,34 @@ class ByteCounts:
 
     def __init__(self, symbols: Mapping[str, SymbolSizes]) -> None:
         self._symbols = symbols
-        self._usual = {name: sizes.opt for name, sizes in symbols.items()}
-        self._bounds = BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in symbols.items()})
-        self._known: dict[tuple[tuple[Expr, ...], int], Bytes] = {}
+        self._growing = GrowingSizes(symbols)
+        # By the identity of the dims, which are kept beside: the reader of metadata makes equal shapes one object.
+        self._known: dict[tuple[int, int], tuple[tuple[Expr, ...], Bytes]] = {}
 
     def of(self, value: TensorValue | None) -> Bytes:
         """Return the bytes of a tensor: exact or a bound from outside where its size is not monotone."""
         if value is None:
             return _UNKNOWN
-        key = (value.dims, value.element_bytes)
+        key = (id(value.dims), value.element_bytes)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._count(value)
-        return found
+            found = self._known[key] = value.dims, self._count(value)
+        return found[1]
+
+    # Most programs have no size that needs the two.
+    @cached_property
+    def _usual(self) -> dict[str, int]:
+        return {name: sizes.opt for name, sizes in self._symbols.items()}
+
+    @cached_property
+    def _bounds(self) -> BoundsCache:
+        return BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in self._symbols.items()})
 
     def _count(self, value: TensorValue) -> Bytes:
+        ends = self._growing.product(value.dims)
+        if ends is not None:
+            each = value.element_bytes
+            return Bytes(ends.min * each, ends.opt * each, None if ends.max is None else ends.max * each)
         volume = build.mul(*value.dims)
         if not free_symbols(volume) <= self._symbols.keys():
             return _UNKNOWN
