@@ -163,6 +163,29 @@ def test_points_beyond_the_limits_are_skipped_with_the_reason() -> None:
     assert found.passed  # what ran agrees; what did not is told
 
 
+def test_where_few_points_are_within_the_limits_nearer_ones_are_compared() -> None:
+    """One large range, as the batch of a large model: only the example and the point beside it could run."""
+    program, _, converted = _converted()
+    (symbol,) = program.ranges
+    elements = elements_of([parse_expr(f"10*{symbol}")])
+
+    def compared(most: int) -> dict[str, int]:
+        limits = VerifyLimits(elements=most)
+        found = _verify(program, converted.network, _names(converted), limits=limits, elements=elements)
+        assert found.passed
+        return {result.point.label: result.point.sizes[symbol] for result in found.results if not result.skipped}
+
+    assert compared(100) == {"example": 4, "min": 1, "in between": 7}
+    # The way from 31 to the example is halved until it fits: 17, 10, 7, 5.
+    assert compared(69) == {"example": 4, "min": 1, "towards max": 5}
+    # The example itself is too large: then the way back leads to the least.
+    assert compared(30) == {"min": 1, "towards example": 2, "towards in between": 3}
+    assert compared(40) == {"example": 4, "min": 1}  # nothing lies between
+    everything = compared(310)
+    assert len(everything) > 3
+    assert not any(label.startswith("towards") for label in everything)
+
+
 def _sizes(found: Verification, symbol: str) -> set[int]:
     return {result.point.sizes[symbol] for result in found.results}
 

@@ -29,7 +29,7 @@ class Point:
     """One set of sizes.
 
     Attributes:
-        label: ``example``, ``min``, ``max``, ``h max, w min``, ``in between``.
+        label: ``example``, ``min``, ``max``, ``h max, w min``, ``in between``, ``towards max``.
         sizes: By graph symbol.
         moved: Whether the corner itself is not allowed by the guards, and this is the allowed point next to it.
     """

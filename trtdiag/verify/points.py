@@ -13,6 +13,8 @@ from trtdiag.verify.facts import Point
 MOST_CORNER_SYMBOLS = 3
 """Symbols whose corners are all combined: 8 points.  Of more, each is moved alone, from all at their least."""
 PRIMES_BETWEEN = 2
+STEPS_BACK = 5
+"""Points tried between one that is too large and one that is not; the last is a thirty-second of the way off."""
 
 
 def points(ranges: Mapping[str, Range], example: Mapping[str, int], given: Sequence[Condition]) -> tuple[Point, ...]:
@@ -35,6 +37,24 @@ def points(ranges: Mapping[str, Range], example: Mapping[str, int], given: Seque
             key = tuple(sizes[name] for name in names)
             found.setdefault(key, Point(label, sizes, moved=sizes != dict(wanted)))
     return tuple(found.values())
+
+
+def nearer(
+    point: Point, base: Mapping[str, int], ranges: Mapping[str, Range], given: Sequence[Condition]
+) -> Iterator[Point]:
+    """Yield points on the way from a point that is too large back to one that is not, each half as far away.
+
+    Args:
+        point: The point.
+        base: The sizes that are not too large, those of the example as a rule.
+        ranges: As for ``points``.
+        given: As for ``points``.
+    """
+    for halved in range(1, STEPS_BACK + 1):
+        wanted = {name: base[name] + ((size - base[name]) >> halved) for name, size in point.sizes.items()}
+        sizes = _allowed_near(wanted, ranges, given)
+        if sizes is not None:
+            yield Point(f"towards {point.label}", sizes, moved=sizes != wanted)
 
 
 def _inside(range_: Range, value: int | None) -> int:

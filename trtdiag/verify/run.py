@@ -18,12 +18,16 @@ from trtdiag.verify import gpu_wait
 from trtdiag.verify.compare import compare, tolerance_for
 from trtdiag.verify.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verify.inputs import SEED, InputMaker
-from trtdiag.verify.points import points
+from trtdiag.verify.points import nearer, points
 
 Locate = Callable[[Point, Sequence[Any], Tolerance], "Culprit | None"]
 """Finds the op whose output differs for these flat inputs."""
 Elements = Callable[[Mapping[str, int]], "int | None"]
 """The elements of all tensors of the program at sizes: what its time and memory grow with."""
+
+
+FEW_POINTS = 3
+"""Own choice: where fewer points are within the limits, nearer ones are compared in the place of those beyond."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ def verify(
         given: The conditions that every input satisfies.
         precision: What it was compiled with; decides the tolerance.
         tolerance: Another one.
-        limits: What a point may cost; a point beyond is skipped, with the reason.
+        limits: What a point may cost; a point beyond is skipped, with the reason, and replaced by one that is nearer
+            to the example where few are left.
         elements: See ``Elements``.
         locate: Asked once, at the first point that differs.
 
@@ -115,19 +120,44 @@ class _Run:
         ranges = {name: self._program.ranges.get(name, Range(1, None)) for name in symbols}
         found = points(ranges, self._program.hints, self._given)
         try:
-            results = tuple(self._point(point) for point in found)
+            results = [self._point(point) for point in found]
+            results += self._instead(results, ranges)
         finally:
             self._restore()
         notes = []
         if self._program.exported is not None and self._program.exported.example_inputs is None:
             notes.append("the program has no example inputs: integers were drawn from 0 and 1")
-        return Verification(results, self.tolerance, self._culprit, tuple(notes), time.perf_counter() - started)
+        return Verification(tuple(results), self.tolerance, self._culprit, tuple(notes), time.perf_counter() - started)
+
+    def _instead(self, results: Sequence[PointResult], ranges: Mapping[str, Range]) -> list[PointResult]:
+        """Where the limits leave few points, some nearer to the example: one set of sizes shows little of a range."""
+        compared = [result.point for result in results if not result.skipped]
+        if not compared:
+            return []
+        # The first is the example, unless only a smaller point was within the limits.
+        base, added, seen = compared[0].sizes, [], [point.sizes for point in compared]
+        for result in results:
+            if not self._beyond(result.point) or len(compared) + len(added) >= FEW_POINTS:
+                continue
+            for point in nearer(result.point, base, ranges, self._given):
+                if point.sizes not in seen and not self._beyond(point):
+                    seen.append(point.sizes)
+                    added.append(self._point(point))
+                    break
+        return added
+
+    def _beyond(self, point: Point) -> str:
+        """Why a point is not run, empty where it is."""
+        return self._lost or self._too_much(self._elements_at(point))
+
+    def _elements_at(self, point: Point) -> int | None:
+        return self._elements(point.sizes) if self._elements is not None else None
 
     def _point(self, point: Point) -> PointResult:
-        elements = self._elements(point.sizes) if self._elements is not None else None
-        too_much = self._lost or self._too_much(elements)
+        too_much = self._beyond(point)
         if too_much:
             return PointResult(point, skipped=too_much)
+        elements = self._elements_at(point)
         self._restore()
         flat = self._maker.at(point.sizes)
         on_gpu = any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in flat)
