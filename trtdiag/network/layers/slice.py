@@ -94,29 +94,57 @@ class Slice(Layer):
         return (Tensor(x.dtype, size),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """One dim after the other, by index."""
+        """A view of what lies inside, copied once; indices outside by the mode."""
         waiting = list(inputs[1:])
         start, size, stride = (
             numbers(waiting.pop(0)) if isinstance(attribute, Given) else attribute
             for attribute in (self.start, self.size, self.stride)
         )
-        y = inputs[0]
-        outside = torch.zeros(size, dtype=torch.bool)
-        for axis in range(y.dim()):
-            length = y.shape[axis]
-            index = start[axis] + torch.arange(size[axis]) * stride[axis]
-            beyond = (index < 0) | (index >= length)
-            if self.mode is SampleMode.STRICT_BOUNDS and bool(beyond.any()):
+        x = y = inputs[0]
+        kept: list[slice] = []
+        for axis, (first, count, step) in enumerate(zip(start, size, stride, strict=True)):
+            length = x.shape[axis]
+            low, high = _fitting(first, count, step, length)
+            if high - low == count or self.mode is SampleMode.FILL:
+                y = _part(y, axis, first + low * step, high - low, step)
+            elif self.mode is SampleMode.STRICT_BOUNDS:
                 raise IndexError(f"the slice leaves dim {axis} of size {length}")
-            if self.mode is SampleMode.FILL and length == 0:
-                y = torch.zeros([*y.shape[:axis], size[axis], *y.shape[axis + 1 :]], dtype=y.dtype)
             else:
-                y = y.index_select(axis, _inside(index, length, self.mode))
-            outside |= beyond.reshape([-1 if dim == axis else 1 for dim in range(y.dim())])
-        if self.mode is SampleMode.FILL:
+                y = y.index_select(axis, _inside(first + torch.arange(count) * step, length, self.mode))
+            kept.append(slice(low, high))
+        if y.shape != torch.Size(size):
             value = waiting[0] if waiting else torch.zeros((), dtype=y.dtype)
-            y = torch.where(outside, value, y)
-        return (y,)
+            filled = value.expand(tuple(size)).clone()
+            filled[tuple(kept)] = y
+            return (filled,)
+        # A view would keep all of the input, of which little may be left, in memory.
+        return (x if y is x else y.clone(memory_format=torch.contiguous_format),)
+
+
+def _fitting(first: int, count: int, step: int, length: int) -> tuple[int, int]:
+    """The range of i from 0 to ``count - 1`` with ``first + i * step`` in a dim of ``length``."""
+    if step == 0:
+        low, high = (0, count) if 0 <= first < length else (0, 0)
+    elif step > 0:
+        low, high = -(first // step), -((first - length) // step)
+    else:
+        low, high = -((length - 1 - first) // -step), first // -step + 1
+    low = min(max(low, 0), count)
+    return low, max(low, min(high, count))
+
+
+def _part(x: torch.Tensor, axis: int, first: int, count: int, step: int) -> torch.Tensor:
+    """The elements ``first + i * step`` of one dim, all of them inside; a view where the step is not negative."""
+    if count == 0:
+        return x.narrow(axis, 0, 0)
+    if step == 0:
+        return x.narrow(axis, first, 1).expand([count if dim == axis else -1 for dim in range(x.dim())])
+    if step < 0:
+        return _part(x, axis, first + (count - 1) * step, count, -step).flip(axis)
+    if first == 0 and count == x.shape[axis]:
+        return x
+    y = x.narrow(axis, first, (count - 1) * step + 1)
+    return y if step == 1 else y[(slice(None),) * axis + (slice(None, None, step),)]
 
 
 def _inside(index: torch.Tensor, length: int, mode: SampleMode) -> torch.Tensor:
