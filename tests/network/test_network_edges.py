@@ -11,12 +11,15 @@ import torch
 from network_cases import ORIGIN
 
 from trtdiag.errors import InternalError
-from trtdiag.network import DType, Layer, Network, NetworkBuilder, SizeFacts, Tensor, canonical_hash, run
+from trtdiag.network import DType, Layer, LayerError, Network, NetworkBuilder, SizeFacts, Tensor, canonical_hash, run
 from trtdiag.network.layers.attention import Attention, CausalMaskKind
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 from trtdiag.network.layers.resize import InterpolationMode, Resize, ResizeCoordinateTransformation
 from trtdiag.network.layers.scatter import Scatter, ScatterMode
 from trtdiag.network.layers.shuffle import Shuffle
+from trtdiag.network.layers.slice import Slice
+from trtdiag.network.tensor import shape_of
+from trtdiag.symbolic import Expr
 
 
 def _network(layer: Layer, *types: tuple[tuple[int, ...], DType]) -> Network:
@@ -54,6 +57,31 @@ def test_constants_of_equal_bytes_keep_their_shapes() -> None:
     shapes = [(1, 6), (6, 1), (2, 3), (6,)]
     values = [builder.constant(torch.zeros(shape)) for shape in shapes]
     assert [value.tensor.static_shape for value in values] == shapes
+
+
+class _NoFacts(SizeFacts):
+    """Proves nothing, and tells that it was asked."""
+
+    def at_least(self, expr: Expr, least: int) -> bool:
+        raise AssertionError(f"asked for {expr} >= {least}")
+
+    def never_at_least(self, expr: Expr, least: int) -> bool:
+        raise AssertionError(f"asked for {expr} < {least}")
+
+
+def test_a_slice_whose_numbers_are_known_asks_for_no_proof() -> None:
+    """An unrolled recurrence has thousands, and proofs took most of the time to read its network."""
+    facts = _NoFacts({})
+    for start, size, step in (((0, 5), (2, 3), (1, -1)), ((1, 0), (2, 0), (1, 9)), ((2, 6), (1, 4), (0, 0))):
+        (found,) = Slice(start, size, step).infer([Tensor(DType.FLOAT32, shape_of((3, 7)))], facts)
+        assert found.static_shape == size
+
+
+def test_a_slice_that_leaves_a_known_dim_is_refused() -> None:
+    x = [Tensor(DType.FLOAT32, shape_of((3, 7)))]
+    for start, size, step in (((0, 5), (3, 3), (1, 1)), ((-1, 0), (1, 7), (1, 1)), ((0, 1), (3, 3), (1, -1))):
+        with pytest.raises(LayerError, match="is outside of"):
+            Slice(start, size, step).infer(x, SizeFacts({}))
 
 
 @dataclass(frozen=True)

@@ -149,4 +149,3 @@ def test_tensors_are_freed_after_their_last_reader() -> None:
         assert [ref() for ref in alive if ref() is not None] == [y]
         alive.clear()
         del y
-

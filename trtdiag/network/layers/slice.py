@@ -81,6 +81,8 @@ class Slice(Layer):
         start, size, stride = found
         assert size is not None
         for count in size:
+            if isinstance(count, Num) and count.value >= 0:
+                continue
             require(not facts.never_at_least(count, 0), f"the size {to_text(count)} is negative")
         if self.mode is SampleMode.STRICT_BOUNDS and start is not None and stride is not None:
             _require_inside(x, start, size, stride, facts)
@@ -169,9 +171,19 @@ def _require_inside(
 ) -> None:
     """Refuse what leaves the input for all sizes; what may leave it for some is an error of the run."""
     for axis, (first, count, step, length) in enumerate(zip(start, size, stride, x.shape, strict=True)):
-        if not facts.at_least(count, 1):
+        if _plainly_inside(first, count, step, length) or not facts.at_least(count, 1):
             continue
         last = add(first, mul(step, sub(count, 1)))
         for index in (first, last):
             leaves = facts.never_at_least(index, 0) or facts.never_at_least(sub(sub(length, as_expr(1)), index), 0)
             require(not leaves, f"dim {axis}: the index {to_text(index)} is outside of {to_text(length)} elements")
+
+
+def _plainly_inside(first: Expr, count: Expr, step: Expr, length: Expr) -> bool:
+    """Whether a slice of numbers, or one of a whole dim, needs no proof: nearly every slice is one of these."""
+    if not (isinstance(first, Num) and isinstance(step, Num)):
+        return False
+    if isinstance(count, Num) and isinstance(length, Num):
+        last = first.value + step.value * (count.value - 1)
+        return count.value < 1 or (0 <= first.value < length.value and 0 <= last < length.value)
+    return first.value == 0 and step.value == 1 and count == length
