@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
-from side_by_side import best_of_both
+from side_by_side import best_of_both, torch_gib
 from torch.fx import Interpreter, Node
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
@@ -95,8 +95,10 @@ def _shares(plan: EnginePlan, hints: dict[str, int]) -> tuple[int, int, int, int
     )
 
 
-def _beside_torch(plan: EnginePlan, symbols: Mapping[str, SymbolSizes]) -> Row:
+def _beside_torch(plan: EnginePlan, symbols: Mapping[str, SymbolSizes], most_gib: float) -> Row:
     """Segments and CPU seconds of our partitioner and of torch.fx's, on the same ops.
+
+    torch.fx's is left out where it takes more than ``most_gib``: its memory grows with the square of the nodes.
 
     Both get what they work on prepared: torch.fx's the answers of its support, ours what compiling gives it, with the
     reader that has read the metadata.
@@ -108,12 +110,16 @@ def _beside_torch(plan: EnginePlan, symbols: Mapping[str, SymbolSizes]) -> Row:
     def split() -> Partitioned:
         return partition(module, plan.support.limits, options, symbols=symbols, held=held, reader=reader)
 
-    parts = split()
+    parts, gib = split(), torch_gib(module.graph)
+    if gib > most_gib:
+        ours, _ = best_of_both(split, split, runs=2)
+        return {"every_segment": len(parts.segments), "partition_s": ours, "torch_gib": gib}
     with quiet():
         ours, theirs = best_of_both(split, torch_partitioner(parts, module, sizes=True))
     return {
         "every_segment": len(parts.segments),
         "torch_segments": torch_segments(parts, module, sizes=True),
+        "torch_gib": gib,
         "partition_s": ours,
         "torch_partition_s": theirs,
     }
@@ -148,7 +154,7 @@ def _culprit(culprit: Culprit | None) -> str | None:
     return f"segment {culprit.segment} {culprit.origin or ''} {culprit.layer} abs {culprit.max_abs:.2g}"
 
 
-def _row(name: str, compilation: Compilation, program: Any, *, beside_torch: bool) -> Row:
+def _row(name: str, compilation: Compilation, program: Any, most_gib: float) -> Row:
     plan = compilation.plan
     ops, inside, flops, flops_inside = _shares(plan, dict(program.hints))
     reasons = Counter(f"{f.op}: {f.limit.code}" for f in plan.partitioned.fallback if f.computes)
@@ -168,7 +174,7 @@ def _row(name: str, compilation: Compilation, program: Any, *, beside_torch: boo
         "engine_mib": round(sum(len(one.blob) for one in compilation.engines) / 2**20, 1),
         "seconds": {key: round(value, 3) for key, value in seconds.items()},
         "verify": _verified(compilation),
-        **(_beside_torch(plan, symbol_sizes(program.ranges, program.hints)) if beside_torch else {}),
+        **(_beside_torch(plan, symbol_sizes(program.ranges, program.hints), most_gib) if most_gib else {}),
     }
 
 
@@ -219,7 +225,7 @@ def _compiled(case: Row, folder: str) -> Row:
     stage = partial(print, "in", file=sys.stderr, flush=True)
     found = compile_in_stages(source, options, limits=limits, progress=stage)
     program = found.report.analysis.program
-    return _row(case["model"], found, program, beside_torch=case["backend"].startswith("reference"))
+    return _row(case["model"], found, program, case["torch_gib"] if case["backend"].startswith("reference") else 0)
 
 
 def main() -> None:

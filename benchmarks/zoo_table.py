@@ -87,6 +87,11 @@ def _totals(rows: list[Row], console: Console) -> None:
         more = [r["model"] for r in beside if r["every_segment"] > r["torch_segments"]]
         slower = [r["model"] for r in beside if r["partition_s"] > r["torch_partition_s"]]
         console.print(f"more segments than torch.fx: {more or 'none'}; slower than torch.fx: {slower or 'none'}")
+    for row in done:
+        if "torch_gib" in row and "torch_segments" not in row:
+            console.print(
+                f"{row['model']}: torch.fx's partitioner was left out, it would take {row['torch_gib']:.1f} GiB"
+            )
     convert = sum(r["seconds"].get("convert", 0) for r in done)
     console.print(f"conversion: {1000 * convert / max(ops, 1):.2f} s per 1,000 ops")
 

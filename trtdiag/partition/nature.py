@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from torch.fx import Graph, Node
@@ -79,6 +79,11 @@ def called(target: Callable[..., object]) -> Called:
 
 NO_CALL = Called("", None, NO_OPERATOR, writes=False, shares=False)
 """Of a node that calls no function: a module, a method."""
+CALLED_BY_OP = {
+    "placeholder": replace(NO_CALL, kind=NodeKind.PLACEHOLDER),
+    "output": replace(NO_CALL, kind=NodeKind.OUTPUT),
+}
+"""Of nodes that are what they are by themselves, by ``node.op``."""
 
 
 def written(node: Node) -> Iterator[Node]:

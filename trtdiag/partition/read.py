@@ -15,6 +15,7 @@ from trtdiag.graph.values import NodeReader, NumberValue, OtherValue, TensorValu
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.partition.extents import Extents
 from trtdiag.partition.nature import (
+    CALLED_BY_OP,
     EFFECT,
     FROM_DATA,
     NO_CALL,
@@ -46,9 +47,14 @@ def read_graph(graph: Graph, held: Collection[str], reader: NodeReader | None = 
     return _Reading(graph, held, NodeReader() if reader is None else reader).read()
 
 
+def _called(node: Node) -> Called:
+    op = node.op
+    return called(node.target) if op == "call_function" else CALLED_BY_OP.get(op, NO_CALL)
+
+
 class _Reading:
     def __init__(self, graph: Graph, held: Collection[str], reader: NodeReader) -> None:
-        self._all = [(node, called(node.target) if node.op == "call_function" else NO_CALL) for node in graph.nodes]
+        self._all = [(node, _called(node)) for node in graph.nodes]
         self._held = frozenset(held)
         self._values = reader
         self._memory = Memory(graph, (node for node, call in self._all if call.writes))

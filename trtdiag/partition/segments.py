@@ -45,7 +45,11 @@ def assemble(plan: Plan, supported: Sequence[bool], levels: Sequence[int], count
     sizes = [_sizes(plan, ops, inputs[home]) for home, ops in enumerate(members)]
     wanted = [name for op, home in zip(graph.ops, homes, strict=True) if home < 0 and op.runs for name in op.sizes]
     wanted += [size.node for _, entering in sizes for size in entering]
-    torch_sizes, shapes = shown_sizes(graph, homes, *outside_sizes(graph, [*wanted, *graph.output_sizes]))
+    wanted += graph.output_sizes
+    torch_sizes: tuple[Recomputed, ...] = ()
+    shapes: frozenset[str] = frozenset()
+    if wanted:
+        torch_sizes, shapes = shown_sizes(graph, homes, *outside_sizes(graph, wanted))
     boundaries = tuple(_boundaries(graph, homes, count, shapes))
     outputs: list[list[str]] = [[] for _ in members]
     for boundary in boundaries:

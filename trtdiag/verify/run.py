@@ -135,7 +135,8 @@ class _Run:
         if not compared:
             return []
         # The first is the example, unless only a smaller point was within the limits.
-        base, added, seen = compared[0].sizes, [], [point.sizes for point in compared]
+        base, seen = compared[0].sizes, [point.sizes for point in compared]
+        added: list[PointResult] = []
         for result in results:
             if not self._beyond(result.point) or len(compared) + len(added) >= FEW_POINTS:
                 continue
