@@ -20,6 +20,8 @@ from speed_layers import Bare, layer_times, layers_of
 from speed_models import Case, case
 from speed_timing import Answers, Call, serve, told
 
+import trtdiag
+
 MOST_GRAPHS = 8
 Tensors = tuple[torch.Tensor, ...]
 
@@ -43,9 +45,9 @@ def graphed(call: Call) -> Call:
     return replay
 
 
-def expected_of(found: Case, device: str) -> tuple[Tensors, Tensors]:
-    """The example there, and what PyTorch computes of it in float32."""
-    args = tuple(arg.to(device) for arg in found.args)
+def expected_of(found: Case, device: str, given_args: Tensors) -> tuple[Tensors, Tensors]:
+    """The arguments there, and what PyTorch computes of them in float32."""
+    args = tuple(arg.to(device) for arg in given_args)
     module = found.module.to(device)
     tf32 = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -54,6 +56,12 @@ def expected_of(found: Case, device: str) -> tuple[Tensors, Tensors]:
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
     module.to("cpu")
     return args, given if isinstance(given, tuple) else (given,)
+
+
+def as_pixels(args: Tensors) -> Tensors | None:
+    """Images with values between 0 and 1, as they come from a file: the example's are normal, with a mean of 0."""
+    found = tuple(torch.sigmoid(arg) if arg.is_floating_point() else arg for arg in args)
+    return found if any(arg.is_floating_point() for arg in args) else None
 
 
 def worst(outputs: Any, expected: Tensors) -> list[float]:
@@ -65,7 +73,6 @@ def worst(outputs: Any, expected: Tensors) -> list[float]:
 
 def ours(path: Path, args: Tensors) -> tuple[dict[str, Call], list[tuple[bytes, Any]]]:
     """Ways to run a compiled program, and its engines' bytes with what they are given, where there is one engine."""
-    import trtdiag
     from trtdiag.runtime.engine_cache import engine_bytes
     from trtdiag.runtime.engine_nodes import engine_nodes
 
@@ -112,7 +119,10 @@ def main() -> None:
     answers = Answers()
     answers.say(event="at", what="imported")
     found = case(name, "--tiny" in sys.argv)
-    args, expected = expected_of(found, "cpu" if reference else "cuda")
+    device = "cpu" if reference else "cuda"
+    args, expected = expected_of(found, device, found.args)
+    pixels = as_pixels(found.args)
+    other, expected_other = (None, None) if pixels is None else expected_of(found, device, pixels)
     answers.say(event="at", what="computed what is expected")
     ways: dict[str, Call] = {}
     notes: dict[str, Any] = {}
@@ -132,6 +142,9 @@ def main() -> None:
                 bare[variant] = own["" if variant in ONNX else " (bare)"] = Bare(blob, given)
             with torch.no_grad():
                 note["worst"] = worst(own[""](), expected)
+                if other is not None and expected_other is not None:
+                    run = Bare(blobs[0][0], dict(zip(found.names, other, strict=True))) if variant in ONNX else None
+                    note["worst_pixels"] = worst(run() if run else trtdiag.load(path)(*other), expected_other)
             note["load_s"] = round(time.perf_counter() - begun, 1)
             ways.update({variant + ending: call for ending, call in own.items()})
         except Exception as error:  # a row of the table
@@ -144,7 +157,6 @@ def main() -> None:
                 ways[graph] = graphed(bare[variant])
             except Exception as error:  # a row of the table
                 notes.setdefault(graph, {})["error"] = told(error)
-    import trtdiag
     from trtdiag.targets import installed_version
 
     answers.say(

@@ -32,6 +32,8 @@ def shown(models: Mapping[str, Any]) -> str:
             ratio = f"{ms['median'] / base:.2f}x" if base else ""
             spread = f"{ms['p10']:.3f}..{ms['p90']:.3f}"
             worst = ", ".join(f"{value:.1e}" for value in row.get("worst", ()))
+            if "worst_pixels" in row:
+                worst += f" (pixels {', '.join(f'{value:.1e}' for value in row['worst_pixels'])})"
             built = row.get("build_s", "")
             lines.append(
                 f"  {way:<30} {ms['median']:>8.3f} {spread:>17} {alone['median']:>8.3f} {ratio:>8} {built:>8}  {worst}"

@@ -111,6 +111,15 @@ TENSORRT_8_6 = Target(
             f"'myelinNodesClusterer.cpp: Assertion mChunkTypeOfVertex[head] == ChunkType::kMYELIN failed', {_SEEN}; "
             "an IOutputAllocator of its own output is asked for the memory of one place, however many there are",
         ),
+        (
+            "slow: activation-behind-normalization",
+            f"a LEAKY_RELU behind Normalization is a kernel of its own, its product and maximum are fused, {_SEEN}: "
+            "with its convolutions 0.326 ms and 0.307 ms at 2x32x512x512 in float16, 0.172 and 0.163 at 2x64x256x256",
+        ),
+        (
+            "slow: shuffle-of-pixels",
+            f"two Shuffle and a Reformat 0.164 ms, Deconvolution 0.058 ms to 2x32x512x512 in float16, {_SEEN}",
+        ),
     ),
     edge_dtypes=frozenset({"uint8"}),
     layer_dtypes=(("TopK", frozenset({"float32", "float16"})),),
@@ -118,6 +127,7 @@ TENSORRT_8_6 = Target(
     samples_bools=False,
     groups=False,
     counts=False,
+    slow=frozenset({"activation-behind-normalization", "shuffle-of-pixels"}),
 )
 
 TENSORRT_10_16 = Target(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SLOW_FORMS = ("activation-behind-normalization", "shuffle-of-pixels")
+"""A ReLU or LeakyReLU as a layer of its own behind Normalization; float16 channels moved beside pixels by Shuffle."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -27,6 +30,7 @@ class Target:
         samples_bools: Whether a Slice of bools may reach over their ends.
         groups: Whether Normalization splits channels into groups with a scale for each channel.
         counts: Whether engines may have sizes that the data decides (NonZero) with other layers behind them.
+        slow: Forms that it takes and runs slowly, of ``SLOW_FORMS``; converters write another with the same result.
     """
 
     version: str
@@ -46,6 +50,11 @@ class Target:
     samples_bools: bool = True
     groups: bool = True
     counts: bool = True
+    slow: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if unknown := self.slow - set(SLOW_FORMS):
+            raise ValueError(f"no form is called {', '.join(sorted(unknown))}")
 
     def takes(self, kind: str, dtype: str) -> bool:
         """Whether layers of a kind take a dtype that the network's layers of this kind take."""

@@ -6,6 +6,7 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writing.elementary import at_most, times
+from trtdiag.convert.writing.fusing import fuses_only_elementwise
 from trtdiag.convert.writing.precision import in_float32
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.activation import ActivationType, ParametricReLU
@@ -20,7 +21,7 @@ _SELU_SCALE = 1.0507009873554804934193352946  # both as in torch's SELU, to more
 def relu(call: Call) -> Value:
     """aten::relu(Tensor self) -> Tensor"""
     x = call.operand("self", computed(call))
-    if x.dtype.is_float:
+    if x.dtype.is_float and not fuses_only_elementwise(call.write, x):
         return call.write.activation(ActivationType.RELU, x)
     return call.write.elementwise(Op.MAX, x, call.write.scalar(0, x))
 
@@ -72,8 +73,7 @@ def celu(call: Call) -> Value:
 @converter
 def leaky_relu(call: Call) -> Value:
     """aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
-    slope = float(call.number("negative_slope"))
-    return call.write.activation(ActivationType.LEAKY_RELU, call.tensor("self"), slope)
+    return _leaky(call, float(call.number("negative_slope")))
 
 
 @converter
@@ -83,8 +83,15 @@ def rrelu(call: Call) -> Value:
 
     Without training; in training it draws its slopes.
     """
-    slope = (float(call.number("lower")) + float(call.number("upper"))) / 2
-    return call.write.activation(ActivationType.LEAKY_RELU, call.tensor("self"), slope)
+    return _leaky(call, (float(call.number("lower")) + float(call.number("upper"))) / 2)
+
+
+def _leaky(call: Call, slope: float) -> Value:
+    write, x = call.write, call.tensor("self")
+    # With a slope of 0 the product of an infinite element is NaN; with one above 1 the greater is the wrong one.
+    if 0 < slope <= 1 and fuses_only_elementwise(write, x):
+        return write.elementwise(Op.MAX, x, times(write, x, slope))
+    return write.activation(ActivationType.LEAKY_RELU, x, slope)
 
 
 @converter

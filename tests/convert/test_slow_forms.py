@@ -1,0 +1,133 @@
+"""Forms that a target runs slowly are written another way there, with the same result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, export
+
+from tests.convert.op_check import check_op
+from trtdiag.compiling import compile_in_stages
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.network.layers.activation import Activation
+from trtdiag.network.layers.convolution import Deconvolution
+from trtdiag.network.layers.shuffle import Shuffle
+from trtdiag.options import CompileOptions, Precision
+from trtdiag.targets import get_target
+
+aten = torch.ops.aten
+SIZES = ((1, 4, 2, 3), (2, 4, 16, 16), (3, 4, 13, 31))
+
+
+class Normed(nn.Module):
+    def __init__(self, norm: nn.Module | None, act: nn.Module) -> None:
+        super().__init__()
+        self.inner = nn.Conv2d(4, 6, 3, padding=1)
+        self.norm, self.act = norm or nn.Identity(), act
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.norm(self.inner(x)))
+
+
+class Grown(nn.Module):
+    def __init__(self, channels: int, factor: int) -> None:
+        super().__init__()
+        self.inner = nn.Conv2d(4, channels * factor**2, 1)
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.pixel_shuffle(self.inner(x), self.factor)
+
+
+def segment_of(module: nn.Module, target: str, precision: Precision = Precision.KEEP) -> ConvertedSegment:
+    """Its one network, which agrees with PyTorch at the corners of its ranges."""
+    torch.manual_seed(0)
+    dims = {0: Dim("batch", min=1, max=3), 2: Dim("rows", min=2, max=17), 3: Dim("columns", min=2, max=31)}
+    program = export(module.eval(), (torch.randn(2, 4, 16, 13),), dynamic_shapes=(dims,))
+    found = compile_in_stages(program, CompileOptions(target, "reference", precision))
+    assert found.verification is not None
+    assert found.verification.passed
+    (segment,) = found.converted
+    return segment
+
+
+def activations(segment: ConvertedSegment) -> int:
+    return sum(isinstance(placed.layer, Activation) for placed in segment.network.layers)
+
+
+@pytest.mark.parametrize("precision", [Precision.KEEP, Precision.FP16])
+@pytest.mark.parametrize("act", [nn.ReLU(), nn.LeakyReLU(0.1), nn.LeakyReLU(1.0), nn.RReLU()])
+@pytest.mark.parametrize("norm", [nn.InstanceNorm2d(6, affine=True), nn.GroupNorm(2, 6)])
+def test_what_follows_a_normalization_is_elementwise_on_8_6(
+    norm: nn.Module, act: nn.Module, precision: Precision
+) -> None:
+    assert activations(segment_of(Normed(norm, act), "8.6", precision)) == 0
+
+
+@pytest.mark.parametrize(
+    ("norm", "act", "target"),
+    [
+        (nn.InstanceNorm2d(6), nn.LeakyReLU(0.1), "10.16"),
+        (nn.InstanceNorm2d(6), nn.ReLU(), "11.4"),
+        (None, nn.LeakyReLU(0.1), "8.6"),  # behind a convolution TensorRT fuses it
+        (nn.BatchNorm2d(6), nn.ReLU(), "8.6"),  # which becomes part of the convolution
+        (nn.InstanceNorm2d(6), nn.LeakyReLU(1.5), "8.6"),  # the greater of both is not it
+        (nn.InstanceNorm2d(6), nn.LeakyReLU(0.0), "8.6"),  # 0 times an infinite element is NaN
+        (nn.InstanceNorm2d(6), nn.Sigmoid(), "8.6"),
+    ],
+)
+def test_elsewhere_it_stays_a_layer(norm: nn.Module | None, act: nn.Module, target: str) -> None:
+    assert activations(segment_of(Normed(norm, act), target)) == 1
+
+
+@pytest.mark.parametrize(("channels", "factor"), [(1, 2), (3, 3), (5, 4), (16, 2)])
+def test_float16_pixels_move_by_weights_on_8_6(channels: int, factor: int) -> None:
+    layers = [placed.layer for placed in segment_of(Grown(channels, factor), "8.6", Precision.FP16).network.layers]
+    assert [layer.stride for layer in layers if isinstance(layer, Deconvolution)] == [(factor, factor)]
+    assert not any(isinstance(layer, Shuffle) for layer in layers)
+
+
+@pytest.mark.parametrize(
+    ("target", "precision"), [("8.6", Precision.KEEP), ("11.4", Precision.FP16), ("10.16", Precision.FP16)]
+)
+def test_other_pixels_are_shuffled(target: str, precision: Precision) -> None:
+    layers = [placed.layer for placed in segment_of(Grown(3, 2), target, precision).network.layers]
+    assert not any(isinstance(layer, Deconvolution) for layer in layers)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 1, 1), (2, 8, 3, 7), (3, 36, 13, 5)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_moved_pixels_are_exactly_the_same(shape: tuple[int, ...], dynamic: bool) -> None:
+    x = torch.randn(shape).half() * 1000
+    x.view(-1)[:2] = torch.tensor([65504.0, 6e-8]).half()  # the greatest and the smallest that float16 has
+    check_op(aten.pixel_shuffle.default, (x, 2), dynamic=dynamic, target="8.6", tolerance=(0, 0))
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (2, 3, 4, 3, 5)])
+def test_pixels_without_a_batch_or_with_two_are_shuffled(shape: tuple[int, ...]) -> None:
+    found = check_op(aten.pixel_shuffle.default, (torch.randn(shape).half(), 2), target="8.6", tolerance=(0, 0))
+    assert found.converted is not None
+    assert not any(isinstance(placed.layer, Deconvolution) for placed in found.converted.network.layers)
+
+
+def test_too_many_weights_are_not_made() -> None:
+    """1,024 channels that become 256 are 1 Mi weights; 4 times as many would be 16 Mi."""
+    inner = segment_of(Grown(256, 2), "8.6", Precision.FP16)
+    assert any(isinstance(placed.layer, Deconvolution) for placed in inner.network.layers)
+    outer = segment_of(Grown(1024, 2), "8.6", Precision.FP16)
+    assert not any(isinstance(placed.layer, Deconvolution) for placed in outer.network.layers)
+
+
+def test_an_infinite_element_stays_what_it_is_behind_a_leaky_relu() -> None:
+    """No product of 0 stands in the way; NaN stays NaN, as with the layer."""
+    x = torch.tensor([torch.inf, -torch.inf, torch.nan, -2.0, 0.0, 3.0])
+    taken = torch.maximum(x, x * 0.1)
+    torch.testing.assert_close(taken, nn.functional.leaky_relu(x, 0.1), equal_nan=True)
+
+
+def test_a_target_names_forms_that_there_are() -> None:
+    with pytest.raises(ValueError, match="no form is called shuffle"):
+        replace(get_target("8.6"), slow=frozenset({"shuffle"}))
