@@ -62,7 +62,7 @@ def test_every_statement_has_a_source(target):
         "counts",
     ):
         assert any(statement.startswith(field) for statement, _ in target.sources), field
-    for field, usual in (("least_ranks", ()), ("samples_bools", True)):
+    for field, usual in (("least_ranks", ()), ("samples_bools", True), ("infinities", True)):
         said = any(statement.startswith(field) for statement, _ in target.sources)
         assert said == (getattr(target, field) != usual), field
     assert all(source for _, source in target.sources)

@@ -7,6 +7,7 @@ from math import prod
 
 import torch
 
+from trtdiag.convert.infinite import chosen, compared
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.sizes import Ask, SizeWriter
 from trtdiag.network.builder import NetworkBuilder, Value
@@ -142,12 +143,14 @@ class Writer:
         Dims that are one dynamic size here and 1 there broadcast; a dynamic size that may be 1 does not.
         """
         a, b = self.aligned(left, right)
-        return self.add(ElementWise(op), a, b)
+        told = None if self.target.infinities else compared(self, op, a, b)
+        return told if told is not None else self.add(ElementWise(op), a, b)
 
     def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
         """A Select layer, ranks aligned."""
         c, a, b = self.aligned(condition, then, otherwise)
-        return self.add(Select(), c, a, b)
+        told = None if self.target.infinities else chosen(self, c, a, b)
+        return told if told is not None else self.add(Select(), c, a, b)
 
     def aligned(self, *values: Value) -> tuple[Value, ...]:
         """The values with leading dims of 1 up to the highest rank among them.

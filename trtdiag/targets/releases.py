@@ -102,6 +102,7 @@ TENSORRT_8_6 = Target(
             "'requires bool or uint8 I/O but node can not be handled by Myelin. No support for kREFLECT, kFILL, kCLAMP "
             f"slice mode with Myelin', and of WRAP 'Could not find any implementation', {_SEEN}",
         ),
+        ("infinities: 1e38 is taken for them", f"Select and ElementWise with a constant of one element, {_SEEN}"),
         (
             "groups: one scale a group, and 4 dims at least",
             f"'Assertion rank >= 4 failed', {_SEEN}; add_normalization_v2 is missing from the 8.6.1 bindings",
@@ -125,6 +126,7 @@ TENSORRT_8_6 = Target(
     layer_dtypes=(("TopK", frozenset({"float32", "float16"})),),
     least_ranks=(("SoftMax", 2),),
     samples_bools=False,
+    infinities=False,
     groups=False,
     counts=False,
     slow=frozenset({"activation-behind-normalization", "shuffle-of-pixels"}),

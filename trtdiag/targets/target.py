@@ -28,6 +28,7 @@ class Target:
         layer_dtypes: Of layer kinds that take fewer dtypes here than in other versions, those that they take.
         least_ranks: Of layer kinds that take no tensor of fewer dims here than so many, how many.
         samples_bools: Whether a Slice of bools may reach over their ends.
+        infinities: Whether a float32 that is compared with an infinite number, or chosen to be one, is.
         groups: Whether Normalization splits channels into groups with a scale for each channel.
         counts: Whether engines may have sizes that the data decides (NonZero) with other layers behind them.
         slow: Forms that it takes and runs slowly, of ``SLOW_FORMS``; converters write another with the same result.
@@ -48,6 +49,7 @@ class Target:
     layer_dtypes: tuple[tuple[str, frozenset[str]], ...] = ()
     least_ranks: tuple[tuple[str, int], ...] = ()
     samples_bools: bool = True
+    infinities: bool = True
     groups: bool = True
     counts: bool = True
     slow: frozenset[str] = frozenset()

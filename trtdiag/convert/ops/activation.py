@@ -19,7 +19,10 @@ _SELU_SCALE = 1.0507009873554804934193352946  # both as in torch's SELU, to more
 
 @converter
 def relu(call: Call) -> Value:
-    """aten::relu(Tensor self) -> Tensor"""
+    """aten::relu(Tensor self) -> Tensor
+
+    NaN gives 0 on TensorRT 8.6.
+    """
     x = call.operand("self", computed(call))
     if x.dtype.is_float and not fuses_only_elementwise(call.write, x):
         return call.write.activation(ActivationType.RELU, x)
@@ -28,13 +31,19 @@ def relu(call: Call) -> Value:
 
 @converter
 def relu6(call: Call) -> Value:
-    """aten::relu6(Tensor self) -> Tensor"""
+    """aten::relu6(Tensor self) -> Tensor
+
+    NaN gives 6 on TensorRT 8.6.
+    """
     return _between(call, 0.0, 6.0)
 
 
 @converter
 def hardtanh(call: Call) -> Value:
-    """aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
+    """aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
+
+    NaN gives the upper bound on TensorRT 8.6.
+    """
     return _between(call, float(call.number("min_val")), float(call.number("max_val")))
 
 
@@ -112,7 +121,10 @@ def prelu_kernel(call: Call) -> Value:
 
 @converter
 def hardsigmoid(call: Call) -> Value:
-    """aten::hardsigmoid(Tensor self) -> Tensor"""
+    """aten::hardsigmoid(Tensor self) -> Tensor
+
+    NaN gives 0 on TensorRT 8.6.
+    """
     return call.write.activation(ActivationType.HARD_SIGMOID, call.tensor("self"), 1 / 6, 0.5)
 
 

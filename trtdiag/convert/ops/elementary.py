@@ -35,10 +35,10 @@ _NATIVE = {
     "aten::tan(Tensor self) -> Tensor": UnaryOperation.TAN,
 }
 # A bool is its own absolute value and sign.
-_NATIVE_OR_BOOL = {
-    "aten::abs(Tensor self) -> Tensor": UnaryOperation.ABS,
-    "aten::sgn(Tensor self) -> Tensor": UnaryOperation.SIGN,
-    "aten::sign(Tensor self) -> Tensor": UnaryOperation.SIGN,
+_OR_BOOL: dict[str, Callable[[Writer, Value], Value]] = {
+    "aten::abs(Tensor self) -> Tensor": lambda write, x: write.unary(UnaryOperation.ABS, x),
+    "aten::sgn(Tensor self) -> Tensor": elementary.sign,
+    "aten::sign(Tensor self) -> Tensor": elementary.sign,
 }
 _COMPOSED: dict[str, Callable[[Writer, Value], Value]] = {
     "aten::expm1(Tensor self) -> Tensor": elementary.exp_less_one,
@@ -120,10 +120,10 @@ def _native(op: UnaryOperation) -> Convert:
     return run
 
 
-def _native_or_bool(op: UnaryOperation) -> Convert:
+def _or_bool(compose: Callable[[Writer, Value], Value]) -> Convert:
     def run(call: Call) -> Value:
         x = call.operand("self", computed(call))
-        return x if x.dtype is DType.BOOL else call.write.unary(op, x)
+        return x if x.dtype is DType.BOOL else compose(call.write, x)
 
     return run
 
@@ -163,8 +163,8 @@ def _logarithm(base: float) -> Convert:
 
 for _schema, _op in _NATIVE.items():
     register(_schema, _native(_op))
-for _schema, _op in _NATIVE_OR_BOOL.items():
-    register(_schema, _native_or_bool(_op))
+for _schema, _compose in _OR_BOOL.items():
+    register(_schema, _or_bool(_compose))
 for _schema, _compose in _COMPOSED.items():
     register(_schema, _composed(_compose))
 register("aten::log2(Tensor self) -> Tensor", _logarithm(2), _LAST_BIT)

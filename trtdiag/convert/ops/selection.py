@@ -55,13 +55,19 @@ def masked_fill_tensor(call: Call) -> Value:
 
 @converter
 def maximum(call: Call) -> Value:
-    """aten::maximum(Tensor self, Tensor other) -> Tensor"""
+    """aten::maximum(Tensor self, Tensor other) -> Tensor
+
+    Beside NaN the other operand on TensorRT 8.6.
+    """
     return _extreme(call, Op.MAX)
 
 
 @converter
 def minimum(call: Call) -> Value:
-    """aten::minimum(Tensor self, Tensor other) -> Tensor"""
+    """aten::minimum(Tensor self, Tensor other) -> Tensor
+
+    Beside NaN the other operand on TensorRT 8.6.
+    """
     return _extreme(call, Op.MIN)
 
 
@@ -91,7 +97,10 @@ def fmin(call: Call) -> Value:
 
 @converter
 def clamp(call: Call) -> Value:
-    """aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    """aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
+
+    NaN gives a bound on TensorRT 8.6.
+    """
     return _clamped(call, "min", "max")
 
 

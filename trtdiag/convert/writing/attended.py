@@ -15,6 +15,7 @@ from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product as count_of
 from trtdiag.network.layers.attention import Attention, CausalMaskKind
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.elementwise import Select
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.unary import UnaryOperation
@@ -175,7 +176,8 @@ def _added(write: Writer, mask: Value | None, causal: bool, scores: Value, sees:
         seen.append(_lower_left(write, scores.shape[-2], scores.shape[-1]))
     for one in seen:
         nothing = write.scalar(0.0, scores, one.rank)
-        hides = write.select(one, nothing, write.scalar(-torch.inf, scores, one.rank))
+        # No ``write.select``: where it is not -inf that is chosen but -1e38 (8.6), the softmax is the same.
+        hides = write.add(Select(), one, nothing, write.scalar(-torch.inf, scores, one.rank))
         added = hides if added is None else write.elementwise(Op.SUM, added, hides)
     assert added is not None
     return added if sees is None else write.select(sees, added, write.scalar(0.0, added))
