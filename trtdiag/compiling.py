@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -44,6 +44,7 @@ from trtdiag.verify.beside import beside, inputs_of
 from trtdiag.verify.bisect import first_difference
 from trtdiag.verify.facts import Culprit, Point, Tolerance, Verification
 from trtdiag.verify.run import VerifyLimits, elements_of, verify
+from trtdiag.verify.undefined import undefined_outputs
 
 MOST_NAMED = 5
 """Findings that an error names; the report has all."""
@@ -252,6 +253,9 @@ def compare(
         flat = inputs_of(analysis.program, flat)
         return first_difference(plan.lowered, converted, run, point, flat, tolerance, build=build)
 
+    def undefined(flat: Sequence[Any]) -> Mapping[int, str]:
+        return {} if plan is None else undefined_outputs(plan.lowered, inputs_of(analysis.program, flat))
+
     volumes = []
     if analysis.shapes is not None:
         tensors = [tensor for found in analysis.shapes.tensors.values() for tensor in found]
@@ -264,6 +268,7 @@ def compare(
         limits=limits,
         elements=elements_of(volumes) if volumes else None,
         locate=locate,
+        undefined=undefined,
     )
 
 

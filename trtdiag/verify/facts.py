@@ -66,7 +66,7 @@ class OutputError:
 
 @dataclass(frozen=True)
 class PointResult:
-    """What became of one point: its outputs, or why it was not run, or what failed."""
+    """What became of one point: its outputs, or why it was not run or cannot be compared, or what failed."""
 
     point: Point
     outputs: tuple[OutputError, ...] = ()

@@ -24,6 +24,8 @@ Locate = Callable[[Point, Sequence[Any], Tolerance], "Culprit | None"]
 """Finds the op whose output differs for these flat inputs."""
 Elements = Callable[[Mapping[str, int]], "int | None"]
 """The elements of all tensors of the program at sizes: what its time and memory grow with."""
+Undefined = Callable[[Sequence[Any]], Mapping[int, str]]
+"""Of the outputs for these flat inputs those that PyTorch does not define, by their place, with the reason."""
 
 
 FEW_POINTS = 3
@@ -54,6 +56,7 @@ def verify(
     limits: VerifyLimits | None = None,
     elements: Elements | None = None,
     locate: Locate | None = None,
+    undefined: Undefined | None = None,
 ) -> Verification:
     """Compare ``compiled`` with ``program`` at the example, at the corners of all ranges, and in between.
 
@@ -67,6 +70,7 @@ def verify(
             to the example where few are left.
         elements: See ``Elements``.
         locate: Asked once, at the first point that differs.
+        undefined: Asked at each point that differs; where all that differs is not defined the point counts as skipped.
 
     Raises:
         UserError: ``verify-without-program`` where the original has no graph to run.
@@ -78,7 +82,9 @@ def verify(
             fix="give a program that exports",
             reference="verify-without-program",
         )
-    return _Run(program, compiled, given, precision, tolerance, limits or VerifyLimits(), elements, locate).run()
+    return _Run(
+        program, compiled, given, precision, tolerance, limits or VerifyLimits(), elements, locate, undefined
+    ).run()
 
 
 class _Run:
@@ -92,6 +98,7 @@ class _Run:
         limits: VerifyLimits,
         elements: Elements | None,
         locate: Locate | None,
+        undefined: Undefined | None,
     ) -> None:
         exported = program.exported
         assert exported is not None
@@ -106,6 +113,7 @@ class _Run:
         self._limits = limits
         self._elements = elements
         self._locate = locate
+        self._undefined = undefined
         self._in_spec = exported.call_spec.in_spec
         self.tolerance = tolerance or tolerance_for(precision, _dtypes(program))
         example = exported.example_inputs
@@ -185,9 +193,20 @@ class _Run:
             return PointResult(point, failed=f"{type(error).__name__}: {_first_line(error)}")
         outputs = self._compared(expected, actual)
         result = PointResult(point, outputs)
+        why = "" if result.passed else self._not_defined(outputs, flat)
+        if why:
+            return PointResult(point, skipped=why)
         if not result.passed and self._culprit is None and self._locate is not None:
             self._culprit = self._locate(point, flat, self.tolerance)
         return result
+
+    def _not_defined(self, outputs: Sequence[OutputError], flat: Sequence[Any]) -> str:
+        """Why no output that differs can be compared; empty where one can."""
+        off = [index for index, output in enumerate(outputs) if not output.passed]
+        if self._undefined is None or any(outputs[index].why for index in off):
+            return ""
+        reasons = self._undefined(flat)
+        return reasons[off[0]] if all(index in reasons for index in off) else ""
 
     def _look_for_gpu(self, on_gpu: bool, who: str) -> None:
         why = gpu_wait.lost() if on_gpu else ""
