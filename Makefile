@@ -2,7 +2,7 @@
 #
 #   PYTHON   the interpreter that makes the virtual environment       (default python3)
 #   VENV     where the virtual environment is                         (default .venv)
-#   ARGS     more arguments for pytest, `make test ARGS="-k guards"`  (default none)
+#   ARGS     more arguments for pytest, `make test ARGS="-k guards"`; then without the budgets  (default none)
 #   JOBS     how many processes run tests side by side                (default: one for each core)
 
 PYTHON ?= python3
@@ -19,7 +19,8 @@ ZOO_WITHOUT_DEPS := torchvision timm segmentation-models-pytorch
 ZOO := transformers diffusers torch-geometric
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench bench-fix-dims clean
+.NOTPARALLEL:
+.PHONY: help demo test test-all budgets lint format bench bench-report bench-fix-dims clean
 
 help: ## Print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
@@ -32,11 +33,15 @@ demo: $(VENV)/.package ## Export an example model and analyze it: no GPU, no Ten
 	@echo
 	@echo "The report: $(CURDIR)/demo/report.html (open it in a browser; report.json beside it says the same)"
 
-test: $(VENV)/.test lint ## Lint, type check and run the tests that need neither GPU nor minutes
-	$(PYTEST) -m "not slow and not gpu" $(ARGS)
+test: $(VENV)/.test lint $(if $(ARGS),,budgets) ## Lint, type check and run the tests that need neither GPU nor minutes
+	$(PYTEST) -m "not slow and not gpu and not budget" $(ARGS)
 
-test-all: $(VENV)/.zoo lint ## All tests that need no GPU: adds the slow ones and the model zoo
-	$(PYTEST) -m "not gpu" $(ARGS)
+test-all: $(VENV)/.zoo lint $(if $(ARGS),,budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
+	$(PYTEST) -m "not gpu and not budget" $(ARGS)
+
+# Wall times, so nothing may run beside them: not the other tests, and not what they wait for (.NOTPARALLEL).
+budgets: $(VENV)/.test ## Hold the report's pages to their budgets of size and time, with nothing beside
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m budget tests/browser
 
 lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/ruff check $(CHECKED)
@@ -49,6 +54,9 @@ format: $(VENV)/.test ## Rewrite the sources in the house's format
 
 bench: $(VENV)/.zoo ## Time and memory of the analysis, beside torch.export
 	$(BIN)/python benchmarks/analyze.py
+
+bench-report: $(VENV)/.test ## Size and time of the report's pages at 1,000, 5,000 and 10,000 nodes
+	$(BIN)/python benchmarks/report.py
 
 bench-fix-dims: $(VENV)/.zoo ## Corrected dims beside torch's own loop on all live cases (an hour and more)
 	$(BIN)/python benchmarks/fix_dims.py
