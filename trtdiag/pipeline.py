@@ -195,9 +195,10 @@ def _note_failure(program: Program, clock: _Clock) -> None:
         return
     last = clock.stages.pop()
     message = program.failure.message.strip().splitlines()
-    first = message[0] if message else program.failure.error_type
-    how = f"; analysed from a relaxed export ({program.failure.relaxed})" if program.failure.relaxed else ""
-    clock.stages.append(StageTiming("capture", "failed", last.seconds, f"{program.failure.error_type}: {first}{how}"))
+    told = f"{program.failure.error_type}: {message[0]}" if message else program.failure.error_type
+    if program.failure.relaxed:
+        told = f"{told.rstrip('.')}; analysed from a relaxed export ({program.failure.relaxed})"
+    clock.stages.append(StageTiming("capture", "failed", last.seconds, told))
 
 
 def _without_graph(program: Program, target: Target, options: AnalyzeOptions, clock: _Clock) -> Report:

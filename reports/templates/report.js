@@ -22,6 +22,16 @@ document.addEventListener("click", (event) => {
   });
 });
 
+// On phones a row of these tables is a block, in which each cell says its head itself.
+for (const table of document.querySelectorAll("table:not(.stack)")) {
+  const heads = [...(table.tHead?.rows[0].cells ?? [])];
+  if (heads.length < 3 || heads.every((head) => head.classList.contains("number") || !head.textContent)) continue;
+  table.classList.add("fold");
+  for (const row of table.tBodies[0].rows) {
+    for (const cell of [...row.cells].slice(1)) cell.dataset.head = heads[cell.cellIndex].textContent;
+  }
+}
+
 // A link to a finding opens what it is folded in.
 function openTarget() {
   let name = location.hash.slice(1);

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.export import Dim, ExportedProgram, draft_export, export
+from torch.export import Dim, ExportedProgram, export
 
 from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
 from trtdiag.capture.load import capture
 from trtdiag.lower.lstm_steps import FAULT
 from trtdiag.lower.metadata import check_metadata
-from trtdiag.lower.recurrent import MOST_CELLS
+from trtdiag.lower.recurrent import MOST_CELLS, why_not_unrolled
 from trtdiag.pipeline import analyze
 
 
@@ -51,6 +51,21 @@ def test_a_recurrent_layer_of_known_length_is_unrolled(kind: str, options: dict[
     assert not [name for name in targets(lowered) if name.startswith(("aten.lstm", "aten.gru", "aten.rnn"))]
 
 
+def test_a_length_that_turned_out_to_be_fixed_is_known() -> None:
+    class Joined(Recurrent):
+        def forward(self, x: Tensor) -> Tensor:
+            return (
+                super().forward(x * 2) + torch.arange(5.0)[:, None]
+            )  # the length is a symbol until here, then it is 5
+
+    dims = ({0: Dim("batch", min=1, max=9), 1: Dim.AUTO},)
+    exported = export(Joined("LSTM").eval(), (torch.randn(3, 5, 4),), dynamic_shapes=dims)
+    (layer,) = [node for node in exported.graph.nodes if node.target is torch.ops.aten.lstm.input]
+    assert isinstance(layer.args[0].meta["val"].shape[1], torch.SymInt)
+    _, lowered = assert_lowered_agrees(exported, (torch.randn(3, 5, 4),), beside_torch=False)
+    assert lowered.limits == ()
+
+
 @pytest.mark.parametrize(
     ("options", "limited"),
     [({}, False), ({"num_layers": 2}, True), ({"bidirectional": True}, True)],
@@ -64,23 +79,12 @@ def test_a_long_one_stays_whole(options: dict[str, Any], limited: bool, monkeypa
 
 
 def test_one_of_dynamic_length_stays_whole() -> None:
-    # torch refuses the range; a draft export keeps the op with its dynamic size, as a relaxed capture would.
-    class Late(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = nn.LSTM(4, 6, batch_first=True)
-
-        def forward(self, x: Tensor) -> Tensor:
-            y: Tensor = self.layers(x.reshape(3, -1, 4))[0]
-            return y
-
-    shapes = {"x": {1: Dim("columns", min=1, max=20)}}
-    exported = draft_export(Late().eval(), (torch.randn(6, 10, 2),), dynamic_shapes=shapes)
+    # torch refuses to export one: here the dims change places, so that the dynamic one counts the steps.
+    exported = exported_of("LSTM", 5)
     (node,) = (n for n in exported.graph.nodes if str(n.target) == "aten.lstm.input")
-    if not isinstance(node.args[0].meta["val"].shape[1], torch.SymInt):
-        pytest.skip("this torch makes the length static when it traces the layer")
-    _, lowered = lowered_of(exported)
-    assert ["time steps is dynamic" in limit.why for limit in lowered.limits] == [True]
+    assert why_not_unrolled(node, node.target) == ""
+    node.args = (*node.args[:8], False)
+    assert "time steps is dynamic (dim 0 of its input)" in why_not_unrolled(node, node.target)
 
 
 @pytest.mark.parametrize(("kind", "states"), [("LSTM", 2), ("GRU", 1), ("RNN", 1)])

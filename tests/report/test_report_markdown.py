@@ -16,7 +16,7 @@ from trtdiag.report.report import Report
 
 def test_it_says_verdict_findings_fixes_and_what_was_not_checked() -> None:
     text = Report(analysis()).to_markdown()
-    assert text.startswith("### ❌ 1 error, 2 warnings, 1 note\n")
+    assert text.startswith("### ❌ dtypes failed: 1 error, 2 warnings, 1 note\n")
     for part in (
         "First cause: **GRD301-1** a guard breaks the declared range of h: h = 136 works, h = 137 fails, at",
         "`/home/ada/model.py:41` in encoder.layers.\\* (32 times)",

@@ -141,7 +141,7 @@ def test_terminal_colours_are_only_colours() -> None:
 
 
 def test_terminal_without_trouble_shows_no_tables() -> None:
-    assert printed(clean_analysis()).split("\n") == ["No findings at or above warning", "report: model.html", ""]
+    assert printed(clean_analysis()).split("\n") == ["No findings", "report: model.html", ""]
 
 
 @pytest.mark.parametrize("width", [40, 100])

@@ -32,7 +32,7 @@ def test_clean_names_notes_and_what_was_not_checked() -> None:
 
 
 def test_clean_claims_no_more_than_findings() -> None:
-    assert verdict(clean_analysis()).text == "No findings at or above warning"
+    assert verdict(clean_analysis()).text == "No findings"
 
 
 def test_failed_stage_is_never_clean() -> None:

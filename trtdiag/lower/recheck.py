@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
@@ -126,6 +127,8 @@ def rerun(
         ran[key] = point.place(out)
     except UnplaceableError as why:
         return _ABSENT, str(why)
+    except DynamicOutputShapeException:
+        return _ABSENT, "its size depends on data"
     except Exception as error:  # an op's fake kernel may raise anything; it is reported, not lost
         return _ABSENT, f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
     return ran[key], ""

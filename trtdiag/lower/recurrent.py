@@ -50,9 +50,13 @@ def why_not_unrolled(node: Node, op: OpOverload) -> str:
     source, layers, both_ways, batch_first = node.args[0], node.args[4], node.args[7], node.args[8]
     assert isinstance(source, Node)
     sizes = source.meta["val"].shape
-    steps = sizes[1 if batch_first and len(sizes) == 3 else 0]
+    dim = 1 if batch_first and len(sizes) == 3 else 0
+    steps = sizes[dim]
+    if isinstance(steps, torch.SymInt) and (known := steps.node.maybe_as_int()) is not None:
+        steps = known  # the symbol of a dim that turned out to have one size
     if isinstance(steps, torch.SymInt):
-        return "its number of time steps is dynamic, and unrolled it would hold its cell once for each"
+        dynamic = f"its number of time steps is dynamic (dim {dim} of its input)"
+        return f"{dynamic}, and unrolled it would hold its cell once for each"
     cells = steps * int(layers) * (2 if both_ways else 1)  # type: ignore[arg-type]  # a plain number
     if cells > MOST_CELLS:
         return f"unrolled it would hold its cell {cells} times ({steps} time steps), and {MOST_CELLS} is the most"

@@ -81,11 +81,16 @@ def partition(
 
 
 def symbol_sizes(box: Mapping[str, Range], hints: Mapping[str, int]) -> dict[str, SymbolSizes]:
-    """Return the sizes of every symbol with a lower end: its declared range, and its example or the end next to it."""
+    """Return the sizes of every symbol with a lower end: its range, and what is usual.
+
+    That is the example's size, or the end of the range next to it.  A symbol without an example, born from data, gets
+    the middle of its range, which engines are tuned for (``opt_sizes``), or its least size where it has no end.
+    """
     found = {}
     for symbol, declared in box.items():
         if declared.min is not None:
-            usual = max(declared.min, hints.get(symbol, declared.min))
+            middle = declared.min if declared.max is None else (declared.min + declared.max) // 2
+            usual = max(declared.min, hints.get(symbol, middle))
             usual = usual if declared.max is None else min(usual, declared.max)
             found[symbol] = SymbolSizes(declared.min, usual, declared.max)
     return found

@@ -63,7 +63,9 @@ def outcome_line(found: Verification) -> str:
         wrong = sum(not result.passed for result in ran)
         return f"DIFFERS from the original at {wrong} of {points}"
     worst = found.worst
-    off = f", at most {worst.max_rel:.1e} of an output's magnitude off" if worst is not None else ""
+    off = "" if worst is None else ", without a difference"
+    if worst is not None and worst.max_rel:
+        off = f", at most {worst.max_rel:.1e} of an output's magnitude off"
     return f"verified: agrees with the original at {points}{off}"
 
 

@@ -23,7 +23,8 @@ class Verdict:
         text: One line; claims no more than was checked.
         counts: ``2 errors, 3 warnings, 1 note``.
         caveat: What else the line does not cover; empty when nothing was left out or the line says it.
-        headline: The line of the page, which names the first cause below it: counts, and engines.
+        headline: The line of the page, which names the first cause below it: what failed, counts, and engines.
+        uncovered: The caveat without the stages that failed, which the headline names.
         first: The finding to begin with; ``None`` without one at or above warning.
     """
 
@@ -32,6 +33,7 @@ class Verdict:
     counts: str
     caveat: str
     headline: str = ""
+    uncovered: str = ""
     first: Finding | None = None
 
 
@@ -109,7 +111,12 @@ def verdict(analysis: Analysis) -> Verdict:
     """How the analysis ended, and compiling where it came to that, in words."""
     found = _of_analysis(analysis)
     facts = analysis.compilation
-    short = found.text if found.first is None else found.counts
+    failed = [stage.name for stage in analysis.stages if stage.state == "failed"]
+    found = replace(found, uncovered=_caveat(analysis, []) if failed and found.first is not None else found.caveat)
+    short = found.text
+    if found.first is not None:
+        stopped = ["torch.export" if name == "capture" and analysis.program.failure else name for name in failed]
+        short = f"{' and '.join(stopped)} failed: {found.counts}" if stopped else found.counts
     if facts is None:
         planned = planned_line(analysis)
         return replace(found, headline=f"{short}; {planned}" if planned else short)
@@ -159,9 +166,7 @@ def _of_analysis(analysis: Analysis) -> Verdict:
     if failed:
         text = f"Analysis incomplete: {' and '.join(failed)} failed"
         return Verdict("incomplete", f"{text}; {counts}" if counts else text, counts, caveat)
-    text = "No findings at or above warning"
-    if counts:
-        text += f" ({counts})"
+    text = f"No findings at or above warning ({counts})" if counts else "No findings"
     if analysis.not_checked:
         text += f"; {amount(len(analysis.not_checked), 'thing')} not checked"
     return Verdict("clean", text, counts, _caveat(replace(analysis, not_checked=()), failed))

@@ -13,7 +13,8 @@ class VerdictView:
     """The top of the page.
 
     ``status`` is ``error``, ``warning``, ``incomplete``, ``clean``, or ``partial``: clean, but not all was checked.
-    ``first`` is the finding to begin with, in words, ``first_id`` its id; both are empty without one.
+    ``first`` is the finding to begin with, in words, ``first_id`` its id; both are empty without one.  ``fix`` is what
+    to do about it; ``None`` where nothing is known.
     """
 
     status: str
@@ -21,6 +22,7 @@ class VerdictView:
     headline: str
     first: str
     first_id: str
+    fix: FixView | None
     counts: str
     caveat: str
     failure: str
@@ -89,7 +91,8 @@ class FindingView:
     """One finding and those it causes; ``more`` labels the folded places (``and 28 more``).
 
     ``impact`` is what it costs, ``modules`` where it shows, both in words; empty where that says nothing.  ``source``
-    is left out where the finding that causes this one shows the same lines; ``where`` has the place all the same.
+    is left out where the finding before or the one that causes this one shows the same lines; ``where`` has the place
+    all the same.
     """
 
     id: str

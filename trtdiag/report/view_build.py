@@ -14,7 +14,7 @@ from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_compiled import compiled_view
 from trtdiag.report.view_coverage import coverage_view, no_work_view
 from trtdiag.report.view_dims import dims_view
-from trtdiag.report.view_findings import finding_views
+from trtdiag.report.view_findings import finding_views, fix_view
 from trtdiag.report.view_inputs import inputs_view
 from trtdiag.report.view_page import ReportView
 from trtdiag.report.view_partition import partition_view
@@ -90,8 +90,9 @@ def _verdict_view(analysis: Analysis) -> VerdictView:
         headline=result.headline,
         first="" if first is None else _first_cause(first),
         first_id="" if first is None else one_line(first.id),
+        fix=None if first is None else fix_view(first.fix),
         counts=result.counts,
-        caveat=result.caveat,
+        caveat=result.uncovered,
         failure=words,
         failure_text=text,
         failure_source=source,

@@ -109,7 +109,7 @@ def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Point
             one_line(output.output),
             f"{output.max_abs:.2e}" if output.max_abs else "0",
             f"{output.max_rel:.2e}" if output.max_rel else "0",
-            f"{output.allowed:.2e}",
+            f"{output.allowed:.2e}" if output.allowed else "0",
             "agrees" if output.passed else "differs",
             one_line(output.why, _LONGEST_WHY_CHARS),
         )

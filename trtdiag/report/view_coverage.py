@@ -76,6 +76,8 @@ def _summary(found: tuple[NoWork, ...]) -> str:
     told = [amount(counts[kind], word) for kind, (word, _) in _KINDS.items() if counts[kind]]
     if not told:
         return "The exported graph has no asserts, no-ops or computations of sizes."
+    if sum(counts.values()) == 1:
+        return f"Of the exported graph {told[0]} is no work for an engine, and not counted as a fallback."
     return f"Of the exported graph {_and(told)} are no work for an engine, and none of them is counted as a fallback."
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from trtdiag.analysis.finding import Applicability, Finding, Fix, Impact, Place
 from trtdiag.graph.source import Frame
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, bytes_text, one_line, starred, visible
-from trtdiag.report.verdict import CauseTree, cause_trees, severity_word
+from trtdiag.report.verdict import CauseTree, cause_trees, counts_text, severity_word
 from trtdiag.report.view import EvidenceView, FindingView, FixView, PlaceView
 
 SHOWN_PLACES = 4
@@ -24,17 +26,29 @@ _MEANINGS = {
 
 def finding_views(findings: tuple[Finding, ...]) -> tuple[FindingView, ...]:
     """The findings, roots first, each with those it causes."""
-    return tuple(_tree_view(tree) for tree in cause_trees(findings))
+    return _views(cause_trees(findings), None)
 
 
-def _tree_view(tree: CauseTree, above: Frame | None = None) -> FindingView:
+def _views(trees: Iterable[CauseTree], above: Frame | None) -> tuple[FindingView, ...]:
+    views = []
+    for tree in trees:
+        views.append(_tree_view(tree, above))
+        above = _frame(tree.finding) or above
+    return tuple(views)
+
+
+def _frame(finding: Finding) -> Frame | None:
+    return next((place.frame for place in finding.places if place.frame is not None), None)
+
+
+def _tree_view(tree: CauseTree, above: Frame | None) -> FindingView:
     finding = tree.finding
-    framed = next((place.frame for place in finding.places if place.frame is not None), None)
+    framed = _frame(finding)
     places = _place_views(finding.places, framed)
     evidence = tuple(
         EvidenceView(one_line(e.fact, _LONGEST_MESSAGE_CHARS), one_line(e.source)) for e in finding.evidence
     )
-    caused = tuple(_tree_view(child, framed) for child in tree.caused)
+    caused = _views(tree.caused, framed or above)
     return FindingView(
         id=one_line(finding.id),
         rule=one_line(finding.rule),
@@ -49,14 +63,14 @@ def _tree_view(tree: CauseTree, above: Frame | None = None) -> FindingView:
         more_evidence=evidence[_SHOWN_EVIDENCE:_LISTED_EVIDENCE],
         more_evidence_label=_fold_label(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
         where="" if framed is None else one_line(str(framed)),
-        # The lines of the cause stand above those of what it causes.
+        # Lines that stand right above are not shown again: those of the cause, or of the finding before.
         source=source_view(framed) if framed != above else None,
-        fix=_fix_view(finding.fix),
+        fix=fix_view(finding.fix),
         places=places[:SHOWN_PLACES],
         folded=places[SHOWN_PLACES:_LISTED_PLACES],
         more=_fold_label(len(places), SHOWN_PLACES, _LISTED_PLACES),
         caused=caused,
-        caused_label=f"causes {amount(len(caused), 'finding')}" if caused else "",
+        caused_label=f"causes {counts_text(child.finding for child in tree.caused)}" if caused else "",
     )
 
 
@@ -93,7 +107,8 @@ def _fold_label(number: int, shown: int, listed: int) -> str:
     return label if number <= listed else f"{label}, {listed - shown:,} of them listed here, all in the JSON report"
 
 
-def _fix_view(fix: Fix | None) -> FixView | None:
+def fix_view(fix: Fix | None) -> FixView | None:
+    """What to do, with what it means; ``None`` without a fix."""
     if fix is None:
         return None
     return FixView(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.capture.program import InputTensor
 from trtdiag.dims.facts import Constraint, DimRow, Pinned, Verdict
+from trtdiag.graph.source import Frame
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.text import amount, one_line
 from trtdiag.report.view import TableView
@@ -16,7 +18,7 @@ from trtdiag.report.view_sections import GuardLineView, InputsView, SymbolRowVie
 from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.facts import SymbolFacts
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic import Range, evaluate, free_symbols
 
 _SHOWN_GUARDS = 3
 _SHOWN_EXPRESSIONS = 4
@@ -71,7 +73,10 @@ def _note(analysis: Analysis, rows: int) -> str:
 
 def _inputs(analysis: Analysis) -> TableView | None:
     words = ShapeWords(analysis)
-    rows = [(one_line(each.name), _shape(each, words), _examples(each)) for each in analysis.program.inputs]
+    rows = [
+        (one_line(each.name), _shape(each, words), _examples(each, analysis.program.hints))
+        for each in analysis.program.inputs
+    ]
     if not any(example for _, _, example in rows):  # a saved program may have none
         return folding_table(("input", "shape"), [row[:2] for row in rows], ("code", "code"))
     return folding_table(("input", "shape", "example"), rows, ("code", "code", "code"))
@@ -84,15 +89,15 @@ def _shape(tensor: InputTensor, words: ShapeWords) -> str:
     return one_line(f"{dtype}[{', '.join(words.size(dim.expr) for dim in tensor.dims)}]", 400)
 
 
-def _examples(tensor: InputTensor) -> str:
-    if not tensor.dims or any(dim.hint is None for dim in tensor.dims):
+def _examples(tensor: InputTensor, hints: Mapping[str, int]) -> str:
+    if not tensor.dims or not all(free_symbols(dim.expr) <= hints.keys() for dim in tensor.dims):
         return ""
-    return f"[{', '.join(str(dim.hint) for dim in tensor.dims)}]"
+    return f"[{', '.join(str(evaluate(dim.expr, hints)) for dim in tensor.dims)}]"
 
 
 def _pinned(pin: Pinned) -> SymbolRowView:
     frame = pin.origin.stack.best
-    line = GuardLineView(one_line(pin.why, 400), "breaks", "" if frame is None else one_line(str(frame)))
+    line = GuardLineView(one_line(pin.why, 400), "breaks", "" if frame is None else _short_place(frame))
     return SymbolRowView(
         name=one_line(pin.declared),
         symbol="",
@@ -160,5 +165,10 @@ def _state(facts: SymbolFacts, guards: Sequence[Constraint], rows: Sequence[DimR
 
 def _guard(guard: Constraint) -> GuardLineView:
     frame = guard.origin.stack.best
-    source = one_line(str(frame)) if frame is not None else one_line(guard.origin.op or "")
+    source = _short_place(frame) if frame is not None else one_line(guard.origin.op or "")
     return GuardLineView(one_line(guard.text, 200), guard.verdict.value, source)
+
+
+def _short_place(frame: Frame) -> str:
+    """``model.py:12``: the list of guards has the whole path, a column has no room for it."""
+    return one_line(f"{PurePath(frame.file).name}:{frame.line}")

@@ -95,7 +95,9 @@ def _ends(count: Bytes) -> tuple[str, str, str]:
 
 def _segment(segment: Segment, words: _Words) -> SegmentView:
     views = len(segment.ops) - segment.work_ops
-    text = f"{amount(len(segment.ops), 'op')}" + (f" ({views:,} of them views)" if views else "")
+    text = f"{amount(len(segment.ops), 'op')}" + (
+        f" ({views:,} of them {'a view' if views == 1 else 'views'})" if views else ""
+    )
     text += f", {amount(len(segment.constants), 'weight')}, {amount(len(segment.inputs), 'input')}, "
     text += f"{amount(len(segment.outputs), 'output')}"
     rows = [words.tensor("in", name) for name in segment.inputs]

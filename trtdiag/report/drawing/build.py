@@ -50,7 +50,7 @@ def graph_view(analysis: Analysis, layout: str = "auto") -> GraphView | None:
 
 def _summary(nodes: Sequence[DrawnNode], where: Sides | None, groups: int) -> str:
     counts = Counter(node.role for node in nodes)
-    text = amount(counts[Role.OP], "op")
+    text = f"As exported, {amount(counts[Role.OP], 'op')}"
     if where is not None:
         ran = Counter(where.side)
         engines = sum(where.in_engine)

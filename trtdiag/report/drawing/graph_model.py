@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias, Union
 
 from trtdiag.report.drawing.nodes import DrawnNode, Role
-from trtdiag.report.drawing.sides import Sides
+from trtdiag.report.drawing.sides import Side, Sides
 
 INLINED_OPS = 2
 MOST_BOXES = 60
@@ -27,7 +27,7 @@ class Group:
         module_type: Its class, where an op of its own told.
         items: Nodes (positions) and groups in execution order.
         undrawn: Positions of its shape computations, checks and weights: listed, not drawn.
-        ops: Number of ops inside, all levels.
+        ops: Number of ops inside, all levels; where the groups are steps of the execution, of those that run.
         modules: The modules whose own ops stand directly in it; an op of another one comes from a dissolved module.
         step: The step of the execution that it is, where it is one.
     """
@@ -92,18 +92,18 @@ def hierarchy_by_step(nodes: Sequence[DrawnNode], sides: Sides) -> Group:
         step = sides.step[position]
         if step is None:
             (root.items if node.role.drawn else root.undrawn).append(position)
-            root.ops += node.role is Role.OP
+            root.ops += node.role is Role.OP and sides.side[position] is not Side.GONE
         else:
-            _insert(steps[step], position, node)
+            _insert(steps[step], position, node, runs=sides.side[position] is not Side.GONE)
     root.items.extend(step for step in steps if step.items)
     root.undrawn.extend(at for step in steps if not step.items for at in step.undrawn)
     root.ops += sum(step.ops for step in steps)
     return _frozen(_simplified(root))
 
 
-def _insert(root: _Tree, position: int, node: DrawnNode) -> None:
+def _insert(root: _Tree, position: int, node: DrawnNode, *, runs: bool = True) -> None:
     path = node.module_path if node.role not in (Role.INPUT, Role.OUTPUT, Role.WEIGHT) else ""
-    is_op = node.role is Role.OP
+    is_op = runs and node.role is Role.OP
     here = root
     here.ops += is_op
     # A path of thousands of dots is no module hierarchy: its end stays one name.

@@ -88,8 +88,14 @@ def _all_hold(dims: DimSystem) -> bool:
 
 def _telling(message: str) -> list[str]:
     """The lines of torch's message that speak of this model."""
-    lines = (line.partition(" For more information")[0].strip() for line in message.splitlines())
-    return [line for line in lines if line and not _BOILERPLATE.match(line)]
+    told: list[str] = []
+    for line in message.splitlines():
+        line = line.partition(" For more information")[0].strip().removeprefix("- ")
+        if told and told[-1].endswith(":") and line:
+            told[-1] += f" {line}"  # what a heading announces stands in the next line: Suggested fixes: h = 8*_h
+        elif line and not _BOILERPLATE.match(line):
+            told.append(line)
+    return told
 
 
 def _about_dims(failure: ExportFailure) -> bool:

@@ -58,5 +58,11 @@ def _fix(pin: Pinned) -> Fix:
     return Fix(
         f"declare {pin.site} static, or change the line that needs it to be {pin.value}",
         Applicability.SAFE,
-        f"# {pin.site}: {pin.value}",
+        _static(pin),
     )
+
+
+def _static(pin: Pinned) -> str:
+    """The entry of ``dynamic_shapes``; empty where the site is no dim of a tensor."""
+    tensor, _, dim = pin.site.rpartition(".shape[")
+    return f"{{{dim.removesuffix(']')}: Dim.STATIC}}  # for {tensor}: always {pin.value}" if tensor else ""
