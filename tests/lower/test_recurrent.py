@@ -54,9 +54,7 @@ def test_a_recurrent_layer_of_known_length_is_unrolled(kind: str, options: dict[
 def test_a_length_that_turned_out_to_be_fixed_is_known() -> None:
     class Joined(Recurrent):
         def forward(self, x: Tensor) -> Tensor:
-            return (
-                super().forward(x * 2) + torch.arange(5.0)[:, None]
-            )  # the length is a symbol until here, then it is 5
+            return super().forward(x * 2) + torch.arange(5.0)[:, None]  # a symbol until here, then 5
 
     dims = ({0: Dim("batch", min=1, max=9), 1: Dim.AUTO},)
     exported = export(Joined("LSTM").eval(), (torch.randn(3, 5, 4),), dynamic_shapes=dims)
