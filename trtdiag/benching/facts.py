@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 OURS = "trtdiag"
 """The name of the compiled program among the ways."""
@@ -85,6 +86,7 @@ class Benchmark:
         torch: Its version.
         precision: What the program was compiled to compute in.
         rounds: How often the ways took turns.
+        networks: Hashes of the engines' networks, which say what was timed.
         results: By sizes.
     """
 
@@ -94,8 +96,13 @@ class Benchmark:
     torch: str
     precision: str
     rounds: int
+    networks: tuple[str, ...]
     results: tuple[SizeResult, ...]
 
     def to_json(self) -> str:
         """Everything as a JSON text."""
-        return json.dumps({"schema": "trtdiag-bench/1", **asdict(self)}, indent=1) + "\n"
+        return json.dumps(self.as_json(), indent=1) + "\n"
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain lists and dicts, which a report takes up (``SavedReport.with_times``)."""
+        return json.loads(json.dumps({"schema": "trtdiag-bench/1", **asdict(self)}))  # type: ignore[no-any-return]

@@ -105,6 +105,7 @@ def bench(
         torch=torch.__version__,
         precision=options.precision.value,
         rounds=rounds,
+        networks=tuple(manifest.network_hash for manifest in manifests),
         results=tuple(results),
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from trtdiag.cli.analyze import import_module
 from trtdiag.cli.progress import step_line
@@ -32,6 +33,13 @@ from trtdiag.report.save import write_atomically
 @click.option("--rounds", type=click.IntRange(min=1), default=8, show_default=True, help="How often ways take turns.")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
 @click.option("--json", "json_path", metavar="PATH", help="Also write it as JSON; - for standard output.")
+@click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path),
+    metavar="JSON",
+    help="Add the times to this --json report of COMPILED, and write its page again, beside it.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def bench_command(
@@ -42,6 +50,7 @@ def bench_command(
     rounds: int,
     imports: tuple[str, ...],
     json_path: str | None,
+    report_path: Path | None,
     quiet: bool,
     debug: bool,
 ) -> int:
@@ -54,17 +63,30 @@ def bench_command(
         step("load torch")
         for name in imports:
             import_module(name)
-        from trtdiag.benching.run import Sizes, bench  # torch takes seconds: --help should not wait for it
+        from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
+        from trtdiag.benching.run import Sizes, bench
         from trtdiag.benching.table import bench_text
+        from trtdiag.report.saved import read_report
 
         asked: list[Sizes] = [dict(sizes_of((each,))) if "=" in each else each for each in sizes]
+        step("load")
+        program = load(compiled)
+        report = None if report_path is None else read_report(report_path)
+        if report is not None:  # before minutes of measuring
+            report.check_networks([manifest.network_hash for manifest in program.manifests])
         found = bench(
-            compiled, listed(against) or ("eager",), model=model, sizes=asked or "opt", rounds=rounds, progress=step
+            program, listed(against) or ("eager",), model=model, sizes=asked or "opt", rounds=rounds, progress=step
         )
     if json_path == "-":
         sys.stdout.write(found.to_json())
     elif json_path is not None:
         write_atomically(Path(json_path), found.to_json())
+    written: list[Path] = []
+    if report is not None and report_path is not None:
+        timed = report.with_times(found.as_json())
+        written = [timed.save(report_path), timed.save(report_path.with_suffix(".html"))]
     if not quiet and json_path != "-":
         Console().print(bench_text(found))
+        if written:
+            Console().print(Text(f"timed: {', '.join(map(str, written))}"))
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Finding, Severity
@@ -42,6 +42,8 @@ class Comparison:
         changes: Every finding of both: new ones first, then fixed, then unchanged, each in the order of its report.
         engines: Before and after; ``None`` where nothing was planned.
         symbols: Those that changed, by the user's name.
+        calls_ms: Milliseconds of a call of the compiled program, before and after, by sizes; ``None`` where that was
+            not measured.
         notes: What makes the two hard to compare: another program, target or version.
     """
 
@@ -49,6 +51,7 @@ class Comparison:
     changes: tuple[Change, ...]
     engines: tuple[RecordedEngines | None, RecordedEngines | None]
     symbols: tuple[SymbolChange, ...]
+    calls_ms: Mapping[str, tuple[float | None, float | None]]
     notes: tuple[str, ...]
 
     def of(self, state: str) -> tuple[Change, ...]:
@@ -74,6 +77,7 @@ def compared(before: Record, after: Record, earlier: str) -> Comparison:
         changes=(*new, *fixed, *unchanged),
         engines=(before.engines, after.engines),
         symbols=tuple(_symbols(before, after)),
+        calls_ms=_calls(before, after),
         notes=tuple(_notes(before, after)),
     )
 
@@ -90,6 +94,11 @@ def _symbols(before: Record, after: Record) -> Iterator[SymbolChange]:
             yield SymbolChange(name, old.get(name), now.get(name))
 
 
+def _calls(before: Record, after: Record) -> dict[str, tuple[float | None, float | None]]:
+    old, now = ({} if each.times is None else each.times.calls_ms for each in (before, after))
+    return {sizes: (old.get(sizes), now.get(sizes)) for sizes in dict.fromkeys((*now, *old))}
+
+
 def _notes(before: Record, after: Record) -> Iterator[str]:
     for what, then, today in (
         ("program", before.label, after.label),
@@ -98,3 +107,5 @@ def _notes(before: Record, after: Record) -> Iterator[str]:
     ):
         if then != today:
             yield f"Another {what}: {then} then, {today} now"
+    if before.times is not None and after.times is not None and before.times.device != after.times.device:
+        yield f"Calls were timed on another device: {before.times.device} then, {after.times.device} now"

@@ -21,6 +21,10 @@ def comparison_json(found: Comparison) -> Json:
             {"name": each.name, "before": _symbol_json(each.before), "after": _symbol_json(each.after)}
             for each in found.symbols
         ],
+        "calls": [
+            {"sizes": sizes, "before_ms": before_ms, "after_ms": after_ms}
+            for sizes, (before_ms, after_ms) in found.calls_ms.items()
+        ],
     }
 
 

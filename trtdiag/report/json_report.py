@@ -58,6 +58,7 @@ def report_json(analysis: Analysis, comparison: Json = None) -> dict[str, Json]:
         else [{"kind": each.kind.value, "op": each.op, "calls": each.calls} for each in no_work(analysis.checked)],
         "partition": partition_json(analysis.partition),
         "compiled": compiled_json(analysis.compilation, analysis.program.names, analysis.partition),
+        "bench": None,
         "comparison": comparison,
         "versions": {
             "running_torch": analysis.program.versions.running_torch,

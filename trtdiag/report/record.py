@@ -10,6 +10,7 @@ from trtdiag.analysis.finding import Applicability, Evidence, Finding, Fix, Impa
 from trtdiag.analysis.result import StageTiming
 from trtdiag.errors import UserError
 from trtdiag.graph.source import Frame
+from trtdiag.report.recorded_times import RecordedTimes, read_times
 from trtdiag.symbolic.ranges import Range
 
 SCHEMA = "trtdiag-report/1"
@@ -59,6 +60,8 @@ class Record:
         difference: How the compiled program differs from the original; empty where it does not.
         engines: ``None`` where nothing was planned.
         symbols: In the order of the program.
+        networks: Hashes of the networks of the built engines; empty where none was built.
+        times: What ``bench`` measured; ``None`` where it was not run.
     """
 
     version: str
@@ -72,6 +75,8 @@ class Record:
     difference: str
     engines: RecordedEngines | None
     symbols: tuple[RecordedSymbol, ...]
+    networks: tuple[str, ...] = ()
+    times: RecordedTimes | None = None
 
 
 def read_record(body: Any) -> Record:
@@ -112,6 +117,8 @@ def _record(body: Mapping[str, Any]) -> Record:
         difference=verification.get("difference") or "",
         engines=_engines(body),
         symbols=tuple(_symbol(each) for each in body["symbols"] or ()),
+        networks=tuple(each["network_hash"] for each in (body["compiled"] or {}).get("engines") or ()),
+        times=None if body.get("bench") is None else read_times(body["bench"]),
     )
 
 

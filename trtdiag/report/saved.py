@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,11 @@ from trtdiag.report.comparison_json import comparison_json
 from trtdiag.report.formats import Rendering
 from trtdiag.report.json_parts import Json
 from trtdiag.report.record import Record, read_record
+from trtdiag.report.recorded_times import read_times
 from trtdiag.report.sarif import RuleMeta
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_json import page_json, page_view
+from trtdiag.report.view_speed import speed_view
 
 _LARGEST_BYTES = 1 << 30
 
@@ -60,6 +63,33 @@ class SavedReport:
         found = compared(before.record, self.record, name)
         view = replace(page_view(self.page), comparison=comparison_view(found))
         return replace(self, body={**self.body, "comparison": comparison_json(found)}, page=page_json(view))
+
+    def with_times(self, bench: Mapping[str, Json]) -> SavedReport:
+        """The same report with what ``bench`` measured of the program that it is about.
+
+        Args:
+            bench: A benchmark in plain lists and dicts, as ``trtdiag bench --json`` writes it.
+
+        Raises:
+            UserError: ``bench-of-another-program``, ``report-without-page``.
+        """
+        self.check_networks(read_times(bench).networks)
+        view = replace(page_view(self.page), speed=speed_view(read_times(bench)))
+        return replace(self, body={**self.body, "bench": dict(bench)}, page=page_json(view))
+
+    def check_networks(self, networks: Sequence[str]) -> None:
+        """Make sure that the report is about the program whose engines have these networks.
+
+        Raises:
+            UserError: ``bench-of-another-program``.
+        """
+        if list(self.record.networks) != list(networks):
+            raise UserError(
+                f"the report on {self.record.label} is about another compiled program",
+                because="its engines have other networks" if self.record.networks else "it was made without compiling",
+                fix="give the report that was written with the program: trtdiag compile -o model_trt.ep --json",
+                reference="bench-of-another-program",
+            )
 
     @property
     def verdict(self) -> str:

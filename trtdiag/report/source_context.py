@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from trtdiag.graph.source import Frame
 from trtdiag.report.text import one_line, visible
@@ -19,6 +19,11 @@ def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> SourceView 
     if frame is None:
         return None
     return SourceView(where=one_line(str(frame)), function=one_line(frame.function), lines=_lines(frame, around))
+
+
+def short_place(frame: Frame) -> str:
+    """``model.py:41``, for columns that have no room for the whole path."""
+    return one_line(f"{PurePath(frame.file).name}:{frame.line}")
 
 
 def _lines(frame: Frame, around: int) -> tuple[CodeLine, ...]:

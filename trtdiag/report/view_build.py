@@ -58,6 +58,7 @@ def report_view(
         graph=graph,
         coverage=None if parts is None else coverage_view(parts),
         compiled=None if analysis.compilation is None else compiled_view(analysis, analysis.compilation),
+        speed=None,  # bench measures it, once there is a report
         no_work=None if analysis.checked is None else no_work_view(analysis.checked, parts),
         memory=None if analysis.memory is None else memory_view(analysis.memory),
         metadata=None if analysis.checked is None else metadata_view(analysis.checked),

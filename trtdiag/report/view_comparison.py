@@ -56,6 +56,9 @@ def comparison_line(found: Comparison) -> str:
     before, after = found.engines
     if before is not None and after is not None and before.engines != after.engines:
         line += f"; {amount(before.engines, 'engine')} became {after.engines:,}"
+    measured = [(then, now) for then, now in found.calls_ms.values() if then is not None and now is not None]
+    if measured:
+        line += f"; a call took {measured[0][0]:.3g} ms and takes {measured[0][1]:.3g} ms"
     if found.symbols:
         line += f"; {amount(len(found.symbols), 'symbol')} changed"
     return line
@@ -80,6 +83,7 @@ def _numbers(found: Comparison) -> TableView:
         ("ops in engines", _count(before, "inside"), _count(after, "inside")),
         ("ops in PyTorch", _left(before), _left(after)),
         *_built(before, after),
+        *_calls(found),
     ]
     return TableView(("", "before", "now"), tuple(rows), kinds=("", "number", "number"))
 
@@ -101,6 +105,13 @@ def _built(before: RecordedEngines | None, after: RecordedEngines | None) -> Ite
     for name in dict.fromkeys((*times[1], *times[0])):
         told = [f"{time[name]:.3g} ms" if name in time else "not measured" for time in times]
         yield f"layers of {one_line(name)}", told[0], told[1]
+
+
+def _calls(found: Comparison) -> Iterator[tuple[str, str, str]]:
+    for sizes, (before, after) in found.calls_ms.items():
+        told = ["not measured" if time is None else f"{time:.3g} ms" for time in (before, after)]
+        change = f" ({after / before:.2f} times as long)" if before and after is not None else ""
+        yield f"a call at {one_line(sizes)}", told[0], told[1] + change
 
 
 def _range(symbol: RecordedSymbol | None) -> str:

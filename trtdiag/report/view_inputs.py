@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.capture.program import InputTensor
 from trtdiag.dims.facts import Constraint, DimRow, Pinned, Verdict
-from trtdiag.graph.source import Frame
 from trtdiag.report.drawing.shape_words import ShapeWords
+from trtdiag.report.source_context import short_place
 from trtdiag.report.text import amount, one_line
 from trtdiag.report.view import TableView
 from trtdiag.report.view_dims import some_of
@@ -97,7 +96,7 @@ def _examples(tensor: InputTensor, hints: Mapping[str, int]) -> str:
 
 def _pinned(pin: Pinned) -> SymbolRowView:
     frame = pin.origin.stack.best
-    line = GuardLineView(one_line(pin.why, 400), "breaks", "" if frame is None else _short_place(frame))
+    line = GuardLineView(one_line(pin.why, 400), "breaks", "" if frame is None else short_place(frame))
     return SymbolRowView(
         name=one_line(pin.declared),
         symbol="",
@@ -165,10 +164,5 @@ def _state(facts: SymbolFacts, guards: Sequence[Constraint], rows: Sequence[DimR
 
 def _guard(guard: Constraint) -> GuardLineView:
     frame = guard.origin.stack.best
-    source = _short_place(frame) if frame is not None else one_line(guard.origin.op or "")
+    source = short_place(frame) if frame is not None else one_line(guard.origin.op or "")
     return GuardLineView(one_line(guard.text, 200), guard.verdict.value, source)
-
-
-def _short_place(frame: Frame) -> str:
-    """``model.py:12``: the list of guards has the whole path, a column has no room for it."""
-    return one_line(f"{PurePath(frame.file).name}:{frame.line}")

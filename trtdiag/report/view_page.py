@@ -22,6 +22,7 @@ from trtdiag.report.view_sections import (
     InputsView,
     NoWorkView,
     SettingsView,
+    SpeedView,
     SplitsView,
     StripView,
 )
@@ -44,6 +45,7 @@ class ReportView:
     graph: GraphView | None
     coverage: CoverageView | None
     compiled: CompiledView | None
+    speed: SpeedView | None
     no_work: NoWorkView | None
     memory: MemoryView | None
     metadata: MetadataView | None

@@ -148,3 +148,19 @@ class SettingsView:
     settings: TableView | None
     versions: TableView
     command: str
+
+
+@dataclass(frozen=True)
+class SpeedView:
+    """What ``bench`` measured: a table for each set of sizes, under its title."""
+
+    summary: str
+    tables: tuple[TimesView, ...]
+
+
+@dataclass(frozen=True)
+class TimesView:
+    """The ways to run the program at one set of sizes."""
+
+    title: str
+    table: TableView

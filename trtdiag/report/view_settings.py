@@ -13,12 +13,14 @@ from trtdiag.report.view_sections import SettingsView
 
 _LONGEST_CHARS = 2000
 _KINDS = {SourceKind.FILE: "a file", SourceKind.LIVE: "a live ExportedProgram", SourceKind.FACTORY: "a factory"}
+_WITHOUT = frozenset({"timing_cache", "engine_cache"})
+"""Options that are off where they are not set."""
 
 
 def settings_view(analysis: Analysis, command: str) -> SettingsView:
     """The section of the page."""
     rows = [
-        (name, one_line(_words(value), 600), "default" if value == usual else "set")
+        (name, one_line(_words(name, value), 600), "default" if value == usual else "set")
         for name, value, usual in settings_of(analysis.options)
     ]
     heads = ("setting", "value", "")
@@ -29,9 +31,9 @@ def settings_view(analysis: Analysis, command: str) -> SettingsView:
     )
 
 
-def _words(value: object) -> str:
+def _words(name: str, value: object) -> str:
     if value is None:
-        return "automatic"
+        return "none" if name in _WITHOUT else "automatic"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

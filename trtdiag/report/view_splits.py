@@ -12,6 +12,7 @@ from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Bytes
 from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.engine_words import op_counts
+from trtdiag.report.source_context import short_place
 from trtdiag.report.text import amount, bytes_text, one_line, starred
 from trtdiag.report.view import TableView
 from trtdiag.report.view_dims import some_of
@@ -130,9 +131,9 @@ def _row(group: FallbackGroup, ids: Mapping[_Key, str]) -> SplitView:
 
 
 def _where(places: Sequence[Place]) -> str:
-    """``layers.*.attn (32 times) at model.py:41``."""
+    """``layers.*.attn (32 times) at model.py:41``; the finding has the whole path."""
     modules = starred([place.module_path for place in places if place.module_path])
-    lines = list(dict.fromkeys(str(place.frame) for place in places if place.frame is not None))
+    lines = list(dict.fromkeys(short_place(place.frame) for place in places if place.frame is not None))
     told = some_of(modules, _SHOWN_MODULES)
     at = some_of(lines, 1)
     return one_line(f"{told} at {at}" if told and at else told or at, _LONGEST_REASON_CHARS)

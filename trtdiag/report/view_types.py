@@ -143,7 +143,7 @@ def memory_view(memory: MemoryEstimate) -> MemoryView:
     largest = [(one_line(node), bytes_text(size)) for node, size in memory.largest]
     return MemoryView(
         sums=TableView(("what", "at the maximum of every range", "note"), rows, kinds=("", "number")),
-        largest=folding_table(("largest outputs", "bytes"), largest),
+        largest=folding_table(("largest outputs", "bytes"), largest, ("", "number")),
     )
 
 
