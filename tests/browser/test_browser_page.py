@@ -59,6 +59,26 @@ def test_nothing_is_wider_than_the_window(report: Report, width: int) -> None:
     assert '<pre id="seen">true,true</pre>' in opened.dom
 
 
+def test_on_phones_no_column_is_out_of_sight(report: Report) -> None:
+    """Tables of words become blocks whose cells say their heads; those of numbers are narrow enough."""
+    script = """() => {
+      for (const details of document.querySelectorAll("main details")) details.open = true;
+      const tables = [...document.querySelectorAll("main table")].filter((table) => table.getClientRects().length);
+      const wide = tables.filter((table) => table.scrollWidth > table.parentElement.clientWidth + 1);
+      const cells = [...document.querySelectorAll("#coverage td")];
+      return [tables.length, wide.map((table) => table.parentElement.getAttribute("aria-label")),
+              cells.map((cell) => cell.dataset.head ?? "").slice(0, 6), tables[0].tHead.getClientRects().length];
+    }"""
+    with page_of(report.to_html(), viewport={"width": 390, "height": 800}) as (page, _):
+        count, wide, heads, shown_heads = page.evaluate(script)
+    assert count > 5
+    assert wide == []
+    assert heads == ["", "calls", "engine", "PyTorch", "no work", "reason"]
+    assert shown_heads == 0
+    with page_of(report.to_html()) as (page, _):
+        assert page.evaluate(script)[3] == 1
+
+
 def test_downloads_give_the_reports_that_json_and_sarif_are(report: Report) -> None:
     as_json, as_sarif = drive(
         report.to_html(),

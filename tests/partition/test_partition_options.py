@@ -143,6 +143,15 @@ def test_bytes_at_both_ends_and_between() -> None:
     assert (relu.producer, relu.consumers, relu.program_output) == (1, (), True)
 
 
+def test_a_size_that_data_decide_is_usually_in_the_middle() -> None:
+    sizes = symbol_sizes({"u0": Range(1, 5376), "u1": Range(3, None), "s0": Range(2, 31)}, {"s0": 7})
+    assert {name: (each.min, each.opt, each.max) for name, each in sizes.items()} == {
+        "u0": (1, 2688, 5376),
+        "u1": (3, 3, None),
+        "s0": (2, 7, 31),
+    }
+
+
 def test_bytes_without_an_end_are_not_invented() -> None:
     exported = export(Forward(lambda x: x.relu()), (torch.randn(5, 7),), ({0: Dim("batch", min=2)},))
     (symbol,) = {str(dim.node.expr) for dim in exported.graph.find_nodes(op="placeholder")[0].meta["val"].shape[:1]}

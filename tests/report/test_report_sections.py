@@ -174,6 +174,16 @@ def test_pinned_dims_and_broken_symbols_stand_in_the_same_table() -> None:
     assert words(page).count("specialised to 4") == 1
 
 
+def test_a_derived_dim_has_an_example_too() -> None:
+    module = nn.Conv2d(3, 2, 4, stride=4).eval()
+    exported = export(module, (torch.randn(1, 3, 12, 8),), dynamic_shapes=({2: 4 * Dim("rows", min=1, max=7)},))
+    inputs = trtdiag.analyze(exported).rendering.view.inputs.inputs
+    assert inputs is not None
+    ((name, shape, example),) = inputs.rows
+    assert re.fullmatch(r"float32\[1, 3, 4\*\w+, 8\]", shape)
+    assert (name, example) == ("input", "[1, 3, 12, 8]")
+
+
 def test_a_symbol_without_end_has_no_maximum() -> None:
     program = export(nn.Linear(5, 5), (torch.randn(3, 5),), dynamic_shapes={"input": {0: Dim("rows", min=2)}})
     (row,) = trtdiag.analyze(program).rendering.view.inputs.rows

@@ -42,6 +42,15 @@ def test_failed_stage_is_never_clean() -> None:
     assert "dims failed" in result.caveat
 
 
+def test_the_headline_begins_with_what_failed() -> None:
+    stages = (StageTiming("capture", "ok", 0.1), StageTiming("build", "failed", 0.1, "no kernel"))
+    result = verdict(analysis(stages=stages))
+    assert result.headline.startswith("build failed: 1 error, 2 warnings, 1 note")
+    assert "build failed" in result.caveat  # the terminal's line does not name it
+    assert "failed" not in result.uncovered
+    assert verdict(analysis(stages=stages[:1])).headline.startswith("1 error")
+
+
 def test_stage_that_did_not_run_is_in_the_caveat() -> None:
     assert "build not run" in verdict(clean_analysis(stages=(StageTiming("build", "not run", 0.0),))).caveat
 

@@ -96,7 +96,9 @@ def _examples(tensor: InputTensor, hints: Mapping[str, int]) -> str:
 
 def _pinned(pin: Pinned) -> SymbolRowView:
     frame = pin.origin.stack.best
-    line = GuardLineView(one_line(pin.why, 400), "breaks", "" if frame is None else short_place(frame))
+    line = GuardLineView(
+        one_line(pin.why, 400), "breaks", "" if frame is None or str(frame) in pin.why else short_place(frame)
+    )
     return SymbolRowView(
         name=one_line(pin.declared),
         symbol="",
