@@ -184,6 +184,14 @@ def test_a_derived_dim_has_an_example_too() -> None:
     assert (name, example) == ("input", "[1, 3, 12, 8]")
 
 
+def test_derived_sizes_stand_by_their_numbers() -> None:
+    x = torch.randn(1, 3, 96, 8)
+    net = nn.Sequential(*[nn.Sequential(nn.Conv2d(3, 3, 2, stride=2), *[nn.ReLU()] * n) for n in (1, 3, 2)]).eval()
+    rows = trtdiag.analyze(export(net, (x,), dynamic_shapes=({2: 8 * Dim("r", min=2, max=12)},))).rendering.view.inputs
+    (symbol,) = rows.rows
+    assert [int(text.partition("*")[0]) for text in symbol.expressions.split(", ") if "*" in text] == [2, 4, 8]
+
+
 def test_a_symbol_without_end_has_no_maximum() -> None:
     program = export(nn.Linear(5, 5), (torch.randn(3, 5),), dynamic_shapes={"input": {0: Dim("rows", min=2)}})
     (row,) = trtdiag.analyze(program).rendering.view.inputs.rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from trtdiag.analysis.result import Analysis
@@ -132,13 +133,20 @@ def _symbol(
         born=one_line(born + (f" at {facts.born_at}" if facts.born_at and born else "")),
         range="none" if facts.range is None else str(facts.range),
         profile=profile_text(profile),
-        expressions=some_of([one_line(text, 80) for text in facts.expressions], _SHOWN_EXPRESSIONS),
+        expressions=_derived(facts.expressions),
         guards=tuple(_guard(guard) for guard in ordered[:_SHOWN_GUARDS]),
         more_guards=f"and {amount(hidden, 'more guard')}, below" if hidden > 0 else "",
         uses=f"{facts.uses:,}",
         state="unbounded" if state == "outside" else "breaks" if state == "undecided" else state,
         verdict=_VERDICTS.get(state, state),
     )
+
+
+def _derived(expressions: Sequence[str]) -> str:
+    """The most frequent ones, by their numbers: ``h // 2, h // 4, h // 16 and 3 more``."""
+    shown = sorted(expressions[:_SHOWN_EXPRESSIONS], key=lambda text: [int(each) for each in re.findall(r"\d+", text)])
+    texts = [one_line(text, 80) for text in (*shown, *expressions[_SHOWN_EXPRESSIONS:])]
+    return some_of(texts, _SHOWN_EXPRESSIONS)
 
 
 def profile_text(profile: DimProfile | None) -> str:
