@@ -51,4 +51,5 @@ def test_the_page_weighs_little_and_asks_for_nothing_else(report: Report, nodes:
 def test_the_page_keeps_to_its_budget_of_time(report: Report, nodes: int) -> None:
     taken, most = asdict(page_times(report)), asdict(BUDGETS[nodes])
     over = {name: f"{value:.3g} of {most[name]}" for name, value in taken.items() if value > most[name]}
-    assert not over
+    # What else ran on the machine stands beside it: times taken on a busy one say little.
+    assert not over, f"{over}; processes that wanted one of {os.cpu_count()} cores: {os.getloadavg()[0]:.1f}"
