@@ -264,3 +264,14 @@ def test_hostile_names_stay_text_in_every_section(blocks: Report, name: str) -> 
     assert not set(page) & {"\x1b", "\x07", "\x00", "\u202e"}
     assert page_view(json.loads(report.to_json())["page"]).splits == report.rendering.view.splits
     assert "<img" not in report._repr_html_()
+
+
+def test_what_to_do_about_engines_that_the_user_split_names_what_is_kept() -> None:
+    program = export(nn.Sequential(*[nn.Linear(5, 5), nn.ReLU()] * 5), (torch.randn(3, 5),))
+    report = trtdiag.analyze(program, min_segment_ops=1, keep_in_torch=["aten.relu"])
+    fix = report.rendering.view.verdict.fix
+    assert fix is not None
+    assert fix.title == "let aten.relu.default into engines: that you keep it in PyTorch costs most"
+    assert [each.fact for each in report.findings[0].evidence[1:]] == [
+        "aten.relu.default (5 calls): without it 1 engine"
+    ]

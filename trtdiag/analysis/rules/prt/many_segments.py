@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trtdiag.analysis.fallback_hits import RULE_OF, calls
-from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted
@@ -38,22 +38,28 @@ def many_segments(facts: PartitionFacts) -> Iterator[Hit]:
     if count < MANY:
         return
     ranked = facts.ranked
+    kept = sorted((group for group in facts.kept if group.engines_saved > 0), key=lambda group: -group.engines_saved)
     sizes = sorted((segment.work_ops for segment in facts.partitioned.segments), reverse=True)
     evidence = [
         Evidence(f"largest {sizes[0]}, smallest {sizes[-1]} ops that compute", "the segments"),
         *(
             Evidence(f"{calls(group)}: without it {counted(count - group.engines_saved, 'engine')}", "PRT604")
-            for group in ranked[:MOST_NAMED]
+            for group in (*ranked, *kept)[:MOST_NAMED]
         ),
     ]
     yield Hit(
         f"the program is split into {count} engines",
         tuple(evidence),
-        fix=Fix(
-            f"begin with {ranked[0].op}: it costs most" if ranked else "see which ops stay in PyTorch, and why",
-            Applicability.MANUAL,
-        ),
+        fix=Fix(_first_step(ranked, kept), Applicability.MANUAL),
         cause="many",
         identity="many",
         because_of=f"{RULE_OF[ranked[0].why]}:{ranked[0].key}" if ranked else "",
     )
+
+
+def _first_step(ranked: Sequence[FallbackGroup], kept: Sequence[FallbackGroup]) -> str:
+    if ranked:
+        return f"begin with {ranked[0].op}: it costs most"
+    if kept:
+        return f"let {kept[0].op} into engines: that you keep it in PyTorch costs most"
+    return "see which ops stay in PyTorch, and why"
