@@ -12,6 +12,7 @@ from trtdiag.engine.tensorrt.dialect import Dialect
 from trtdiag.engine.tensorrt.door import Door, compute_capability
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
+from trtdiag.engine.tensorrt.greatest import short_of_memory
 from trtdiag.engine.tensorrt.letting_go import build_network
 from trtdiag.engine.tensorrt.log import Lines, logger_of
 from trtdiag.engine.tensorrt.monitor import new_monitor
@@ -61,7 +62,8 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
                 reference="build-stopped",
             )
         if engine is None:
-            raise refused_build(network, emission.layers, lines)
+            memory = short_of_memory(network, profile, options.workspace_mib)
+            raise refused_build(network, emission.layers, lines, memory=memory)
         if options.timing_cache is not None:
             keep_timings(config, Path(options.timing_cache).expanduser())
         return bytes(engine)

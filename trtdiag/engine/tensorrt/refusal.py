@@ -13,6 +13,7 @@ _MEMORY = re.compile(
     r"out of memory|OutOfMemory|cudaErrorMemoryAllocation|Requested amount of GPU memory",
     re.IGNORECASE,
 )
+_WORKSPACE = re.compile(r"find any implementation|workspace|insufficient memory", re.IGNORECASE)
 _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         _MEMORY,
@@ -20,7 +21,7 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
         " greatest sizes",
     ),
     (
-        re.compile(r"find any implementation|workspace|insufficient memory", re.IGNORECASE),
+        _WORKSPACE,
         "give the build more memory (workspace_mib), allow more tactic sources (tactic_sources), or leave the op to"
         " PyTorch ({keep})",
     ),
@@ -75,8 +76,17 @@ def lacking(network: Network, placed: Placed, version: str, what: str) -> Engine
     )
 
 
-def refused_build(network: Network, layers: Mapping[str, Placed], lines: Lines) -> EngineBuildError:
-    """The error for a network that TensorRT does not build, with the layers that its log names."""
+def refused_build(
+    network: Network, layers: Mapping[str, Placed], lines: Lines, *, memory: str = ""
+) -> EngineBuildError:
+    """The error for a network that TensorRT does not build, with the layers that its log names.
+
+    Args:
+        network: It.
+        layers: Its layers by the names that TensorRT knows them by.
+        lines: What TensorRT said.
+        memory: Why the workspace may be too small for it; told where TensorRT may mean that.
+    """
     errors = errors_of(lines)
     named = named_layers(layers, errors)
     stretch = _stretch(layers, errors)
@@ -88,7 +98,7 @@ def refused_build(network: Network, layers: Mapping[str, Placed], lines: Lines) 
     said = last_lines(lines)
     return EngineBuildError(
         f"TensorRT does not build the engine: {where}" if where else "TensorRT does not build the engine",
-        because=said,
+        because=f"{said}; {memory}" if memory and _WORKSPACE.search("; ".join(errors) or said) else said,
         fix=_advice("; ".join(errors) or said, named[0] if named else None),
         reference="engine-refused",
     )

@@ -1,0 +1,71 @@
+"""A build that may have failed for its workspace says which tensor is great beside it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from standin import TensorRT
+
+from trtdiag.engine.tensorrt import build as building
+from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.greatest import short_of_memory
+from trtdiag.engine.tensorrt.log import logger_of
+from trtdiag.errors import EngineBuildError
+from trtdiag.graph.source import Frame
+from trtdiag.network import DType, Network, NetworkBuilder, Origin
+from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
+from trtdiag.network.layers.reduce import Reduce, ReduceOperation
+from trtdiag.options import CompileOptions
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import Range, symbol
+from trtdiag.targets import get_target
+
+# Scores of 4096 places with each other for 32 inputs: 2 GiB of float32.
+PROFILE = {"x": (DimProfile(1, 2, 32), DimProfile(16, 320, 4096), DimProfile(128, 128, 128))}
+
+
+def _network(dtype: DType = DType.FLOAT32) -> Network:
+    builder = NetworkBuilder({"b": Range(1, 32), "n": Range(16, 4096)})
+    x = builder.input("x", dtype, [symbol("b"), symbol("n"), 128])
+    scores = builder.add_single(
+        MatrixMultiply(MatrixOperation.NONE, MatrixOperation.TRANSPOSE),
+        x,
+        x,
+        origin=Origin("aten.bmm.default", "scores", Frame("model.py", 7)),
+    )
+    builder.output("y", builder.add_single(Reduce(ReduceOperation.MAX, (2,)), scores))
+    return builder.build()
+
+
+def test_the_greatest_tensor_is_named_with_its_size() -> None:
+    said = short_of_memory(_network(), PROFILE, 4096)
+    assert "aten.bmm.default (scores) at model.py:7 has 2,048 MiB" in said
+    assert "4,096 MiB" in said
+    assert "has 1,024 MiB" in short_of_memory(_network(DType.FLOAT16), PROFILE, 4096)
+
+
+@pytest.mark.parametrize(("workspace_mib", "told"), [(None, False), (8192, True), (8193, False), (1, True)])
+def test_it_is_told_where_it_is_great_beside_the_workspace(workspace_mib: int | None, told: bool) -> None:
+    assert bool(short_of_memory(_network(), PROFILE, workspace_mib)) is told
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [("Could not find any implementation for node {ForeignNode[a]}", True), ("type mismatch", False)]
+)
+def test_a_refusal_tells_it_where_it_may_be_the_cause(said: str, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "check_agreement", lambda *_: None)  # the stand-in infers no shapes
+    monkeypatch.setattr(building, "compute_capability", lambda: "9.0")
+    trt = TensorRT("8.6")
+    logger = logger_of(trt)
+
+    def refuse(*_: Any) -> None:
+        logger.log(SimpleNamespace(name="ERROR"), said)
+
+    trt.answers["build_serialized_network"] = refuse
+    door = Door(trt, trt.__version__, get_target("8.6"))
+    with pytest.raises(EngineBuildError) as caught:
+        building.build(door, _network(), PROFILE, CompileOptions(workspace_mib=4096))
+    assert said in caught.value.because
+    assert ("2,048 MiB" in caught.value.because) is told
