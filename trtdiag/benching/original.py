@@ -15,6 +15,7 @@ from trtdiag.capture.load import Source, capture, names_factory
 from trtdiag.capture.on_device import on_device
 from trtdiag.capture.program import Program
 from trtdiag.errors import UserError
+from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.trees import leaves_of, rebuilt
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.shapes.opt_sizes import conditions_of, opt_sizes
@@ -62,7 +63,8 @@ class Original:
     def inputs(self, sizes: Mapping[str, int]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return arguments and keyword arguments of these sizes."""
         example = self.exported.example_inputs
-        maker = InputMaker(self.program.inputs, None if example is None else leaves_of(example))
+        leaves = None if example is None else leaves_of(example)
+        maker = InputMaker(self.program.inputs, leaves, index_inputs(self.exported))
         flat = [leaf.to(self.device) if isinstance(leaf, torch.Tensor) else leaf for leaf in maker.at(sizes)]
         args, kwargs = rebuilt(flat, self.exported.call_spec.in_spec)
         return tuple(args), dict(kwargs)

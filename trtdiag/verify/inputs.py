@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,10 +27,17 @@ class InputMaker:
     Args:
         inputs: The user's inputs in order.
         example: Flat example values in the same order; ``None`` where the program has none.
+        indices: Placeholders that may be indices: a mask of ones, less than every size, would be all zeros where a
+            batch is 1.  All where it is not given.
     """
 
-    def __init__(self, inputs: Sequence[InputTensor], example: Sequence[Any] | None) -> None:
-        self._inputs = inputs
+    def __init__(
+        self,
+        inputs: Sequence[InputTensor],
+        example: Sequence[Any] | None,
+        indices: Collection[str] | None = None,
+    ) -> None:
+        self._inputs, self._indices = inputs, indices
         self._example = example if example is not None and len(example) == len(inputs) else None
 
     def at(self, sizes: Mapping[str, int]) -> list[Any]:
@@ -62,7 +69,10 @@ class InputMaker:
         if not isinstance(example, torch.Tensor):
             return _without_example(tensor.dtype, shape, generator)
         here = example.detach().cpu()
-        return _inside(_like(here, shape, generator), here, resized).to(example.device)
+        made = _like(here, shape, generator)
+        if self._indices is None or tensor.placeholder in self._indices:
+            made = _inside(made, here, resized)
+        return made.to(example.device)
 
     def _size(self, expr: Any, sizes: Mapping[str, int], hint: int | None) -> int:
         try:

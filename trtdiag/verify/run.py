@@ -11,6 +11,7 @@ import torch
 
 from trtdiag.capture.program import Program
 from trtdiag.errors import TrtdiagError, UserError
+from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.trees import flattened, leaves_of, named_leaves, rebuilt
 from trtdiag.options import Precision
 from trtdiag.symbolic import Condition, Range, evaluate, free_symbols
@@ -117,7 +118,9 @@ class _Run:
         self._in_spec = exported.call_spec.in_spec
         self.tolerance = tolerance or tolerance_for(precision, _dtypes(program))
         example = exported.example_inputs
-        self._maker = InputMaker(program.inputs, None if example is None else leaves_of(example))
+        self._maker = InputMaker(
+            program.inputs, None if example is None else leaves_of(example), index_inputs(exported)
+        )
         self._pace: float | None = None  # seconds per element
         self._culprit: Culprit | None = None
         self._lost = ""  # why no further point can run

@@ -1,0 +1,70 @@
+"""Which inputs may be indices: their values must stay inside of what they point into."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from trtdiag.graph.operators import arguments_of, given_to, schema_name
+
+_INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
+_POINTING = frozenset({"index", "indices", "target", "labels", "offsets"})
+"""Arguments of ATen's ops that hold places: index_select, gather, scatter, index_put, embedding, nll_loss, ..."""
+
+_OF_SIZES = frozenset({"aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"})
+
+
+def index_inputs(exported: ExportedProgram) -> frozenset[str]:
+    """Placeholders of integers that may be used as indices: a path of integers leads from them to one.
+
+    A mask mostly does not: it is compared, or multiplied with floats.  Where it cannot be told the input counts: what
+    goes into an op that is none of ATen's, or becomes a size.
+    """
+    given = set(exported.graph_signature.user_inputs)
+    starts = [node for node in exported.graph.nodes if node.op == "placeholder" and node.name in given]
+    return frozenset(node.name for node in starts if _is_integer(node) and _may_point(node))
+
+
+def _may_point(start: Node) -> bool:
+    seen, waiting = {start}, [start]
+    while waiting:
+        value = waiting.pop()
+        for user in value.users:
+            if user.op == "output" or user in seen:
+                continue
+            if _points_with(user, value):
+                return True
+            if _is_integer(user):
+                seen.add(user)
+                waiting.append(user)
+    return False
+
+
+def _points_with(user: Node, value: Node) -> bool:
+    """Whether the call uses the value as places, or cannot be looked into."""
+    op = user.target
+    if not isinstance(op, OpOverload):
+        return op is not operator.getitem
+    if schema_name(op) in _OF_SIZES or user.meta.get("val") is None:  # the second is an assertion
+        return False
+    if not isinstance(user.meta["val"], (torch.Tensor, list, tuple)):
+        return True  # a size, or a condition on one
+    return any(
+        argument.name in _POINTING and value in _nodes_in(given_to(user, argument))
+        for argument in arguments_of(op).values()
+    )
+
+
+def _nodes_in(given: object) -> list[object]:
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def _is_integer(node: Node) -> bool:
+    """Whether it gives integers, or several tensors of which one may."""
+    value = node.meta.get("val")
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return any(isinstance(each, torch.Tensor) and each.dtype in _INTEGERS for each in values)
