@@ -2,7 +2,7 @@
 
     python benchmarks/gpu/group_norms.py --models norm attention --ways own spelled
 
-``norm``: one of 3 dims.  ``native``: that with its mean and deviation, which is written of these whatever the way, since
+``norm``: one of 3 dims.  ``native``: that with its mean and deviation, which is written of these whatever the way:
 8.6.0 had no kernel in float16 for another (H200, level 0).  ``attention``: what stands in the decoder of a VAE between
 two residual blocks, with its sizes; 8.6.0 built it with a workspace of 32 GiB and in no way with 4.
 """
