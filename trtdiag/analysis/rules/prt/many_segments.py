@@ -43,7 +43,10 @@ def many_segments(facts: PartitionFacts) -> Iterator[Hit]:
     evidence = [
         Evidence(f"largest {sizes[0]}, smallest {sizes[-1]} ops that compute", "the segments"),
         *(
-            Evidence(f"{calls(group)}: without it {counted(count - group.engines_saved, 'engine')}", "PRT604")
+            Evidence(
+                f"{calls(group)}: without it {counted(count - group.engines_saved, 'engine')}",
+                "PRT604" if group in ranked else "partitioned again with it in engines",
+            )
             for group in (*ranked, *kept)[:MOST_NAMED]
         ),
     ]
