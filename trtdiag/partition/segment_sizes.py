@@ -39,6 +39,7 @@ class _Sizes:
     ) -> None:
         self._graph = graph
         self._limits = limits
+        self._inside = frozenset(inside)
         self._at_hand = {*inputs, *inside}
         self._extents = Extents()
         for name in inputs:
@@ -94,8 +95,10 @@ class _Sizes:
         if size.given or any(o not in self._graph.sizes and o not in self._at_hand for o in size.operands):
             return False
         inside = [o not in self._graph.sizes or self._recomputed[o] is not None for o in size.operands]
-        # What only its operands give, and one of them from inside, PyTorch could not compute before the segment runs.
-        return all(inside) or (size.sources is None and any(inside))
+        # Of what only its operands give, or a dim of a tensor that is made here, PyTorch has nothing before it runs.
+        sources = size.sources or ()
+        late = size.sources is None or any(source.tensor in self._inside for source in sources)
+        return all(inside) or (late and any(inside))
 
     def _why(self, size: SizeNode) -> str:
         if size.name in self._limits:

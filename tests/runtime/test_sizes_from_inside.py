@@ -1,0 +1,30 @@
+"""Sizes that need a tensor that the engine itself makes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from tests.runtime.compiling import compiled
+
+
+class Edges(nn.Module):
+    """Edges without loops, as many as the data says, and one more for each node."""
+
+    def forward(self, x: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+        rows = e[:, e[0] != e[1]]
+        return rows + 1, torch.ones(rows.shape[1] + x.shape[0]) * 3
+
+
+def test_a_size_of_what_data_decides_inside_and_of_an_input_outside() -> None:
+    """Before the engine runs PyTorch knows the input's size alone; the sum is the engine's."""
+    e = torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]])
+    dims = ({0: Dim("nodes", min=1, max=31)}, {1: Dim("edges", min=1, max=101)})
+    program = compiled(Edges(), (torch.randn(7, 3), e), dynamic_shapes=dims)
+    calls = [str(node.target) for node in program.exported_program.graph.nodes if node.op == "call_function"]
+    assert sum("execute_engine" in call for call in calls) == 1
+    loops = torch.ones(2, 5, dtype=torch.int64)  # no edge is left
+    for nodes, edges in ((7, e), (1, e[:, :1]), (31, loops), (2, torch.randint(0, 3, (2, 101)))):
+        given = torch.randn(nodes, 3), edges
+        torch.testing.assert_close(program(*given), Edges()(*given))
