@@ -53,7 +53,7 @@ def test_the_op_is_found_in_few_builds(turn: int, monkeypatch: pytest.MonkeyPatc
     assert 2 <= len(made.built) <= 4  # the engine itself, and to look inside
     line = culprit_line(culprit, {})
     assert "aten.tanh.default (tanh)" in line
-    assert line.endswith(": every layer of its network is right: the engine is not")
+    assert ": every layer of its network is right: the engine is not; build another with --optimization-level 0" in line
 
 
 def test_a_right_engine_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +91,7 @@ def test_a_fault_of_a_fusion_is_told_by_the_last_range_that_shows_it(monkeypatch
     assert "the fusion is at fault, or hides it" in culprit.note
     assert len(made.built) <= 1 + MOST_BUILDS
     assert f"after aten.add.Tensor (add_{TURN - 1})" in culprit_line(culprit, {})
+    assert culprit_line(culprit, {}).endswith("--optimization-level 0, or leave the op to PyTorch with --keep-in-torch")
 
 
 def test_a_difference_that_goes_away_at_once_is_left_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:

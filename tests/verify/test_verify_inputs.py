@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from trtdiag.capture.program import InputDim, InputTensor
@@ -39,6 +40,25 @@ def test_integers_that_may_be_indices_stay_inside() -> None:
     assert set(maker.at({"e": 101, "n": 2})[0].flatten().tolist()) == {0, 1}
     assert set(maker.at({"e": 101, "n": 101})[0].flatten().tolist()) == {0, 3, 5, 7, 28}
     assert maker.at({"e": 3, "n": 1})[0].unique().tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+@pytest.mark.parametrize("place", [0, -1])
+def test_no_row_of_a_mask_hides_all(dtype: torch.dtype, place: int) -> None:
+    """Half of the example is padding, on one side: of 1,009 rows of 2 or 1 hundreds would be all padding."""
+    example = torch.tensor([[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1]]).to(dtype)
+    example = example if place == 0 else example.flip(1)
+    for columns in (1, 2, 13):
+        made = InputMaker([_input(dtype, "n", "m")], [example], ()).at({"n": 1009, "m": columns})[0]
+        assert made.dtype == dtype
+        assert bool(made[:, place].all())
+        assert columns == 1 or not bool(made.all())
+
+
+def test_rows_that_begin_and_end_in_many_ways_are_drawn() -> None:
+    example = torch.tensor([[1, 0, 0], [0, 1, 1]])
+    made = InputMaker([_input(torch.int64, "n", "m")], [example], ()).at({"n": 101, "m": 3})[0]
+    assert set(made[:, 0].tolist()) == set(made[:, 2].tolist()) == {0, 1}
 
 
 def test_integers_below_zero_count_from_an_end_and_stay() -> None:

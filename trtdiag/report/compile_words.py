@@ -8,9 +8,12 @@ from trtdiag.engine.manifest import EngineInput
 from trtdiag.report.text import amount, one_line
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Sym, substitute, to_text
+from trtdiag.verify.bisect import ONLY_THE_ENGINE
 from trtdiag.verify.facts import Culprit, Point, Verification
 
 _LONGEST_CULPRIT_CHARS = 1000
+_OTHER_ENGINE = "build another with --optimization-level 0, or leave the op to PyTorch with --keep-in-torch"
+"""Level 0 was right on an H200 where TensorRT 8.6.0 built wrong engines of a ViT at 1 and 3 (docs/numerics.md)."""
 
 
 class CompileWords:
@@ -79,6 +82,8 @@ def culprit_line(culprit: Culprit, names: Mapping[str, str]) -> str:
     """Where a difference begins, in one line."""
     at = f" at {point_sizes(culprit.point.sizes, names)}" if culprit.point.sizes else ""
     note = f": {culprit.note}" if culprit.note else ""
+    if ONLY_THE_ENGINE in (culprit.layer, *culprit.note.split("; ")):
+        note += f"; {_OTHER_ENGINE}"
     if culprit.origin is None:
         return one_line(f"it begins in engine {culprit.segment}{at}: {culprit.layer}{note}", _LONGEST_CULPRIT_CHARS)
     begins = f"after {culprit.since}, at the latest with" if culprit.since is not None else "with"

@@ -21,7 +21,8 @@ class InputMaker:
     """Makes flat user inputs at points.
 
     Floats are normal with the example's mean and deviation; integers and bools repeat the example's values in shuffled
-    order, since an index that the example has is one that the program takes.  Where they may be indices into a dim,
+    order, since an index that the example has is one that the program takes; where all rows of the example begin or end
+    alike, so do these.  Where they may be indices into a dim,
     being less than its size in the example, they stay less than its size at the point.
 
     Args:
@@ -95,7 +96,23 @@ def _like(example: torch.Tensor, shape: Sequence[int], generator: torch.Generato
         return torch.zeros(list(shape), dtype=example.dtype)
     flat = example.reshape(-1)
     order = torch.randint(0, flat.numel(), (count,), generator=generator)
-    return flat[order].reshape(list(shape))
+    return _with_ends(flat[order].reshape(list(shape)), example)
+
+
+def _with_ends(made: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
+    """The first of each row, or else the last, as in the example where all of its rows have the same there.
+
+    Of a mask that is the side without padding: a row that masks all it has is no example of anything, and what
+    attention gives for it differs among PyTorch's own kernels.
+    """
+    if not made.numel() or made.dim() != example.dim() or not made.dim():
+        return made
+    for place in (0, -1):
+        ends = example.select(-1, place).reshape(-1)
+        if bool((ends == ends[0]).all()):
+            made.select(-1, place).fill_(ends[0].item())
+            break
+    return made
 
 
 def _inside(made: torch.Tensor, example: torch.Tensor, resized: Sequence[tuple[int, int]]) -> torch.Tensor:
