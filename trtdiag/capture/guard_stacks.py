@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from trtdiag.capture.data_values import EXPORT_MODULE
 from trtdiag.capture.recorded import in_roots
 from trtdiag.graph.source import Frame, Stack
 
@@ -84,17 +85,21 @@ def running_op(frame: FrameType | None) -> str | None:
 
 
 def python_stack(frame: FrameType | None) -> Stack:
-    """The frames from ``frame`` outwards, outermost first, without torch's and Python's.
+    """The model's frames from ``frame`` outwards, outermost first, without torch's and Python's.
 
     Of torch's frames the innermost that is more than bookkeeping is kept as the last one: a guard whose stack ends
-    outside torch comes from a Python condition on a size, any other from an op.
+    outside torch comes from a Python condition on a size, any other from an op.  What called the export is no part of
+    the model: it is kept only where the model has no line outside torch, and so no better place.
     """
     frames: list[Frame] = []
     innermost = True
     while frame is not None and len(frames) < _MAX_FRAMES:
         code = frame.f_code
         here = Frame(code.co_filename, frame.f_lineno, code.co_name)
-        package = str(frame.f_globals.get("__name__", "")).split(".")[0]
+        module = str(frame.f_globals.get("__name__", ""))
+        if module == EXPORT_MODULE and any(known.package != "torch" for known in frames):
+            break
+        package = module.split(".")[0]
         if package == "torch" or here.package == "torch":
             if innermost and not _BOOKKEEPING.search(here.file):
                 frames.append(here)
