@@ -72,6 +72,15 @@ def test_a_broken_guard_says_what_works_what_fails_and_what_to_write() -> None:
     assert finding.places[0].frame.line == 41
 
 
+def test_sizes_that_one_of_several_guards_allows_are_not_called_allowed() -> None:
+    first = facts.constraint("(h - 11) // 32 != 2", line=41, allowed="h <= 74 or h >= 107", kept=(417, 449))
+    other = facts.constraint("(h - 11) // 16 >= 4", line=41, allowed="h >= 75", kept=(438, 449))
+    (finding,) = found(facts.dims(constraints=(other, first)))
+    said = [evidence.fact for evidence in finding.evidence]
+    assert "allowed by (h - 11) // 32 != 2 alone: h <= 74 or h >= 107" in said
+    assert not any(fact.startswith("allowed:") for fact in said)
+
+
 def test_a_suggestion_that_keeps_every_value_is_safe_only_with_a_proof() -> None:
     guard = facts.constraint("h % 8 == 0")
     for proof, expected in ((EXHAUSTIVE, Applicability.SAFE), (Proof(ProofKind.SAMPLED), Applicability.UNSAFE)):

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Evidence
-from trtdiag.analysis.wording import counted
+from trtdiag.analysis.wording import counted, shortened
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
 from trtdiag.dims.torch_asks import needless
 from trtdiag.graph.source import Frame
@@ -124,7 +124,8 @@ def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evide
     if working:
         facts.append(Evidence(f"{assignment(working)} satisfies every guard", "tried"))
     if lead.allowed:
-        facts.append(Evidence(f"allowed: {lead.allowed}", proof_text(lead.proof)))
+        alone = f" by {shortened(lead.text)} alone" if len(group.constraints) > 1 else ""
+        facts.append(Evidence(f"allowed{alone}: {lead.allowed}", proof_text(lead.proof)))
     if group.frame is not None:
         facts.append(Evidence(group.frame.code or f"in {group.frame.function}", str(group.frame)))
     elif lead.origin.op:
