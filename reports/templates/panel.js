@@ -46,7 +46,7 @@ function showGroup(panel, graph, at, isOpen, reveal, toggle) {
   if (at !== 0) {
     parts.push(make("p", {}, make("button", { type: "button", onclick: () => toggle(at) }, isOpen ? "Close" : "Open")));
   }
-  for (const [role, word] of [["shape", "Shape computations"], ["check", "Asserts and no-ops"], ["weight", "Weights"]]) {
+  for (const [role, word] of [["shape", "Shape computations"], ["check", "Asserts, no-ops, elements"], ["weight", "Weights"]]) {
     const nodes = group.undrawn.filter((node) => graph.role(node) === role);
     if (nodes.length === 0) continue;
     parts.push(make("details", {}, make("summary", {}, `${word}, not drawn: ${nodes.length}`), nodeLinks(graph, nodes, reveal, 200)));

@@ -79,6 +79,20 @@ def test_what_lowering_folded_runs_nowhere_and_stands_with_its_reader(
     assert where.step[table] == 2
 
 
+def test_what_nothing_reads_stands_with_the_op_after_it(scanned: Report, nodes: tuple[DrawnNode, ...]) -> None:
+    """Beside the engines a chain of such ops would look like a part of the program that runs nowhere."""
+    (table,) = by_op(nodes, "arange")
+    unread = [replace(node, reads=tuple(at for at in node.reads if at != table)) for node in nodes]
+    where = sides(scanned.analysis.partition, unread)
+    assert where.side[table] is Side.GONE
+    after = next(at for at in range(table + 1, len(nodes)) if nodes[at].role is Role.OP)
+    assert where.step[table] == where.step[after]
+    root = hierarchy_by_step(unread, where)
+    assert table not in root.items
+    last = [*[replace(node, reads=()) for node in unread[:table]], unread[table]]
+    assert sides(scanned.analysis.partition, last).step[table] == 1  # nothing follows it: with the scan before it
+
+
 def test_engines_are_boxes_in_order_and_hold_modules(nodes: tuple[DrawnNode, ...], where: Sides) -> None:
     root = hierarchy_by_step(nodes, where)
     labels = [item.label if isinstance(item, Group) else nodes[item].label for item in root.items]

@@ -64,10 +64,11 @@ def _summary(nodes: Sequence[DrawnNode], where: Sides | None, groups: int) -> st
         amount(counts[role], word)
         for role, word in (
             (Role.SHAPE, "shape computation"),
-            (Role.CHECK, "assert or no-op"),
+            (Role.CHECK, "assert, no-op or element of several results"),
             (Role.WEIGHT, "weight"),
         )
         if counts[role]
     ]
-    parts = [part.replace("assert or no-ops", "asserts and no-ops") for part in parts]
+    several = "asserts, no-ops and elements of several results"
+    parts = [part.replace("assert, no-op or element of several resultss", several) for part in parts]
     return f"{text}." + (f" Not drawn, listed with their modules: {', '.join(parts)}." if parts else "")

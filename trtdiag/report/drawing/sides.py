@@ -74,6 +74,7 @@ def sides(facts: PartitionFacts, nodes: Sequence[DrawnNode]) -> Sides:
         reason = why.get(position) if torch_steps else None
         words[position] = f"{told}: {one_line(reason, _LONGEST_WHY_CHARS)}" if reason else told
     _place_by_readers(nodes, drawn_in, steps.keys())
+    _place_by_neighbours(nodes, drawn_in)
     for position, node in enumerate(nodes):
         if node.role is Role.OP and position not in steps:
             side[position] = Side.GONE
@@ -92,6 +93,20 @@ def _place_by_readers(nodes: Sequence[DrawnNode], drawn_in: list[int | None], ru
             known = drawn_in[source]
             if free and source not in run and (known is None or known > here):
                 drawn_in[source] = here
+
+
+def _place_by_neighbours(nodes: Sequence[DrawnNode], drawn_in: list[int | None]) -> None:
+    """Ops that nothing reads which runs stand with the op after them, the last ones with the op before.
+
+    Beside the engines they would look like a part of the program that runs nowhere.
+    """
+    ops = [position for position, node in enumerate(nodes) if node.role is Role.OP]
+    for order in (reversed(ops), ops):
+        here: int | None = None
+        for position in order:
+            if drawn_in[position] is None:
+                drawn_in[position] = here
+            here = drawn_in[position]
 
 
 def positions(nodes: Sequence[DrawnNode]) -> Mapping[str, int]:
