@@ -30,6 +30,7 @@ REFUSED: dict[str, str] = {
 ERRORS: dict[str, dict[str, str]] = {
     "crnn_ocr": {"GRD301": "torch unrolls the LSTM over the 25 steps of the example; the program refuses other widths"},
     "deformable_detr": {"GRD301": "the sizes of the feature maps are numbers: only h 217..224, w 249..256 are right"},
+    "depth_anything_s": {"GRD301": "the program holds the example's grid of patches, 16 x 20, and refuses others"},
     "demucs_like": {"GRD301": "torch unrolls the LSTM over the 100 steps of the example; the program refuses others"},
     "grounding_dino": {"GRD301": "torch decides seq == 2 and seq == 256 once, and refuses the range for that"},
     "longformer": {"GRD301": "attention works in windows: the length is a multiple of 8 of at least 2 windows"},
