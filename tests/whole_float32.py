@@ -12,12 +12,15 @@ import torch
 def in_whole_float32() -> Iterator[None]:
     """PyTorch computes float32 with all of its bits: TF32 keeps 10 of 23.
 
-    Set by hand: monkeypatch deletes what an object has by ``__getattr__`` alone, and torch refuses that.
+    By torch's own ``flags``: cuDNN's cannot be assigned once something has called ``disable_global_flags``, which
+    torch's testing modules do when they are imported.
     """
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
-    matmul.allow_tf32 = cudnn.allow_tf32 = False
+    before = matmul.allow_tf32
+    others = {"enabled": cudnn.enabled, "benchmark": cudnn.benchmark, "deterministic": cudnn.deterministic}
+    matmul.allow_tf32 = False
     try:
-        yield
+        with cudnn.flags(**others, allow_tf32=False):
+            yield
     finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before
+        matmul.allow_tf32 = before
