@@ -176,7 +176,7 @@ from pathlib import Path
 from trtdiag.engine.saved_engines import SavedEngines
 saved, seen = SavedEngines(Path(sys.argv[1]), 40 * 1024), 0
 for turn in range(150):
-    name = str(turn % 12)
+    name = str(turn // 2 % 12)
     blob = saved.find(name)
     if blob is None:
         saved.keep(name, name.encode() * 5000)
@@ -188,7 +188,8 @@ print(seen)
 
 
 def test_several_programs_use_a_folder_at_once(tmp_path: Path) -> None:
-    # Room for 7 of 12 engines of 5 to 10 KB: each program removes what others wrote, while they read it.
+    # Room for 7 of 12 engines of 5 to 10 KB: each program removes what others wrote, while they read it.  Each name is
+    # asked for twice: one after the other, 12 names never find what room for 7 has kept of the round before.
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path)]
     programs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     ended = [(program, *program.communicate(timeout=120)) for program in programs]

@@ -69,6 +69,14 @@ def brute(allowed_values: set[int], low: int, high: int, example: int) -> int:
     return best
 
 
+def test_a_step_that_divides_no_period_is_found_in_a_few_periods() -> None:
+    """Two periods of 9: 24, 32, 40 by 8 are more than 24, 33 by 9."""
+    members = {23, 24, 31, 32, 33, 40}
+    values = ValueSet.from_mask(23, np.array([value in members for value in range(23, 41)]))
+    best = progressions(values, 24)[0]
+    assert (best.step, best.offset, best.kept) == (8, 0, 3)
+
+
 @settings(max_examples=80, deadline=None)
 @given(masks(), st.data())
 def test_progressions_are_inside_maximal_and_the_best_is_the_best(one, data):

@@ -98,7 +98,9 @@ def _steps(values: ValueSet) -> list[int]:
     steps = {1}
     irregular = len(values.stretches) > 1
     for part in values.stretches:
-        if part.low is not None and part.high is not None and part.high - part.low + 1 < 2 * len(part.mask):
+        # A step that divides no period meets every residue of its class within that many values, or ends before: with
+        # as many periods as values in one it never keeps more than the period itself as a step does.
+        if part.low is not None and part.high is not None and part.high - part.low + 1 < len(part.mask) ** 2:
             irregular = True
     for period in periods:
         steps.update(step for step in range(1, min(period, MOST_STEP) + 1) if period % step == 0)
