@@ -177,6 +177,9 @@ class Run:
             self._rounds(name, [child for child in self._own(name) if child.is_ready])
             self.keep()
             print(shown({name: self.known["models"][name]}), flush=True)
+        for name, child in (*self.torches.items(), *self.runs.items()):
+            if child.is_ready:
+                self._kernels(name, child)
         for name, child in self.runs.items():
             self._layers(name, child)
         for child in self.torches.values():
@@ -206,6 +209,12 @@ class Run:
                 break
         for way, values in queued.items():
             self.way(name, way).update(ms=summary(values), alone_ms=summary(alone[way]))
+
+    def _kernels(self, name: str, child: Child) -> None:
+        answer = child.last("kernels", max(1.0, self.asked.limit_s + 20 - self.spent), stop=False)
+        for way, kernels in (answer or {"kernels": {}})["kernels"].items():
+            self.way(name, way)["kernels"] = kernels
+        self.keep()
 
     def _layers(self, name: str, child: Child) -> None:
         answer = child.last("layers", max(1.0, self.asked.limit_s + 20 - self.spent)) if child.is_ready else None

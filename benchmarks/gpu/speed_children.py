@@ -69,20 +69,23 @@ class Child:
             self.stop()
             return None
 
-    def last(self, event: str, seconds: float) -> Row | None:
-        """What it says of this when nothing more is asked; then it is ended."""
+    def last(self, event: str, seconds: float, *, stop: bool = True) -> Row | None:
+        """What it says of this when nothing more is asked; then it is ended, if it is to ``stop``."""
         try:
             assert self._process.stdin is not None
-            self._process.stdin.close()
+            if not self._process.stdin.closed:
+                self._process.stdin.close()
             ends = time.monotonic() + seconds
             while True:
                 row = self._rows.get(timeout=max(0.1, ends - time.monotonic()))
                 if row["event"] == event:
                     return row
         except (Empty, OSError):
+            stop = True
             return None
         finally:
-            self.stop()
+            if stop:
+                self.stop()
 
     def stop(self) -> None:
         """End it."""

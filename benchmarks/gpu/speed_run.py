@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 from speed_build import ONNX, file_of
+from speed_kernels import kernels_by_way
 from speed_layers import Bare, layer_times, layers_of
 from speed_models import Case, case
 from speed_timing import Answers, Call, serve, told
@@ -171,7 +172,8 @@ def main() -> None:
     )
     faulthandler.cancel_dump_traceback_later()
     serve(answers, ways)
-    # Standard input is closed: what the engines are made of, and where their time goes.
+    # Standard input is closed: where the time goes, and what the engines are made of.
+    answers.say(event="kernels", kernels=kernels_by_way({name: ways[name] for name in variants if name in ways}))
     layers: dict[str, dict[str, Any]] = {}
     for variant, one in bare.items():
         found_layers: dict[str, Any] = layers.setdefault(variant, {})

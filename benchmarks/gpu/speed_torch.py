@@ -15,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
+from speed_kernels import kernels_by_way
 from speed_models import Case, case
 from speed_timing import Answers, Call, done_file, serve, told
 from torch import nn
@@ -121,6 +122,7 @@ def main() -> None:
         versions={"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda},
     )
     serve(answers, ways)
+    answers.say(event="kernels", kernels=kernels_by_way(ways))
 
 
 if __name__ == "__main__":
