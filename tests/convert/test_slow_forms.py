@@ -9,11 +9,13 @@ import torch
 from torch import nn
 from torch.export import Dim, export
 
-from tests.convert.op_check import check_op
+from tests.convert.op_check import Outcome, check_op
 from trtdiag.compiling import compile_in_stages
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.network.layers.activation import Activation
 from trtdiag.network.layers.convolution import Deconvolution
+from trtdiag.network.layers.normalization import Normalization
+from trtdiag.network.layers.reduce import Reduce
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.targets import get_target
@@ -119,6 +121,97 @@ def test_too_many_weights_are_not_made() -> None:
     assert any(isinstance(placed.layer, Deconvolution) for placed in inner.network.layers)
     outer = segment_of(Grown(1024, 2), "8.6", Precision.FP16)
     assert not any(isinstance(placed.layer, Deconvolution) for placed in outer.network.layers)
+
+
+def normalizations(found: Outcome) -> tuple[list[tuple[int, ...]], int]:
+    """The axes of each Normalization, and how many Reduce layers there are."""
+    assert found.converted is not None
+    layers = [placed.layer for placed in found.converted.network.layers]
+    axes = [layer.axes for layer in layers if isinstance(layer, Normalization)]
+    return axes, sum(isinstance(layer, Reduce) for layer in layers)
+
+
+def spread(shape: tuple[int, ...], mean: float = 0.0, deviation: float = 1.0) -> torch.Tensor:
+    return (torch.randn(shape, generator=torch.Generator().manual_seed(3)) * deviation + mean).half()
+
+
+HALF = (2e-3, 2e-3)
+"""Two steps of float16: the result is rounded once, from float32 in another order."""
+LIKE_PYTORCH = (2e-2, 3e-2)
+"""What PyTorch computes of float16 on a CPU is up to 0.028 from the exact result where the mean is 50 deviations."""
+
+
+def exact(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    dims, shape = list(range(2, x.dim())), [1, -1, *[1] * (x.dim() - 2)]
+    wide = x.double()
+    centred = wide - wide.mean(dims, keepdim=True)
+    normal = centred / (wide.var(dims, keepdim=True, unbiased=False) + 1e-5).sqrt()
+    return normal * scale.double().reshape(shape) + bias.double().reshape(shape)
+
+
+def norm_args(x: torch.Tensor) -> tuple[object, ...]:
+    scale = torch.linspace(0.5, 2.0, x.shape[1]).half()
+    return x, scale, scale - 1, None, None, True, 0.1, 1e-5, False
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(0.0, 1.0), (50.0, 1.0), (-7.0, 400.0), (0.0, 1e-3), (1000.0, 5.0)])
+@pytest.mark.parametrize("shape", [(1, 2, 129, 128), (2, 3, 31, 1021), (1, 2, 3, 97, 113), (1, 1, 20000)])
+def test_a_large_norm_is_taken_in_parts_on_8_6(shape: tuple[int, ...], mean: float, deviation: float) -> None:
+    args = norm_args(spread(shape, mean, deviation))
+
+    def compare(_: object, made: torch.Tensor) -> None:
+        torch.testing.assert_close(made.double(), exact(*args[:3]), rtol=HALF[0], atol=HALF[1])
+
+    found = check_op(aten.instance_norm.default, args, target="8.6", compare=compare)
+    assert normalizations(found) == ([(2,)], 4)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 129, 128), (3, 2, 1021, 31), (2, 2, 5, 97, 113)])
+def test_rows_are_the_parts_where_sizes_are_not_known(shape: tuple[int, ...]) -> None:
+    x = spread(shape, 5.0)
+    found = check_op(aten.instance_norm.default, norm_args(x), target="8.6", dynamic=True, tolerance=LIKE_PYTORCH)
+    ((outer,), reduced) = normalizations(found)
+    assert outer[0] == 2
+    assert reduced == 4
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_groups_are_taken_in_parts(dynamic: bool) -> None:
+    x = spread((1, 12, 61, 97), 2.0, 3.0)
+    scale = torch.linspace(0.5, 2.0, 12).half()
+    args = (x, 3, scale, scale - 1, 1e-5, False)
+    ((outer,), reduced) = normalizations(
+        check_op(aten.group_norm.default, args, target="8.6", dynamic=dynamic, tolerance=LIKE_PYTORCH)
+    )
+    assert outer == ((2, 3) if dynamic else (2,))
+    assert reduced == 4
+
+
+@pytest.mark.parametrize(
+    ("shape", "target", "half"),
+    [
+        ((1, 2, 128, 128), "8.6", True),  # as many as are taken at once
+        ((1, 1, 16411), "8.6", True),  # a prime: there are no equal parts
+        ((1, 2, 129, 128), "8.6", False),
+        ((1, 2, 129, 128), "10.16", True),
+        ((1, 2, 129, 128), "11.4", True),
+    ],
+)
+def test_other_norms_are_one_layer(shape: tuple[int, ...], target: str, half: bool) -> None:
+    x = spread(shape) if half else spread(shape).float()
+    args = [each.to(x.dtype) if isinstance(each, torch.Tensor) else each for each in norm_args(x)]
+    found = check_op(aten.instance_norm.default, args, target=target, tolerance=LIKE_PYTORCH)
+    assert normalizations(found) == ([tuple(range(2, len(shape)))], 0)
+
+
+def test_what_follows_a_norm_in_parts_is_elementwise() -> None:
+    class Large(Normed):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x.repeat(1, 1, 40, 40))
+
+    segment = segment_of(Large(nn.InstanceNorm2d(6), nn.LeakyReLU(0.1)), "8.6", Precision.FP16)
+    assert activations(segment) == 0
+    assert sum(isinstance(placed.layer, Reduce) for placed in segment.network.layers) == 4
 
 
 def test_an_infinite_element_stays_what_it_is_behind_a_leaky_relu() -> None:

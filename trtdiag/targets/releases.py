@@ -129,7 +129,7 @@ TENSORRT_8_6 = Target(
     infinities=False,
     groups=False,
     counts=False,
-    slow=frozenset({"activation-behind-normalization", "shuffle-of-pixels"}),
+    slow=frozenset({"activation-behind-normalization", "large-normalization", "shuffle-of-pixels"}),
 )
 
 TENSORRT_10_16 = Target(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SLOW_FORMS = ("activation-behind-normalization", "shuffle-of-pixels")
-"""A ReLU or LeakyReLU as a layer of its own behind Normalization; float16 channels moved beside pixels by Shuffle."""
+SLOW_FORMS = ("activation-behind-normalization", "large-normalization", "shuffle-of-pixels")
+"""A ReLU or LeakyReLU as a layer of its own behind Normalization; a Normalization of float16 over many elements;
+float16 channels moved beside pixels by Shuffle."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.moments import affine, moments, normalized, reciprocal_deviation
+from trtdiag.convert.writing.moments import affine, moments, reciprocal_deviation
+from trtdiag.convert.writing.normalized import normalized
 from trtdiag.convert.writing.statistics import by_channel, inference
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType

@@ -6,7 +6,8 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.moments import moments, normalized, reciprocal_deviation
+from trtdiag.convert.writing.moments import moments, reciprocal_deviation
+from trtdiag.convert.writing.normalized import normalized
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.convert.writer import Writer
+from trtdiag.network import Placed
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.normalization import Normalization
@@ -25,4 +26,19 @@ def fuses_only_elementwise(write: Writer, x: Value) -> bool:
         if made is None or not isinstance(made.layer, (Shuffle, Cast)):
             break
         made = write.builder.producer(made.inputs[0])
-    return made is not None and isinstance(made.layer, Normalization)
+    return made is not None and _normalizes(write, made)
+
+
+def _normalizes(write: Writer, made: Placed) -> bool:
+    """Whether the op that a layer was written for has a Normalization among its layers up to this one."""
+    waiting, seen = [made], {made.outputs}
+    while waiting:
+        placed = waiting.pop()
+        if isinstance(placed.layer, Normalization):
+            return True
+        for number in placed.inputs:
+            before = write.builder.producer(number)
+            if before is not None and before.origin == made.origin and before.outputs not in seen:
+                seen.add(before.outputs)
+                waiting.append(before)
+    return False
