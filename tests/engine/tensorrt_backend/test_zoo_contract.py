@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import pytest
 from written import write
@@ -11,45 +11,59 @@ from tests.models import zoo
 from tests.models.expected_findings import REFUSED
 from tests.models.library import needs_library
 from trtdiag.capture.load import capture
+from trtdiag.capture.program import Program
 from trtdiag.convert.engine_plan import convert_segments, plan_engines
+from trtdiag.dims.facts import DimSystem
 from trtdiag.dims.system import dim_system
+from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
-from trtdiag.options import CompileOptions, Precision
+from trtdiag.options import CompileOptions
 from trtdiag.targets import TARGETS, get_target
 
 # In every test run: a convolution over time, and a field, on the version that differs most.
 QUICK = ("tcn", "nerf_mlp")
 
 
-def written_networks(name: str, version: str, precision: Precision = Precision.KEEP) -> int:
+@dataclass(frozen=True)
+class Exported:
+    """A model's program and what no version has a part in."""
+
+    program: Program
+    checked: Checked
+    dims: DimSystem
+
+
+@pytest.fixture(scope="module")
+def exported(request: pytest.FixtureRequest) -> Exported:
+    """A model, exported once for all its versions: with this scope pytest runs them one after the other."""
+    with needs_library(request.param):
+        program = capture(zoo.build(request.param))
+    return Exported(program, check_metadata(program), dim_system(program))
+
+
+def written_networks(model: Exported, version: str) -> int:
     """The layers that TensorRT would be given for a model.
 
     Raises:
         EngineBuildError: A layer cannot be written for the version.
     """
-    program = capture(zoo.build(name))
-    options = CompileOptions(version, "reference", precision)
-    plan = plan_engines(program, check_metadata(program), dim_system(program), get_target(version), options)
-    _, converted = convert_segments(plan, program)
+    options = CompileOptions(version, "reference")
+    plan = plan_engines(model.program, model.checked, model.dims, get_target(version), options)
+    _, converted = convert_segments(plan, model.program)
     return sum(len(write(one.network, version)[1].layers) for one in converted)
 
 
-def _cases() -> list[Any]:
-    return [
-        pytest.param(
-            name,
-            target.version,
-            marks=[pytest.mark.zoo]
-            if name in QUICK and target.version == "8.6"
-            else [pytest.mark.zoo, pytest.mark.slow],
-        )
-        for name in zoo.ZOO
-        if name not in REFUSED
-        for target in TARGETS
-    ]
+def _slow(quick: bool) -> list[pytest.MarkDecorator]:
+    return [] if quick else [pytest.mark.slow]
 
 
-@pytest.mark.parametrize(("name", "version"), _cases())
-def test_the_networks_of_a_model_are_written(name: str, version: str) -> None:
-    with needs_library(name):
-        assert written_networks(name, version) > 0
+MODELS = [pytest.param(name, marks=_slow(name in QUICK)) for name in zoo.ZOO if name not in REFUSED]
+VERSIONS = [pytest.param(target.version, marks=_slow(target.version == "8.6")) for target in TARGETS]
+
+
+# A decorator each: of a table of both, pytest would take every row for a model of its own and export it again.
+@pytest.mark.zoo
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("exported", MODELS, indirect=True)
+def test_the_networks_of_a_model_are_written(exported: Exported, version: str) -> None:
+    assert written_networks(exported, version) > 0
