@@ -144,6 +144,26 @@ def _chain() -> Network:
     return builder.build()
 
 
+@pytest.mark.parametrize("version_compatible", [True, False])
+def test_an_engine_for_other_versions_without_the_library_that_it_holds(version_compatible: bool) -> None:
+    # As 8.6.0 says it, word for word.
+    said = (
+        "6: [libLoader.cpp::Impl::293] Error Code 6: Internal Error (Unable to load library: libnvinfer_lean.so.8.6.0)"
+    )
+    trt = TensorRT("8.6")
+    logger = logger_of(trt)
+
+    def refuse(*_: Any) -> None:
+        logger.log(SimpleNamespace(name="ERROR"), said)
+
+    trt.answers["build_serialized_network"] = refuse
+    options = CompileOptions(version_compatible=version_compatible)
+    with pytest.raises(PlatformError if version_compatible else EngineBuildError) as caught:
+        building.build(Door(trt, "8.6.1", get_target("8.6")), _chain(), _SIZES, options)
+    assert caught.value.reference == ("lean-runtime-missing" if version_compatible else "engine-refused")
+    assert said in caught.value.because
+
+
 @pytest.mark.parametrize(
     ("said", "reference", "advice"),
     [

@@ -7,6 +7,7 @@ from typing import Any
 
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.tensorrt.agreement import check_agreement
+from trtdiag.engine.tensorrt.compatibility import refused_lean
 from trtdiag.engine.tensorrt.config import new_config
 from trtdiag.engine.tensorrt.dialect import Dialect
 from trtdiag.engine.tensorrt.door import Door, compute_capability
@@ -30,7 +31,8 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
 
     Raises:
         EngineBuildError: TensorRT refuses the network; names layer, op and source line where they are known.
-        PlatformError: ``builder-missing`` where TensorRT cannot use this GPU, ``builder-memory``.
+        PlatformError: ``builder-missing`` where TensorRT cannot use this GPU, ``builder-memory``,
+            ``lean-runtime-missing``.
         UserError: An option is none of this version's.
         EngineBuildError: ``build-stopped`` where ``watch`` asked for that.
     """
@@ -62,6 +64,9 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
                 reference="build-stopped",
             )
         if engine is None:
+            missing = refused_lean(door.version, options, lines)
+            if missing is not None:
+                raise missing
             memory = short_of_memory(network, profile, options.workspace_mib)
             raise refused_build(network, emission.layers, lines, memory=memory)
         if options.timing_cache is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from trtdiag.engine.built_here import built_here
 from trtdiag.engine.manifest import Compatibility, Manifest
-from trtdiag.errors import ArtifactError, UserError
+from trtdiag.engine.tensorrt.log import Lines, errors_of, last_lines
+from trtdiag.errors import ArtifactError, PlatformError, UserError
 from trtdiag.options import CompileOptions
 
 LEVELS = {
@@ -18,6 +20,10 @@ LEVELS = {
 """Our words, and TensorRT's members of ``HardwareCompatibilityLevel``."""
 HOST_CODE = "TRTDIAG_ENGINE_HOST_CODE"
 """The environment variable that allows engines of elsewhere to bring code."""
+_LEAN = re.compile(r"libnvinfer_lean")
+"""The library that a build for other versions packs into the engine, which not every package of TensorRT has.
+
+8.6.0 says of it: ``Unable to load library: libnvinfer_lean.so.8.6.0``."""
 _AMPERE = (8, 0)
 _DISABLED = ("CUBLAS", "CUBLAS_LT", "CUDNN")
 """Source: nvinfer1::HardwareCompatibilityLevel::kAMPERE_PLUS, 10.16: "This option will disable cuDNN, cuBLAS, and
@@ -66,6 +72,19 @@ def set_compatibility(
                 reference="version-compatibility",
             )
         config.set_flag(trt.BuilderFlag.VERSION_COMPATIBLE)
+
+
+def refused_lean(version: str, options: CompileOptions, lines: Lines) -> PlatformError | None:
+    """The error for a build for other versions that misses the library to pack; ``None`` where it ended otherwise."""
+    errors = errors_of(lines)
+    if not options.version_compatible or not any(_LEAN.search(line) for line in errors):
+        return None
+    return PlatformError(
+        f"TensorRT {version} cannot build an engine for other versions here",
+        because=f"such an engine holds the library libnvinfer_lean, and it cannot be read: {last_lines(lines)}",
+        fix="install a TensorRT with libnvinfer_lean beside libnvinfer, or compile without version_compatible",
+        reference="lean-runtime-missing",
+    )
 
 
 def _require_ampere(level: str, sources: tuple[str, ...], capability: str) -> None:
