@@ -25,7 +25,8 @@ from torch.export import Dim
 from trtdiag.compiling import compile_in_stages
 from trtdiag.convert.call import Call
 from trtdiag.convert.ops import group_norm as converters
-from trtdiag.convert.writing.moments import affine, moments, normalized, reciprocal_deviation
+from trtdiag.convert.writing.moments import affine, moments, reciprocal_deviation
+from trtdiag.convert.writing.normalized import normalized
 from trtdiag.convert.writing.statistics import by_channel
 from trtdiag.errors import TrtdiagError
 from trtdiag.network.builder import Value
