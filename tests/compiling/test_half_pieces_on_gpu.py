@@ -1,0 +1,92 @@
+"""Pieces of an image network in float16 on TensorRT, each beside PyTorch; needs a GPU and TensorRT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.export import Dim
+
+from tests.compiling.seed_models import UNet
+from trtdiag.compiling import compile_in_stages
+from trtdiag.convert.writing import normalized
+from trtdiag.options import CompileOptions, Precision
+from trtdiag.targets import get_target, installed_version
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.usefixtures("whole_float32"),
+    pytest.mark.skipif(
+        installed_version() is None or not torch.cuda.is_available(), reason="needs TensorRT and a GPU to build for"
+    ),
+]
+SIZES = ((200, 200), (224, 256), (251, 293), (400, 400))
+
+
+def _normed(net: UNet, x: Tensor) -> Tensor:
+    return F.silu(net.norm(net.deep(F.relu(net.second(F.relu(net.first(x)))))))
+
+
+def _grown(net: UNet, x: Tensor) -> Tensor:
+    a = F.relu(net.first(x))
+    b = F.relu(net.second(a))
+    return torch.cat([a, F.interpolate(b, size=a.shape[-2:], mode="bilinear", align_corners=False)], 1)
+
+
+def _joined(net: UNet, x: Tensor) -> Tensor:
+    return F.relu(net.join(_grown(net, x)))
+
+
+def _shuffled(net: UNet, x: Tensor) -> Tensor:
+    return F.pixel_shuffle(net.end(F.relu(net.first(x))), 2)
+
+
+def _added(net: UNet, x: Tensor) -> Tensor:
+    return F.interpolate(_shuffled(net, x), size=x.shape[-2:], mode="nearest") + x
+
+
+def _without_norm(net: UNet, x: Tensor) -> Tensor:
+    y = F.pixel_shuffle(net.end(_joined(net, x)), 2)
+    return F.interpolate(y, size=x.shape[-2:], mode="nearest") + x
+
+
+def _whole(net: UNet, x: Tensor) -> Tensor:
+    return net(x)
+
+
+class Piece(nn.Module):
+    """A part of what the U-Net computes."""
+
+    def __init__(self, of: Callable[[UNet, Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.net, self.of = UNet(), of
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.of(self.net, x)
+
+
+@pytest.mark.parametrize("in_parts", [True, False], ids=["parts", "at_once"])
+@pytest.mark.parametrize("of", [_normed, _grown, _joined, _shuffled, _added, _without_norm, _whole])
+def test_a_piece_in_half_precision(
+    of: Callable[[UNet, Tensor], Tensor], in_parts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not in_parts:
+        if of not in (_normed, _whole):
+            pytest.skip("it has no normalization")
+        monkeypatch.setattr(normalized, "parts_of", lambda *_: None)
+    module = Piece(of).eval()
+    dims = {"x": {2: Dim("h", min=200, max=400), 3: Dim("w", min=200, max=400)}}
+    options = CompileOptions(
+        get_target(None).version, "tensorrt", Precision.FP16, optimization_level=1, verify=False, force=True
+    )
+    compiled = compile_in_stages((module, (torch.randn(1, 3, 224, 256),), {}, dims), options).compiled
+    for height, width in SIZES:
+        x = torch.randn(1, 3, height, width)
+        with torch.no_grad():
+            expected = module(x)
+        # A few roundings to float16, of 2**-11 each, of values up to 5 through four layers.
+        torch.testing.assert_close(compiled(x.cuda()).cpu(), expected, rtol=2e-2, atol=2e-2)
