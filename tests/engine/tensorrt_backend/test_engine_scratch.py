@@ -12,6 +12,7 @@ import torch
 from standin import TensorRT
 
 from trtdiag.engine.tensorrt.scratch import Scratch
+from trtdiag.errors import PlatformError
 from trtdiag.targets import TARGETS
 
 
@@ -96,3 +97,20 @@ def test_shared_memory_goes_with_the_last_context() -> None:
 
 def test_an_engine_that_needs_none_has_an_address() -> None:
     assert _scratch(0).shared(4).data_ptr() != 0
+
+
+def test_memory_that_is_not_there_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = _scratch(3 << 30)
+
+    def full(*_: Any, **__: Any) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory. 1007.12 MiB is free. If reserved but unallocated, many words")
+
+    monkeypatch.setattr(torch, "empty", full)
+    for take in (scratch.own, lambda: scratch.shared(5)):
+        with pytest.raises(PlatformError) as caught:
+            take()
+        assert caught.value.reference == "context-memory"
+        assert "3,072 MiB" in caught.value.because
+        assert "1007.12 MiB is free" in caught.value.because
+        assert "many words" not in caught.value.because
+        assert "ranges" in caught.value.fix

@@ -10,9 +10,11 @@ from weakref import ref
 import torch
 
 from trtdiag.engine.tensorrt.memory import scratch_bytes
+from trtdiag.errors import PlatformError
 
 _SMALLEST_BYTES = 512
 """What PyTorch takes for the smallest tensor, too; an address is wanted even where no memory is."""
+_MIB = 1 << 20
 
 
 class _Shared(local):
@@ -53,7 +55,11 @@ class Scratch:
         return self._engine.create_execution_context(self._strategy)
 
     def shared(self, stream: int) -> torch.Tensor:
-        """The memory of this thread for a stream, PyTorch's current one: large enough for this engine."""
+        """The memory of this thread for a stream, PyTorch's current one: large enough for this engine.
+
+        Raises:
+            PlatformError: ``context-memory``.
+        """
         known = _SHARED.by_stream.get((self._device, stream))
         memory = None if known is None else known()
         if memory is None or memory.nbytes < self.size_bytes:
@@ -62,8 +68,22 @@ class Scratch:
         return memory
 
     def own(self) -> torch.Tensor:
-        """Memory for this engine that it shares with none."""
-        return torch.empty(self.size_bytes, dtype=torch.uint8, device=self._device)
+        """Memory for this engine that it shares with none.
+
+        Raises:
+            PlatformError: ``context-memory``.
+        """
+        try:
+            return torch.empty(self.size_bytes, dtype=torch.uint8, device=self._device)
+        except torch.OutOfMemoryError as error:
+            raise PlatformError(
+                "the GPU has too little memory left to run an engine",
+                because=f"it needs {self.size_bytes / _MIB:,.0f} MiB while it runs, whatever the sizes of its inputs:"
+                f" {str(error).partition(' If reserved')[0]}",
+                fix="free GPU memory (nvidia-smi shows who holds it), or declare smaller ranges: an engine takes memory"
+                " for its greatest sizes",
+                reference="context-memory",
+            ) from error
 
     def give(self, context: Any, memory: torch.Tensor) -> None:
         """Let a context use memory, of ``size_bytes`` or more, that stays until it is given other."""
