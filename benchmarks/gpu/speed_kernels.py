@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 CALLS = 5
+GENERATED = ("triton_", "__myl_")
+"""How kernels begin that a compiler wrote for what it fused: their names have those of the ops in them."""
 KINDS = {
     "attention": r"mha|flash|fmha|attention|softmax",
     "convolution": r"conv|fprop|dgrad|implicit|cudnn",
@@ -22,16 +25,21 @@ KINDS = {
     "copy": r"copy|memcpy|reformat|permut|transpos|shuffle|cast|memset|nhwc|nchw",
     "own": "",
 }
-"""Of a kernel, the first whose pattern its name has: ``own`` are norms, activations and other generated ones."""
+"""Of a kernel, the first whose pattern its name has: ``own`` are norms, activations and what else is generated."""
 
 
 def kind_of(name: str) -> str:
     """Which of ``KINDS`` a kernel is."""
+    if name.startswith(GENERATED):
+        return "own"
     return next(kind for kind, pattern in KINDS.items() if re.search(pattern, name.lower()))
 
 
 def kernels_of(call: Callable[[], Any]) -> dict[str, Any]:
-    """Microseconds of one call: those of each kernel, of all, and from the first one's start to the last one's end."""
+    """Microseconds of one call: those of each kernel, of all, and from the first one's start to the last one's end.
+
+    A kernel counts with the median of its runs, times their number: some are long when other work comes between.
+    """
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -52,7 +60,10 @@ def kernels_of(call: Callable[[], Any]) -> dict[str, Any]:
     spent: dict[str, list[float]] = {}
     for each in events:
         spent.setdefault(each.name()[:200], []).append(each.duration_ns() / 1e3)
-    rows = sorted(((name, len(all_us) / CALLS, sum(all_us) / CALLS) for name, all_us in spent.items()), key=_heaviest)
+    rows = sorted(
+        ((name, len(every) / CALLS, statistics.median(every) * len(every) / CALLS) for name, every in spent.items()),
+        key=_heaviest,
+    )
     return {
         "span_us": round((ends - begins) / 1e3 / CALLS, 1),
         "busy_us": round(sum(us for *_, us in rows), 1),

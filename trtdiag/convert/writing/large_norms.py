@@ -23,8 +23,6 @@ MOST_AT_ONCE = 16384
 65,536, which are twice as much in all (float16, H200)."""
 _LEAST_PART = 256
 """Own choice: parts of few elements are no gain."""
-_UNSEEN = 1e-30
-"""Own choice: of what is added to means of float32, far below their last digit."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +96,11 @@ def _whole(write: Writer, own: Moments, parts: Parts) -> Moments:
 
 
 def _marked(write: Writer, means: Value, parts: Parts) -> Value:
-    """The means, by way of a Normalization of them that changes none.
+    """The means, with 0 times their Normalization added.
 
-    TensorRT 8.6 compiles sums and products as one with a Normalization alone; without one among them each layer is a
-    kernel of its own, which reads and writes the whole tensor.
+    TensorRT 8.6 compiles sums and products as one with a Normalization alone: without one among them each layer is a
+    kernel of its own, which reads and writes the whole tensor (0.445 ms in the place of 0.249).
     """
-    sizes = [1] * means.rank
-    faint = write.constant(torch.full(sizes, _UNSEEN))
-    normal = write.add(Normalization(parts.outer, 1e-5, 1), means, faint, write.constant(torch.zeros(sizes)))
+    none = write.constant(torch.zeros([1] * means.rank))
+    normal = write.add(Normalization(parts.outer, 1e-5, 1), means, none, none)
     return write.elementwise(Op.SUM, means, normal)
