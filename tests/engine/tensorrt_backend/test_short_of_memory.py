@@ -6,11 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from refusal_networks import REFUSALS
 from standin import TensorRT
 
+from trtdiag.engine.backend import Profile
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.door import Door
-from trtdiag.engine.tensorrt.greatest import short_of_memory
+from trtdiag.engine.tensorrt.greatest import short_of_memory, too_many_elements
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.source import Frame
@@ -51,10 +53,31 @@ def test_it_is_told_where_it_is_great_beside_the_workspace(workspace_mib: int | 
     assert bool(short_of_memory(_network(), PROFILE, workspace_mib)) is told
 
 
+@pytest.mark.parametrize(("places", "told"), [(8191, False), (8192, True)])
+def test_more_elements_than_a_tensor_can_have_are_told(places: int, told: bool) -> None:
+    profile = {"x": (DimProfile(1, 2, 32), DimProfile(16, 320, places), DimProfile(128, 128, 128))}
+    said = too_many_elements(_network(), profile)
+    assert bool(said) is told
+    assert not told or "aten.bmm.default (scores) at model.py:7 has 2,147,483,648 elements" in said
+
+
+def test_a_refusal_for_too_many_elements_advises_smaller_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = REFUSALS["volume-profile"]
+    error = _refused("Could not find any implementation for node softmax.", asked.network(), asked.profile, monkeypatch)
+    assert "aten._softmax.default (softmax) at model.py:41 has 107,374,182,350,000 elements" in error.because
+    assert "ranges" in error.fix
+
+
 @pytest.mark.parametrize(
     ("said", "told"), [("Could not find any implementation for node {ForeignNode[a]}", True), ("type mismatch", False)]
 )
 def test_a_refusal_tells_it_where_it_may_be_the_cause(said: str, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = _refused(said, _network(), PROFILE, monkeypatch)
+    assert said in error.because
+    assert ("2,048 MiB" in error.because) is told
+
+
+def _refused(said: str, network: Network, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> EngineBuildError:
     monkeypatch.setattr(building, "check_agreement", lambda *_: None)  # the stand-in infers no shapes
     monkeypatch.setattr(building, "compute_capability", lambda: "9.0")
     trt = TensorRT("8.6")
@@ -66,6 +89,5 @@ def test_a_refusal_tells_it_where_it_may_be_the_cause(said: str, told: bool, mon
     trt.answers["build_serialized_network"] = refuse
     door = Door(trt, trt.__version__, get_target("8.6"))
     with pytest.raises(EngineBuildError) as caught:
-        building.build(door, _network(), PROFILE, CompileOptions(workspace_mib=4096))
-    assert said in caught.value.because
-    assert ("2,048 MiB" in caught.value.because) is told
+        building.build(door, network, profile, CompileOptions(workspace_mib=4096))
+    return caught.value

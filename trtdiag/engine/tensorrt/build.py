@@ -13,10 +13,11 @@ from trtdiag.engine.tensorrt.dialect import Dialect
 from trtdiag.engine.tensorrt.door import Door, compute_capability
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
-from trtdiag.engine.tensorrt.greatest import short_of_memory
+from trtdiag.engine.tensorrt.greatest import short_of_memory, too_many_elements
 from trtdiag.engine.tensorrt.letting_go import build_network
 from trtdiag.engine.tensorrt.log import Lines, logger_of
 from trtdiag.engine.tensorrt.monitor import new_monitor
+from trtdiag.engine.tensorrt.negative_sizes import check_sizes
 from trtdiag.engine.tensorrt.profile import add_profile
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder
 from trtdiag.engine.tensorrt.timings import keep_timings
@@ -37,6 +38,7 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
         EngineBuildError: ``build-stopped`` where ``watch`` asked for that.
     """
     dialect = Dialect(door.trt, door.target)
+    check_sizes(network, profile)
     logger = logger_of(door.trt)
     with logger.listeners.listening() as lines:
         builder = _builder(door, logger, lines)
@@ -67,8 +69,9 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
             missing = refused_lean(door.version, options, lines)
             if missing is not None:
                 raise missing
-            memory = short_of_memory(network, profile, options.workspace_mib)
-            raise refused_build(network, emission.layers, lines, memory=memory)
+            great = too_many_elements(network, profile)
+            great = great or short_of_memory(network, profile, options.workspace_mib)
+            raise refused_build(network, emission.layers, lines, great=great)
         if options.timing_cache is not None:
             keep_timings(config, Path(options.timing_cache).expanduser())
         return bytes(engine)

@@ -16,6 +16,10 @@ _MEMORY = re.compile(
 _WORKSPACE = re.compile(r"find any implementation|workspace|insufficient memory", re.IGNORECASE)
 _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
     (
+        re.compile(r"tensor volume|volume exceeds|2147483647|2\^31", re.IGNORECASE),
+        "declare smaller ranges: no tensor of an engine may have more than 2^31 - 1 elements at its greatest sizes",
+    ),
+    (
         _MEMORY,
         "free GPU memory (nvidia-smi shows who holds it), or declare smaller ranges: an engine is built for the"
         " greatest sizes",
@@ -24,10 +28,6 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
         _WORKSPACE,
         "give the build more memory (workspace_mib), allow more tactic sources (tactic_sources), or leave the op to"
         " PyTorch ({keep})",
-    ),
-    (
-        re.compile(r"tensor volume|volume exceeds|2147483647|2\^31", re.IGNORECASE),
-        "declare smaller ranges: no tensor of an engine may have more than 2^31 - 1 elements at its greatest sizes",
     ),
     (
         re.compile(r"optimization profile|profile|kMIN|kOPT|kMAX|negative dim|invalid dim", re.IGNORECASE),
@@ -76,16 +76,14 @@ def lacking(network: Network, placed: Placed, version: str, what: str) -> Engine
     )
 
 
-def refused_build(
-    network: Network, layers: Mapping[str, Placed], lines: Lines, *, memory: str = ""
-) -> EngineBuildError:
+def refused_build(network: Network, layers: Mapping[str, Placed], lines: Lines, *, great: str = "") -> EngineBuildError:
     """The error for a network that TensorRT does not build, with the layers that its log names.
 
     Args:
         network: It.
         layers: Its layers by the names that TensorRT knows them by.
         lines: What TensorRT said.
-        memory: Why the workspace may be too small for it; told where TensorRT may mean that.
+        great: Which of its tensors may be too great; told where TensorRT may mean that.
     """
     errors = errors_of(lines)
     named = named_layers(layers, errors)
@@ -96,10 +94,12 @@ def refused_build(
     else:
         where = "; ".join(network.describe(placed) for placed in named[:3])
     said = last_lines(lines)
+    why = "; ".join(errors) or said
+    told = f"; {great}" if great and _WORKSPACE.search(why) else ""
     return EngineBuildError(
         f"TensorRT does not build the engine: {where}" if where else "TensorRT does not build the engine",
-        because=f"{said}; {memory}" if memory and _WORKSPACE.search("; ".join(errors) or said) else said,
-        fix=_advice("; ".join(errors) or said, named[0] if named else None),
+        because=said + told,
+        fix=_advice(why + told, named[0] if named else None),
         reference="engine-refused",
     )
 
