@@ -19,8 +19,8 @@ from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.symbolic import Expr, Num
 
 MOST_AT_ONCE = 16384
-"""Elements that are normalized at once: TensorRT 8.6 took 0.009 ms for 256 times as many and 0.079 ms for 128 times
-65,536, which are twice as much in all (float16, H200)."""
+"""Elements that are normalized at once: TensorRT 8.6 took 0.009 ms for 256 times as many, and 0.079 ms for 128 times
+65,536, twice as many in all (float16, H200; docs/adr/0024)."""
 _LEAST_PART = 256
 """Own choice: parts of few elements are no gain."""
 
