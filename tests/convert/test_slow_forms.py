@@ -85,7 +85,7 @@ def test_elsewhere_it_stays_a_layer(norm: nn.Module | None, act: nn.Module, targ
     assert activations(segment_of(Normed(norm, act), target)) == 1
 
 
-@pytest.mark.parametrize(("channels", "factor"), [(1, 2), (3, 3), (5, 4), (16, 2)])
+@pytest.mark.parametrize(("channels", "factor"), [(8, 2), (8, 3), (24, 4), (16, 2)])
 def test_float16_pixels_move_by_weights_on_8_6(channels: int, factor: int) -> None:
     layers = [placed.layer for placed in segment_of(Grown(channels, factor), "8.6", Precision.FP16).network.layers]
     assert [layer.stride for layer in layers if isinstance(layer, Deconvolution)] == [(factor, factor)]
@@ -96,11 +96,17 @@ def test_float16_pixels_move_by_weights_on_8_6(channels: int, factor: int) -> No
     ("target", "precision"), [("8.6", Precision.KEEP), ("11.4", Precision.FP16), ("10.16", Precision.FP16)]
 )
 def test_other_pixels_are_shuffled(target: str, precision: Precision) -> None:
-    layers = [placed.layer for placed in segment_of(Grown(3, 2), target, precision).network.layers]
+    layers = [placed.layer for placed in segment_of(Grown(8, 2), target, precision).network.layers]
     assert not any(isinstance(layer, Deconvolution) for layer in layers)
 
 
-@pytest.mark.parametrize("shape", [(1, 4, 1, 1), (2, 8, 3, 7), (3, 36, 13, 5)])
+@pytest.mark.parametrize("channels", [1, 3, 7, 12])
+def test_channels_that_are_no_eights_are_shuffled(channels: int) -> None:
+    layers = [placed.layer for placed in segment_of(Grown(channels, 2), "8.6", Precision.FP16).network.layers]
+    assert not any(isinstance(layer, Deconvolution) for layer in layers)
+
+
+@pytest.mark.parametrize("shape", [(1, 32, 1, 1), (2, 64, 3, 7), (3, 96, 13, 5)])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_moved_pixels_are_exactly_the_same(shape: tuple[int, ...], dynamic: bool) -> None:
     x = torch.randn(shape).half() * 1000

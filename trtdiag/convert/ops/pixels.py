@@ -36,12 +36,13 @@ def pixel_shuffle(call: Call) -> Value:
 def _moves_by_weights(call: Call, channels: int, factor: int) -> bool:
     """Whether the target moves pixels faster by a transposed convolution.
 
-    Only what was measured is written so: images in float16, with few weights.
+    Only what was measured is written so: images in float16 with channels in eights, as its kernels take them, and with
+    few weights.
     """
     x = call.tensor("self")
     if "shuffle-of-pixels" not in call.write.target.slow or x.dtype is not DType.FLOAT16 or x.rank != 4:
         return False
-    return factor > 1 and 0 < (channels * factor**2) ** 2 <= _MOST_WEIGHTS
+    return factor > 1 and channels % 8 == 0 and 0 < (channels * factor**2) ** 2 <= _MOST_WEIGHTS
 
 
 def _moved_by_weights(call: Call, channels: int, factor: int) -> Value:
