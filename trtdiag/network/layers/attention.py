@@ -15,6 +15,9 @@ from trtdiag.network.layer import Layer, require, require_dtype, require_equal, 
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Num, to_text
 
+MOST_SCORES = 1 << 30
+"""Own choice: that are computed at once by the reference function, 4 GiB of float32."""
+
 
 class AttentionNormalizationOp(Enum):
     """What is done with the scores of a query."""
@@ -67,21 +70,37 @@ class Attention(Layer):
         return (Tensor(query.dtype, (*query.shape[:3], value.shape[3])),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Computed in float32; a query that sees no key gives 0."""
-        query, key, value = (tensor.float() for tensor in inputs[:3])
-        times = query.shape[1] // key.shape[1]
-        scores = query @ key.repeat_interleave(times, 1).mT
+        """Computed in float32, head by head where there are many scores; a query that sees no key gives 0."""
+        query, key, value = inputs[:3]
+        batch, heads, queries = query.shape[:3]
+        mask = inputs[3] if len(inputs) == 4 else None
+        times = heads // key.shape[1]
+        if batch * heads * queries * key.shape[2] <= MOST_SCORES:
+            return (self._attended(query, key.repeat_interleave(times, 1), value.repeat_interleave(times, 1), mask),)
+        made = query.new_empty((*query.shape[:3], value.shape[3]))
+        for image in range(batch):
+            for head in range(heads):
+                own = (slice(image, image + 1), slice(head, head + 1))
+                shared = (own[0], slice(head // times, head // times + 1))
+                seen = None if mask is None else mask.expand(batch, heads, *mask.shape[2:])[own]
+                made[own] = self._attended(query[own], key[shared], value[shared], seen)
+        return (made,)
+
+    def _attended(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
+    ) -> torch.Tensor:
+        scores = query.float() @ key.float().mT
         seen = torch.ones(scores.shape, dtype=torch.bool)
         if self.causal is not CausalMaskKind.NONE:
             lower_right = self.causal is CausalMaskKind.LOWER_RIGHT
             seen = seen.tril(key.shape[2] - query.shape[2] if lower_right else 0)
-        if len(inputs) == 4 and inputs[3].dtype is torch.bool:
-            seen = seen & inputs[3]
-        elif len(inputs) == 4:
-            scores = scores + inputs[3].float()
+        if mask is not None and mask.dtype is torch.bool:
+            seen = seen & mask
+        elif mask is not None:
+            scores = scores + mask.float()
         if self.op is AttentionNormalizationOp.SOFTMAX:
             weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
             weights = weights.masked_fill(~seen.any(-1, keepdim=True), 0)
         else:
             weights = scores.masked_fill(~seen, 0)
-        return ((weights @ value.repeat_interleave(times, 1)).to(inputs[0].dtype),)
+        return (weights @ value.float()).to(query.dtype)
