@@ -19,6 +19,7 @@ from trtdiag.engine.backend import get_backend
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.targets import get_target, installed_version
+from trtdiag.verify.facts import PointResult
 
 BACKEND, DEVICE = "tensorrt", "cuda"
 pytestmark = [
@@ -44,9 +45,15 @@ def _options(**changes: Any) -> CompileOptions:
 def _compiled(asked: Asked, **changes: Any) -> Compilation:
     found = compile_in_stages(asked, _options(**changes))
     assert found.verification is not None
-    wrong = [result for result in found.verification.results if not result.passed]
-    assert not wrong, (wrong, found.verification.culprit)
+    # As text: pytest cuts what it prints of anything else.
+    wrong = [_words(result) for result in found.verification.results if not result.passed]
+    assert not wrong, "; ".join([*wrong, str(found.verification.culprit)])
     return found
+
+
+def _words(result: PointResult) -> str:
+    off = [f"{out.output} {out.max_abs:.3g} allowed {out.allowed:.3g}" for out in result.outputs if not out.passed]
+    return f"{result.point.label} {dict(result.point.sizes)}: {result.failed or result.skipped or ', '.join(off)}"
 
 
 @pytest.mark.parametrize("model", SEEDS, ids=lambda model: model.__name__)
