@@ -6,6 +6,7 @@
     python benchmarks/zoo.py --backend tensorrt --jobs 12 --total-s 540 --json out.json    on a machine with a GPU
     python benchmarks/zoo.py --backend reference-cuda    the reference functions on a GPU, where the largest sizes fit
     python benchmarks/zoo.py --export-with 'env -u PYTHONPATH python3'    models are exported by another interpreter
+    python benchmarks/zoo.py --programs FOLDER           NAME.pt2 there (by zoo_export.py) in the place of an export
     python benchmarks/zoo.py --backend tensorrt --jobs 12 --resume out.json --json out.json    goes on with what is left
 
 Each model runs in a process of its own, one thread, the longest first; ``--total-s`` ends the run, and what has not
@@ -94,7 +95,7 @@ def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
 
 PASSED_ON = (
     "target", "precision", "backend", "device", "export_on", "point_s", "elements", "level", "workspace_mib", "force",
-    "export_with", "search_builds", "torch_gib",
+    "export_with", "programs", "search_builds", "torch_gib",
 )  # fmt: skip
 
 
@@ -138,6 +139,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--export-on", choices=("cpu", "cuda"), help="where models are exported; default: --device")
     parser.add_argument(
         "--export-with", default="", metavar="COMMAND", help="another interpreter, which has the libraries"
+    )
+    parser.add_argument(
+        "--programs", default="", metavar="FOLDER", help="with NAME.pt2 of models that this PyTorch does not export"
     )
     parser.add_argument("--target", help="default: 11.4 for the reference, the installed one for TensorRT")
     parser.add_argument("--precision", default="keep", choices=("keep", "fp16", "bf16"))
