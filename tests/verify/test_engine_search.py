@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch.export import Dim
@@ -104,6 +106,20 @@ def test_a_difference_that_goes_away_at_once_is_left_with_its_engine(monkeypatch
     assert culprit.layer == "every layer of its network is right: the engine is not"
     assert "changes what TensorRT fuses" in culprit.note or "engines were built" in culprit.note
     assert 3 <= len(made.built) <= 1 + MOST_BUILDS
+
+
+def test_an_op_whose_output_ends_the_fault_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the one to keep in PyTorch; without it the advice would name none."""
+
+    def alter(network: Network) -> Network:
+        return with_other_activation(network) if len(network.outputs) == 2 else network
+
+    found, _ = _compiled(monkeypatch, alter)
+    culprit = _culprit(found)
+    named = re.search(r"it goes with the output of (aten\.\S+) \((\w+)\) at .* shown: an op to keep in PyTorch", culprit.note)
+    assert named is not None, culprit.note
+    ops = {placed.origin.node: placed.origin.op for one in found.converted for placed in one.network.layers}
+    assert ops[named[2]] == named[1]
 
 
 def test_a_backend_that_refuses_to_show_its_inside_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,7 @@ class _Search:
         self._right = {port.tensor for port, e in zip(network.outputs, errors, strict=False) if e.passed}
         self._builds = 0
         self._refused = ""
+        self._mending: list[Placed] = []
 
     def run(self) -> Found:
         most, hiding = MOST_TAPS, set[int]()
@@ -102,6 +103,7 @@ class _Search:
                 most = len(taps) // 2
             else:
                 hiding.update(taps)
+                self._mending += [self._made[number] for number in taps if seen is not None]
         return self._found(self._suspects())
 
     def _next_taps(self, hiding: set[int], most: int) -> list[int]:
@@ -125,6 +127,8 @@ class _Search:
             else "the difference is gone when tensors between them are outputs of the engine, which changes what"
             " TensorRT fuses: the fusion is at fault, or hides it"
         )
+        if self._mending:
+            why += f"; it goes with the output of {self._mending[0].origin} shown: an op to keep in PyTorch"
         if not self._learned:
             return Found(None, self._max_abs, None, why, self._builds)
         return Found(placed, self._max_abs, self._last_right(suspects), why, self._builds)
