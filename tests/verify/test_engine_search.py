@@ -116,7 +116,8 @@ def test_an_op_whose_output_ends_the_fault_is_named(monkeypatch: pytest.MonkeyPa
 
     found, _ = _compiled(monkeypatch, alter)
     culprit = _culprit(found)
-    named = re.search(r"it goes with the output of (aten\.\S+) \((\w+)\) at .* shown: an op to keep in PyTorch", culprit.note)
+    told = r"it goes with the output of (aten\.\S+) \((\w+)\) at .* shown: an op to keep in PyTorch"
+    named = re.search(told, culprit.note)
     assert named is not None, culprit.note
     ops = {placed.origin.node: placed.origin.op for one in found.converted for placed in one.network.layers}
     assert ops[named[2]] == named[1]
