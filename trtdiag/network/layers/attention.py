@@ -90,17 +90,23 @@ class Attention(Layer):
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
     ) -> torch.Tensor:
         scores = query.float() @ key.float().mT
-        seen = torch.ones(scores.shape, dtype=torch.bool)
-        if self.causal is not CausalMaskKind.NONE:
-            lower_right = self.causal is CausalMaskKind.LOWER_RIGHT
-            seen = seen.tril(key.shape[2] - query.shape[2] if lower_right else 0)
-        if mask is not None and mask.dtype is torch.bool:
-            seen = seen & mask
-        elif mask is not None:
+        seen = self._seen(scores, mask)
+        if mask is not None and mask.dtype is not torch.bool:
             scores = scores + mask.float()
-        if self.op is AttentionNormalizationOp.SOFTMAX:
-            weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
+        softmax = self.op is AttentionNormalizationOp.SOFTMAX
+        if seen is not None:
+            scores = scores.masked_fill(~seen, -torch.inf if softmax else 0)
+        weights = torch.softmax(scores, -1) if softmax else scores
+        if softmax and seen is not None:
             weights = weights.masked_fill(~seen.any(-1, keepdim=True), 0)
-        else:
-            weights = scores.masked_fill(~seen, 0)
         return (weights @ value.float()).to(query.dtype)
+
+    def _seen(self, scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor | None:
+        """Which keys each query sees; ``None`` where it sees all."""
+        seen = mask.expand(scores.shape) if mask is not None and mask.dtype is torch.bool else None
+        if self.causal is CausalMaskKind.NONE:
+            return seen
+        queries, keys = scores.shape[-2:]
+        lower_right = self.causal is CausalMaskKind.LOWER_RIGHT
+        causal = torch.ones((queries, keys), dtype=torch.bool).tril(keys - queries if lower_right else 0)
+        return causal.expand(scores.shape) if seen is None else causal & seen
