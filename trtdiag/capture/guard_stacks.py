@@ -12,8 +12,9 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -27,31 +28,40 @@ _MAX_FRAMES = 40
 _BOOKKEEPING = re.compile(r"torch/(fx/experimental/|__init__\.py|_logging/|_guards\.py|utils/_stats|_utils)")
 
 
+class Noted(NamedTuple):
+    """Where a guard came up: its stack, and the op that was running."""
+
+    stack: Stack
+    op: str | None
+
+
 class GuardStacks:
-    """The stacks of the guards of every ShapeEnv that was alive while recording, by text of the condition."""
+    """The stacks of the guards of every ShapeEnv that was alive while recording, by condition.
+
+    A condition is found by its text too, for a saved guard is nothing else.  Texts are made once and only when one is
+    asked for: a guard on the sizes of nested windows takes longer to print than to decide.
+    """
 
     def __init__(self) -> None:
-        self._stacks: dict[str, Stack] = {}
-        self._ops: dict[str, str] = {}
-        self._conditions: dict[str, Any] = {}
+        self._noted: dict[Any, Noted] = {}
+        self._texts: dict[str, Noted] = {}
+        self._printed = 0  # so many conditions, in the order of ``_noted``, are in ``_texts``
 
     def of(self, condition: object) -> Stack | None:
         """The stack of the first guard with this condition."""
-        return self._stacks.get(str(condition))
+        found = self._find(condition)
+        return None if found is None else found.stack
 
     def op_of(self, condition: object) -> str | None:
         """The op that was running when the first guard with this condition came up."""
-        return self._ops.get(str(condition))
+        found = self._find(condition)
+        return None if found is None else found.op
 
     def note(self, condition: object) -> None:
         """Keep the present stack for ``condition``, if it is its first guard."""
-        key = str(condition)
-        if key not in self._stacks:
-            self._stacks[key] = python_stack(sys._getframe(1))
-            self._conditions[key] = condition
-            op = running_op(sys._getframe(1))
-            if op is not None:
-                self._ops[key] = op
+        if condition not in self._noted:
+            frame = sys._getframe(1)
+            self._noted[condition] = Noted(python_stack(frame), running_op(frame))
 
     def also_in_roots(self, known: Mapping[str, Any]) -> None:
         """Find each condition under its replaced symbols too: torch rewrites its guards when a dim is derived.
@@ -59,12 +69,17 @@ class GuardStacks:
         Args:
             known: Symbols that torch replaced, by name, with what they were replaced by.
         """
-        for key, condition in list(self._conditions.items()):
-            rooted = str(in_roots(condition, known))
-            if rooted != key:
-                self._stacks.setdefault(rooted, self._stacks[key])
-                if key in self._ops:
-                    self._ops.setdefault(rooted, self._ops[key])
+        for condition, noted in list(self._noted.items()):
+            self._noted.setdefault(in_roots(condition, known), noted)
+
+    def _find(self, condition: object) -> Noted | None:
+        found = self._noted.get(condition)
+        if found is None:
+            for known, noted in islice(self._noted.items(), self._printed, None):
+                self._texts.setdefault(str(known), noted)
+            self._printed = len(self._noted)
+            found = self._texts.get(str(condition))
+        return found
 
 
 def running_op(frame: FrameType | None) -> str | None:

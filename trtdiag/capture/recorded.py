@@ -38,7 +38,7 @@ def recorded_guards(exported: ExportedProgram, env: ShapeEnv | None) -> Iterator
 
 def in_roots(condition: Any, known: Mapping[str, Any]) -> Any:
     """``condition`` with every symbol that torch replaced while tracing (``s27`` by ``2*s9``) replaced in it."""
-    for _ in range(len(known) + 1):
+    for _ in range(len(known) + 1 if known else 0):
         swaps = {s: known[str(s)] for s in getattr(condition, "free_symbols", ()) if str(s) in known}
         if not swaps:
             break
