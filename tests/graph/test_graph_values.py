@@ -95,6 +95,8 @@ def test_a_node_reader_reads_the_same_once_and_tells_every_symbol():
         found = reader.node(node)
         assert found.values == values[node.name] == reader.read(node)
         assert found.is_list == isinstance(node.meta.get("val"), (list, tuple))
+        alone = len(found.values) == 1 and isinstance(found.values[0], TensorValue) and not found.is_list
+        assert found.tensor is (found.values[0] if alone else None)
         assert reader.node(node) is found
     symbols = {node.name: reader.node(node).symbols for node in exported.graph.nodes}
     (a,), (b,) = symbols["x"], symbols["y"]

@@ -22,6 +22,8 @@ def alias_base(node: Node) -> Node | None:
 
     One step only: the base may be a view itself.  An op whose schema lies (a custom op) is believed.
     """
+    if node.op != "call_function":
+        return None
     op = operator_of(node)
     if op is None:
         source = node.args[0] if classify(node) is NodeKind.ELEMENT else None

@@ -47,11 +47,19 @@ Value: TypeAlias = Union[TensorValue, NumberValue, OtherValue]
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """What a node yields: its values in order, every symbol in them, and whether they come as a list or tuple."""
+    """What a node yields.
+
+    Attributes:
+        values: Its values in order.
+        symbols: Every symbol in them.
+        is_list: Whether they come as a list or tuple.
+        tensor: The one tensor that it yields, as most nodes do; ``None`` where it yields anything else.
+    """
 
     values: tuple[Value, ...]
     symbols: frozenset[str]
     is_list: bool
+    tensor: TensorValue | None
 
 
 _CONTAINERS = (list, tuple)
@@ -142,7 +150,10 @@ class NodeReader(ValueReader):
         if known is None:
             values = super().read(node)
             symbols = frozenset().union(*map(_symbols, values))
-            known = self._nodes[node] = NodeValues(values, symbols, isinstance(node.meta.get("val"), _CONTAINERS))
+            is_list = isinstance(node.meta.get("val"), _CONTAINERS)
+            one = values[0] if len(values) == 1 and not is_list else None
+            tensor = one if isinstance(one, TensorValue) else None
+            known = self._nodes[node] = NodeValues(values, symbols, is_list, tensor)
         return known
 
 

@@ -40,7 +40,7 @@ class Cause(Enum):
     SMALL = "small"  # its segment had too few ops
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fallback:
     """An op that stays with PyTorch.
 
@@ -72,7 +72,7 @@ class DimSource:
     extent: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Recomputed:
     """A size that is computed where it is needed, never handed over.
 
@@ -89,7 +89,7 @@ class Recomputed:
     operands: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EnteringSize:
     """A size that a segment cannot recompute: PyTorch hands it over as a tensor of one number."""
 
@@ -98,7 +98,7 @@ class EnteringSize:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Segment:
     """The ops of one engine.
 
@@ -125,7 +125,7 @@ class Segment:
     work_ops: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Boundary:
     """A tensor that crosses from or into an engine.
 
@@ -148,7 +148,7 @@ class Boundary:
     bytes: Bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step of the execution: a segment, or ops that PyTorch runs (with their getitem nodes), in order."""
 
@@ -156,7 +156,7 @@ class Step:
     torch_nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Partitioned:
     """A program split into segments for engines and the rest.
 

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TypeAlias, Union
 
 from trtdiag.partition.facts import SymbolSizes
 from trtdiag.symbolic.expr import Add, Expr, FloorDiv, Mul, Num, Sym
 
-
-class Ends(NamedTuple):
-    """A size at the least, the usual and the greatest values of its symbols; ``None`` where it has no end."""
-
-    min: int
-    opt: int
-    max: int | None
-
-
-_UNREAD = Ends(0, -1, None)
+Ends: TypeAlias = tuple[int, int, Union[int, None]]
+"""A size at the least, the usual and the greatest values of its symbols; ``None`` where it has no end."""
 
 
 class GrowingSizes:
@@ -28,33 +20,42 @@ class GrowingSizes:
     """
 
     def __init__(self, symbols: Mapping[str, SymbolSizes]) -> None:
-        self._symbols = {name: Ends(sizes.min, sizes.opt, sizes.max) for name, sizes in symbols.items()}
-        self._known: dict[Expr, Ends | None] = {}
+        self._symbols = symbols
+        # By identity, the size beside it: hashing an expression costs more than all else here.
+        self._known: dict[int, tuple[Expr, Ends | None]] = {}
 
     def of(self, size: Expr) -> Ends | None:
         """Return the ends of a size; ``None`` where it is not plain that it grows."""
         if isinstance(size, Sym):
-            return self._symbols.get(size.name)
+            sizes = self._symbols.get(size.name)
+            return None if sizes is None else (sizes.min, sizes.opt, sizes.max)
         if isinstance(size, Num):
             value = size.value
-            return Ends(value, value, value) if isinstance(value, int) else None
-        found = self._known.get(size, _UNREAD)
-        if found is _UNREAD:
-            found = self._known[size] = self._read(size)
-        return found
+            return (value, value, value) if isinstance(value, int) else None
+        found = self._known.get(id(size))
+        if found is None:
+            found = self._known[id(size)] = size, self._read(size)
+        return found[1]
 
     def product(self, sizes: tuple[Expr, ...]) -> Ends | None:
         """Return the ends of a product; ``None`` as for ``of``, and where a factor may be below one."""
-        least, usual = 1, 1
+        fixed, least, usual = 1, 1, 1
         most: int | None = 1
-        for size in sizes:
+        waiting = list(sizes)
+        for size in waiting:
+            if isinstance(size, Num) and isinstance(size.value, int) and size.value > 0:
+                fixed *= size.value  # as most are
+                continue
+            if isinstance(size, Mul):
+                waiting += size.args
+                continue
             ends = self.of(size)
             if ends is None or ends[0] < 1:
                 return None
             least *= ends[0]
             usual *= ends[1]
             most = None if most is None or ends[2] is None else most * ends[2]
-        return Ends(least, usual, most)
+        return fixed * least, fixed * usual, None if most is None else fixed * most
 
     def _read(self, size: Expr) -> Ends | None:
         if isinstance(size, Mul):
@@ -64,7 +65,8 @@ class GrowingSizes:
             ends = self.of(size.left)
             if ends is None or not isinstance(by, int) or by < 1:
                 return None
-            return Ends(ends.min // by, ends.opt // by, None if ends.max is None else ends.max // by)
+            least, usual, most = ends
+            return least // by, usual // by, None if most is None else most // by
         return self._sum(size.args) if isinstance(size, Add) else None
 
     def _sum(self, terms: tuple[Expr, ...]) -> Ends | None:
@@ -74,7 +76,7 @@ class GrowingSizes:
             ends = self.of(term)
             if ends is None:
                 return None
-            least += ends.min
-            usual += ends.opt
-            most = None if most is None or ends.max is None else most + ends.max
-        return Ends(least, usual, most)
+            least += ends[0]
+            usual += ends[1]
+            most = None if most is None or ends[2] is None else most + ends[2]
+        return least, usual, most

@@ -124,9 +124,10 @@ class Memory:
 
         A write comes after every earlier read of its memory, and a read after the last write.
         """
-        if not self.written_roots:
+        roots, written_roots = self._roots, self.written_roots
+        touched = {root: None for argument in arguments if (root := roots.get(argument)) in written_roots}
+        if not touched:
             return []
-        touched = dict.fromkeys(self._roots[a] for a in arguments if self._roots.get(a) in self.written_roots)
         changed = {self._roots[memory] for memory in self._writes.get(node, ())}
         earlier = [self._last_writer[root] for root in touched if root in self._last_writer]
         for root in touched:

@@ -76,6 +76,15 @@ class SizeNode:
     before: frozenset[int]
 
 
+def edges_after(before: Sequence[tuple[int, ...]]) -> Sequence[Sequence[int]]:
+    """Return, for each op, those that come after it, from those that come before each."""
+    after: list[list[int]] = [[] for _ in before]
+    for index, earlier in enumerate(before):
+        for other in earlier:
+            after[other].append(index)
+    return after
+
+
 @dataclass(frozen=True)
 class OpGraph:
     """A graph reduced to what decides about segments.
@@ -83,7 +92,6 @@ class OpGraph:
     Attributes:
         ops: In graph order.
         before: For each op, the ops that come before it: what it reads, sizes included, and the order of writes.
-        after: The same edges from their other end.
         tensors: In graph order.
         sizes: By node name, in graph order.
         output_sizes: The sizes that the program returns.
@@ -91,10 +99,14 @@ class OpGraph:
 
     ops: Sequence[Op]
     before: Sequence[tuple[int, ...]]
-    after: Sequence[tuple[int, ...]]
     tensors: Sequence[Tensor]
     sizes: Mapping[str, SizeNode]
     output_sizes: tuple[str, ...]
+
+    @cached_property
+    def after(self) -> Sequence[Sequence[int]]:
+        """The same edges from their other end; of a program that is one segment nobody asks."""
+        return edges_after(self.before)
 
     @cached_property
     def tensor_index(self) -> Mapping[str, int]:
@@ -102,9 +114,8 @@ class OpGraph:
         return {tensor.name: place for place, tensor in enumerate(self.tensors)}
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a partition was made from, to make it again with less limits.
+class Plan(NamedTuple):
+    """What a partition was made from, to make it again with less limits; a tuple for the time that it takes to make.
 
     ``limited`` and ``kept`` are by index of the op: the caller's limits, and the user's choice; ``limited_sizes`` by
     node.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
+from typing import TypeAlias, Union
 
 from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.values import NodeReader, NumberValue, OtherValue, TensorValue, Value
+from trtdiag.graph.values import NodeReader, NodeValues, NumberValue, OtherValue, TensorValue, Value
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.partition.extents import Extents
 from trtdiag.partition.nature import (
@@ -27,11 +28,16 @@ from trtdiag.partition.nature import (
     Memory,
     called,
 )
-from trtdiag.partition.plan import Op, OpGraph, SizeNode, Tensor
+from trtdiag.partition.plan import Op, OpGraph, SizeNode, Tensor, edges_after
 from trtdiag.shapes.symbols import is_backed
 
-# Read once: on Python 3.10 a member of an enumeration is looked up slowly.
-_OP, _ASSERT = NodeKind.OP, NodeKind.ASSERT
+# Read once: before Python 3.12 a member of an enumeration is looked up slowly.
+_OP, _SHAPE, _ELEMENT, _ASSERT = NodeKind.OP, NodeKind.SHAPE, NodeKind.ELEMENT, NodeKind.ASSERT
+_PLACEHOLDER, _OUTPUT = NodeKind.PLACEHOLDER, NodeKind.OUTPUT
+_NO_NODES: frozenset[Node] = frozenset()
+
+_Entered: TypeAlias = tuple[int, int, Union[TensorValue, None], list[int]]
+"""A tensor as it is read: its place among tensors, the op that makes it (-1 for what enters), value, readers so far."""
 
 
 def read_graph(graph: Graph, held: Collection[str], reader: NodeReader | None = None) -> OpGraph:
@@ -47,26 +53,23 @@ def read_graph(graph: Graph, held: Collection[str], reader: NodeReader | None = 
     return _Reading(graph, held, NodeReader() if reader is None else reader).read()
 
 
-def _called(node: Node) -> Called:
-    op = node.op
-    return called(node.target) if op == "call_function" else CALLED_BY_OP.get(op, NO_CALL)
-
-
 class _Reading:
     def __init__(self, graph: Graph, held: Collection[str], reader: NodeReader) -> None:
-        self._all = [(node, _called(node)) for node in graph.nodes]
+        self._all = [
+            (node, called(node.target) if node.op == "call_function" else CALLED_BY_OP.get(node.op, NO_CALL))
+            for node in graph.nodes
+        ]
         self._held = frozenset(held)
         self._values = reader
-        self._memory = Memory(graph, (node for node, call in self._all if call.writes))
+        writers = [node for node, call in self._all if call.writes]
+        self._memory = Memory(graph, writers) if writers else None
+        self._written = self._memory.written_roots if self._memory else _NO_NODES
         self._owner: dict[Node, int] = {}  # op nodes and their getitem nodes
         self._nodes: list[Node] = []  # by op
         self._ops: list[Op] = []
         self._before: list[tuple[int, ...]] = []
         self._elements: dict[int, list[str]] = {}
-        self._tensors: dict[Node, int] = {}
-        self._tensor_values: list[TensorValue | None] = []
-        self._producers: list[int] = []  # by tensor, -1 for inputs of the program
-        self._readers: list[list[int]] = []
+        self._tensors: dict[Node, _Entered] = {}
         self._constants: set[Node] = set()
         self._lists: set[Node] = set()
         self._opaque: set[Node] = set()
@@ -82,31 +85,31 @@ class _Reading:
             kind = call.kind or classify(node)
             if kind is _OP:
                 self._op(node, kind, call)
-            elif kind is NodeKind.PLACEHOLDER:
-                self._placeholder(node)
-            elif kind is NodeKind.OUTPUT:
+            elif kind is _PLACEHOLDER:
+                if node.name in self._held and node not in self._written:
+                    self._constants.add(node)
+                else:
+                    self._entering(node)
+            elif kind is _SHAPE and node.op == "call_function":
+                self._computed_size(node)
+            elif kind is _ELEMENT and node.args[0] in self._owner:
+                self._element(node)
+            elif kind is _OUTPUT:
                 self._outputs += node.all_input_nodes
-                self._mark_whole_lists(node, node.all_input_nodes)
+                self._mark_whole_lists(node, self._outputs)
             elif kind is NodeKind.ATTRIBUTE:
                 # A buffer that is written is no constant: its value at the time of the call enters.
-                if node in self._memory.written_roots:
+                if node in self._written:
                     self._yielded(node, next(iter(self._values.read(node)), None), -1)
                 else:
                     self._constants.add(node)
             elif kind is NodeKind.SUBGRAPH:
                 continue
-            elif kind is NodeKind.SHAPE and node.op == "call_function":
-                self._computed_size(node)
-            elif kind is NodeKind.ELEMENT and node.args[0] in self._owner:
-                self._element(node)
             else:
                 self._op(node, kind, call)
         return self._finish()
 
-    def _placeholder(self, node: Node) -> None:
-        if node.name in self._held and node not in self._memory.written_roots:
-            self._constants.add(node)
-            return
+    def _entering(self, node: Node) -> None:
         values = self._values.read(node)
         value = values[0] if values else None
         self._yielded(node, value, -1)
@@ -126,20 +129,15 @@ class _Reading:
         elif isinstance(value, OtherValue) and "Tensor" not in value.type:
             self._opaque.add(node)
         else:
-            self._tensor(node, value if isinstance(value, TensorValue) else None, producer)
-
-    def _tensor(self, node: Node, value: TensorValue | None, producer: int) -> None:
-        self._tensors[node] = len(self._producers)
-        self._tensor_values.append(value)
-        self._producers.append(producer)
-        self._readers.append([])
+            tensor = value if isinstance(value, TensorValue) else None
+            self._tensors[node] = len(self._tensors), producer, tensor, []
 
     def _op(self, node: Node, kind: NodeKind, call: Called) -> None:
         index = len(self._nodes)
         nature = call.nature
         arguments = node.all_input_nodes
         before: set[int] = set()
-        if self._memory.written_roots:
+        if self._memory is not None:
             before.update(self._memory.before(index, node, arguments))
             if nature is None and self._memory.is_view_of_written(node):
                 nature = VIEW_OF_WRITTEN
@@ -147,11 +145,11 @@ class _Reading:
         sizes: list[str] = []
         constants: list[str] = []
         for argument in arguments:
-            place = self._tensors.get(argument)
-            if place is not None:
+            entered = self._tensors.get(argument)
+            if entered is not None:
+                place, producer, _, readers = entered
                 reads.append(place)
-                self._readers[place].append(index)
-                producer = self._producers[place]
+                readers.append(index)
                 if producer >= 0:
                     before.add(producer)
             elif argument in self._constants:
@@ -173,18 +171,18 @@ class _Reading:
         work = kind is _OP and not (call.shares and alias_base(node) is not None)
         read = tuple(reads), tuple(sizes), tuple(constants)
         self._ops.append(Op(name, target, (), *read, work, nature, kind is not _ASSERT))
-        self._output_of(node, index)
+        found = self._values.node(node)
+        if found.tensor is not None and found.symbols <= self._backed:
+            self._tensors[node] = len(self._tensors), index, found.tensor, []  # as nearly all ops
+        else:
+            self._output_of(node, index, found)
 
-    def _output_of(self, node: Node, index: int) -> None:
+    def _output_of(self, node: Node, index: int, found: NodeValues) -> None:
         """Enter what an op or a getitem node yields, with the sizes that are born here.
 
         A number that only the data decides keeps the op out of engines; of a tensor of such a size its converter says.
         """
-        found = self._values.node(node)
         values = found.values
-        if not found.is_list and len(values) == 1 and type(values[0]) is TensorValue and found.symbols <= self._backed:
-            self._tensor(node, values[0], index)  # as nearly all ops
-            return
         if found.is_list:
             self._lists.add(node)
         else:
@@ -209,7 +207,7 @@ class _Reading:
         index = self._owner[source]  # type: ignore[index]
         self._owner[node] = index
         self._elements.setdefault(index, []).append(node.name)
-        self._output_of(node, index)
+        self._output_of(node, index, self._values.node(node))
 
     def _mark_whole_lists(self, node: Node, arguments: Sequence[Node]) -> None:
         for argument in arguments:
@@ -237,34 +235,33 @@ class _Reading:
         self._sizes[node.name] = SizeNode(node.name, expr, False, operands, sources, frozenset(before))
 
     def _finish(self) -> OpGraph:
-        ops, outputs, readers = self._ops, self._outputs, self._readers
-        after: list[list[int]] = [[] for _ in ops]
-        for index, earlier in enumerate(self._before):
-            for other in earlier:
-                after[other].append(index)
+        ops, outputs = self._ops, self._outputs
         for index, elements in self._elements.items():
             ops[index] = ops[index]._replace(elements=tuple(elements))
         output_sizes = tuple([node.name for node in outputs if node.name in self._sizes])
         ends = {self._owner[node] for node in outputs if node in self._owner}
         for name in output_sizes:
             ends |= self._sizes[name].before
-        unused = self._without_readers(after, ends)
-        if unused:
-            readers = [[reader for reader in read_by if reader not in unused] for read_by in readers]
+        unused = self._without_readers(ends)
         returned = set(outputs)
-        columns = zip(self._tensors, self._producers, self._tensor_values, readers, strict=True)
+        tensors = []
+        for node, (_, producer, value, readers) in self._tensors.items():
+            read_by = [reader for reader in readers if reader not in unused] if unused else readers
+            tensors.append(Tensor(node.name, producer, value, tuple(read_by), node in returned))
         return OpGraph(
             ops=ops,
             before=self._before,
-            after=list(map(tuple, after)),
-            tensors=[Tensor(n.name, producer, value, tuple(by), n in returned) for n, producer, value, by in columns],
+            tensors=tensors,
             sizes=self._sizes,
             output_sizes=output_sizes,
         )
 
-    def _without_readers(self, after: Sequence[Sequence[int]], ends: AbstractSet[int]) -> AbstractSet[int]:
+    def _without_readers(self, ends: set[int]) -> AbstractSet[int]:
         """Mark the ops that nothing reads; return those that are not run, for they have no effect either."""
         unused: set[int] = set()
+        if len(ends.union(*self._before)) == len(self._before):
+            return unused  # every op is read, as in nearly all programs
+        after = edges_after(self._before)
         for index in range(len(after) - 1, -1, -1):
             if index not in ends and unused.issuperset(after[index]) and self._ops[index].nature is None:
                 impure = self._nodes[index].is_impure()

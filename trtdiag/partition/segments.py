@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
-from trtdiag.partition.facts import Boundary, EnteringSize, Recomputed, Segment, Step
+from trtdiag.partition.facts import Boundary, Bytes, EnteringSize, Recomputed, Segment, Step
 from trtdiag.partition.plan import OpGraph, Plan, Tensor
 from trtdiag.partition.segment_sizes import outside_sizes, segment_sizes
 from trtdiag.partition.shown_sizes import shown_sizes
 from trtdiag.partition.traffic import ByteCounts
 
-_Sizes = tuple[tuple[Recomputed, ...], tuple[EnteringSize, ...]]
+_Sizes: TypeAlias = tuple[tuple[Recomputed, ...], tuple[EnteringSize, ...]]
+_Crossing: TypeAlias = tuple[Tensor, int, bool, list[int]]
+"""A tensor, the segment that makes it (-1: none), whether PyTorch reads it or its shape, the other segments that do."""
+
+_NO_SIZES: _Sizes = ((), ())
+_NOWHERE: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Assembled:
+class Assembled(NamedTuple):
     """The parts of a ``Partitioned`` that follow from the levels."""
 
     segments: tuple[Segment, ...]
@@ -41,48 +45,46 @@ def assemble(plan: Plan, supported: Sequence[bool], levels: Sequence[int], count
     for index, home in enumerate(homes):
         if home >= 0:
             members[home].append(index)
-    inputs = [_inputs(graph, homes, home, ops) for home, ops in enumerate(members)]
-    sizes = [_sizes(plan, ops, inputs[home]) for home, ops in enumerate(members)]
-    wanted = [name for op, home in zip(graph.ops, homes, strict=True) if home < 0 and op.runs for name in op.sizes]
-    wanted += [size.node for _, entering in sizes for size in entering]
-    wanted += graph.output_sizes
+    crossing = _crossing(graph, homes, _NOWHERE)
+    inputs: list[list[str]] = [[] for _ in members]
+    for tensor, _, _, consumers in crossing:
+        for home in consumers:
+            inputs[home].append(tensor.name)
+    sizes = [_NO_SIZES] * len(members)
     torch_sizes: tuple[Recomputed, ...] = ()
-    shapes: frozenset[str] = frozenset()
-    if wanted:
+    shapes = _NOWHERE
+    if graph.sizes:
+        sizes = [_sizes(plan, ops, inputs[home]) for home, ops in enumerate(members)]
+        wanted = [name for op, home in zip(graph.ops, homes, strict=True) if home < 0 and op.runs for name in op.sizes]
+        wanted += [size.node for _, entering in sizes for size in entering]
+        wanted += graph.output_sizes
         torch_sizes, shapes = shown_sizes(graph, homes, *outside_sizes(graph, wanted))
-    boundaries = tuple(_boundaries(graph, homes, count, shapes))
+        if shapes:
+            crossing = _crossing(graph, homes, shapes)
+    boundaries = []
     outputs: list[list[str]] = [[] for _ in members]
-    for boundary in boundaries:
-        if boundary.producer is not None and (boundary.consumers or boundary.read_by_torch or boundary.program_output):
-            outputs[boundary.producer].append(boundary.tensor)
-    segments = tuple(
-        _segment(graph, home, ops, inputs[home], tuple(outputs[home]), sizes[home]) for home, ops in enumerate(members)
-    )
-    return Assembled(segments, boundaries, _steps(graph, supported, levels), torch_sizes)
+    for tensor, home, read_by_torch, consumers in crossing:
+        leaves = home >= 0 and (read_by_torch or tensor.is_output or bool(consumers))
+        if leaves:
+            outputs[home].append(tensor.name)
+        if leaves or consumers:
+            boundaries.append(_boundary(tensor, home, consumers, count.of(tensor.value), read_by_torch=read_by_torch))
+    segments = [
+        _segment(graph, home, ops, tuple(inputs[home]), tuple(outputs[home]), sizes[home])
+        for home, ops in enumerate(members)
+    ]
+    return Assembled(tuple(segments), tuple(boundaries), _steps(graph, homes, levels), torch_sizes)
 
 
-def _inputs(graph: OpGraph, homes: Sequence[int], home: int, ops: Sequence[int]) -> tuple[str, ...]:
-    read = sorted({place for index in ops for place in graph.ops[index].reads})
-    return tuple(graph.tensors[p].name for p in read if _home(graph.tensors[p], homes) != home)
+def _crossing(graph: OpGraph, homes: Sequence[int], shapes: frozenset[str]) -> list[_Crossing]:
+    """Return the tensors that are read elsewhere than where they are made, or returned.
 
-
-def _home(tensor: Tensor, homes: Sequence[int]) -> int:
-    return homes[tensor.producer] if tensor.producer >= 0 else -1
-
-
-def _sizes(plan: Plan, ops: Sequence[int], inputs: tuple[str, ...]) -> _Sizes:
-    graph = plan.graph
-    wanted = [name for index in ops for name in graph.ops[index].sizes]
-    if not wanted:
-        return (), ()
-    inside: set[str] = set()
-    for index in ops:
-        op = graph.ops[index]
-        inside.update((op.name, *op.elements, *op.constants))
-    return segment_sizes(graph, plan.limited_sizes, wanted, inputs, inside)
-
-
-def _boundaries(graph: OpGraph, homes: Sequence[int], count: ByteCounts, shapes: frozenset[str]) -> Iterator[Boundary]:
+    Args:
+        graph: The tensors.
+        homes: The segment of each op, -1 for PyTorch.
+        shapes: The tensors whose shape PyTorch reads.
+    """
+    found: list[_Crossing] = []
     for tensor in graph.tensors:
         name, producer, _, readers, is_output = tensor
         home = homes[producer] if producer >= 0 else -1
@@ -93,24 +95,35 @@ def _boundaries(graph: OpGraph, homes: Sequence[int], count: ByteCounts, shapes:
         else:
             if not is_output and name not in shapes:
                 continue
-        found = _boundary(tensor, home, {homes[reader] for reader in readers}, count, shape_read=name in shapes)
-        if found is not None:
-            yield found
+        read_in = {homes[reader] for reader in readers}
+        read_by_torch = -1 in read_in or name in shapes
+        read_in.discard(home)
+        read_in.discard(-1)
+        found.append((tensor, home, read_by_torch, sorted(read_in)))
+    return found
 
 
-def _boundary(tensor: Tensor, home: int, readers: set[int], count: ByteCounts, *, shape_read: bool) -> Boundary | None:
-    consumers = tuple(sorted(readers - {home, -1}))
-    read_by_torch = -1 in readers or shape_read
-    if not consumers and (home < 0 or not (read_by_torch or tensor.is_output)):
-        return None
+def _sizes(plan: Plan, ops: Sequence[int], inputs: Sequence[str]) -> _Sizes:
+    graph = plan.graph
+    wanted = [name for index in ops for name in graph.ops[index].sizes]
+    if not wanted:
+        return _NO_SIZES
+    inside: set[str] = set()
+    for index in ops:
+        op = graph.ops[index]
+        inside.update((op.name, *op.elements, *op.constants))
+    return segment_sizes(graph, plan.limited_sizes, wanted, inputs, inside)
+
+
+def _boundary(tensor: Tensor, home: int, consumers: Sequence[int], size: Bytes, *, read_by_torch: bool) -> Boundary:
     return Boundary(
         tensor=tensor.name,
         producer=None if home < 0 else home,
-        consumers=consumers,
+        consumers=tuple(consumers),
         read_by_torch=read_by_torch,
         program_input=tensor.producer < 0,
         program_output=tensor.is_output,
-        bytes=count.of(tensor.value),
+        bytes=size,
     )
 
 
@@ -121,8 +134,9 @@ def _segment(
     elements: list[str] = []
     constants: list[str] = []
     work_ops = 0
+    every = graph.ops
     for index in ops:
-        op = graph.ops[index]
+        op = every[index]
         names.append(op.name)
         elements += op.elements
         constants += op.constants
@@ -131,18 +145,17 @@ def _segment(
     return Segment(home, tuple(names), tuple(elements), inputs, outputs, once, sizes[0], sizes[1], work_ops)
 
 
-def _steps(graph: OpGraph, supported: Sequence[bool], levels: Sequence[int]) -> tuple[Step, ...]:
-    outside: list[list[str]] = [[] for _ in range(max(levels, default=0) + 1)]
-    filled: set[int] = set()
-    for op, level, inside in zip(graph.ops, levels, supported, strict=True):
-        if inside:
-            filled.add(level)
-        elif op.runs:
-            outside[level] += (op.name, *op.elements)
+def _steps(graph: OpGraph, homes: Sequence[int], levels: Sequence[int]) -> tuple[Step, ...]:
+    filled = set(homes)
+    outside: dict[int, list[str]] = {}
+    if -1 in filled:
+        for op, home, level in zip(graph.ops, homes, levels, strict=True):
+            if home < 0 and op.runs:
+                outside.setdefault(level, []).extend((op.name, *op.elements))
     steps = []
-    for level in range(len(outside)):
-        if level in filled:
+    for level in range(max(levels, default=0) + 1):
+        if level > 0 and level - 1 in filled:
             steps.append(Step(level - 1))
-        if outside[level]:
+        if level in outside:
             steps.append(Step(None, tuple(outside[level])))
     return tuple(steps)

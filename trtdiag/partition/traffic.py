@@ -48,17 +48,17 @@ class ByteCounts:
     def _count(self, value: TensorValue) -> Bytes:
         ends = self._growing.product(value.dims)
         if ends is not None:
-            each = value.element_bytes
-            return Bytes(ends.min * each, ends.opt * each, None if ends.max is None else ends.max * each)
+            each, (least, usual, most) = value.element_bytes, ends
+            return Bytes(least * each, usual * each, None if most is None else most * each)
         volume = build.mul(*value.dims)
         if not free_symbols(volume) <= self._symbols.keys():
             return _UNKNOWN
         bounds = self._bounds.of(volume).range
-        usual = _at(volume, self._usual)
+        opt = _at(volume, self._usual)
         low, high = bounds.min, bounds.max
         return Bytes(
             None if low is None else max(low, 0) * value.element_bytes,
-            None if usual is None else usual * value.element_bytes,
+            None if opt is None else opt * value.element_bytes,
             None if high is None else high * value.element_bytes,
         )
 

@@ -90,7 +90,7 @@ def with_minimum(partitioned: Partitioned, least: int) -> WhatIf:
     """
     plan = partitioned.plan
     segments, ops = _counts(plan, [])
-    other = replace(plan, options=replace(plan.options, min_segment_ops=least))
+    other = plan._replace(options=replace(plan.options, min_segment_ops=least))
     segments_after, ops_after = _counts(other, [])
     return WhatIf(f"min_segment_ops={least}", (), segments, segments_after, ops, ops_after)
 
