@@ -13,7 +13,8 @@ Each model runs in a process of its own, one thread, the longest first; ``--tota
 begun by then is in the table as not run.  ``ops`` and ``flops`` are those of the lowered graph that are in engines;
 FLOPs are what torch's counter knows (products, convolutions, attention) at the example's sizes.  ``engines`` is with
 ``min_segment_ops`` 5; beside it segments and CPU time of our partitioner and of torch.fx's CapabilityBasedPartitioner
-on the same supported ops, without a minimum: in turn, each at its best of many runs, with what it needs prepared.
+on the same supported ops, without a minimum: in turn, each at its best of many runs, with what it needs prepared;
+torch.fx's also at the better of two, with size nodes as supported and without.
 ``convert`` is wall time per 1,000 ops.  ``points`` is how many sets of sizes were compared, plus those that were left
 out; ``rel`` the largest difference of an output, of its own magnitude.  PyTorch computes float32 without TF32, and so
 do engines.
