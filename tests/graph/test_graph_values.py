@@ -98,6 +98,9 @@ def test_a_node_reader_reads_the_same_once_and_tells_every_symbol():
         alone = len(found.values) == 1 and isinstance(found.values[0], TensorValue) and not found.is_list
         assert found.tensor is (found.values[0] if alone else None)
         assert reader.node(node) is found
+        val = node.meta.get("val")
+        in_order = isinstance(val, torch.Tensor) and is_row_major(val)
+        assert [reader.row_major(node), reader.row_major(node)] == [in_order] * 2
     symbols = {node.name: reader.node(node).symbols for node in exported.graph.nodes}
     (a,), (b,) = symbols["x"], symbols["y"]
     assert a != b

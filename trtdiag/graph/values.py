@@ -139,6 +139,7 @@ class NodeReader(ValueReader):
     def __init__(self) -> None:
         super().__init__()
         self._nodes: dict[Node, NodeValues] = {}
+        self._row_major: dict[Node, bool] = {}
 
     def read(self, node: Node) -> tuple[Value, ...]:
         """Return every value that a node yields, nested containers flattened; empty where it has none."""
@@ -154,6 +155,14 @@ class NodeReader(ValueReader):
             one = values[0] if len(values) == 1 and not is_list else None
             tensor = one if isinstance(one, TensorValue) else None
             known = self._nodes[node] = NodeValues(values, symbols, is_list, tensor)
+        return known
+
+    def row_major(self, node: Node) -> bool:
+        """Return whether a node yields one tensor that lies in memory in the order of its dims (``is_row_major``)."""
+        known = self._row_major.get(node)
+        if known is None:
+            value = node.meta.get("val")
+            known = self._row_major[node] = isinstance(value, torch.Tensor) and is_row_major(value)
         return known
 
 

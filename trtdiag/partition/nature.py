@@ -12,6 +12,7 @@ from torch.fx.node import map_arg
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import OpOverload, operator_of, shared_argument, target_name, written_arguments
+from trtdiag.graph.values import NodeReader
 from trtdiag.graph.walk import NodeKind, kind_of_target
 
 NESTED = Limit("nested-graph", "it runs a nested graph, which an engine cannot hold", "")
@@ -104,12 +105,13 @@ class Memory:
     Args:
         graph: The graph.
         writers: Its nodes that call what writes.
+        reader: Reads their metadata.
     """
 
-    def __init__(self, graph: Graph, writers: Iterable[Node]) -> None:
+    def __init__(self, graph: Graph, writers: Iterable[Node], reader: NodeReader) -> None:
         memories = [(node, tuple(written(node))) for node in writers]
         self._writes: dict[Node, tuple[Node, ...]] = {node: memory for node, memory in memories if memory}
-        self._roots: Mapping[Node, Node] = alias_roots(graph) if self._writes else {}
+        self._roots: Mapping[Node, Node] = alias_roots(graph, reader) if self._writes else {}
         self.written_roots = {self._roots[node] for memory in self._writes.values() for node in memory}
         self._last_writer: dict[Node, int] = {}
         self._readers: dict[Node, list[int]] = {}

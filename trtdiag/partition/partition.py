@@ -157,19 +157,25 @@ def _reason(plan: Plan, index: int) -> tuple[Cause, Limit] | None:
 def _fallback(plan: Plan, wanted: Sequence[bool], supported: Sequence[bool]) -> tuple[Fallback, ...]:
     if all(supported):
         return ()
-    least = plan.options.min_segment_ops
-    small = Limit(
-        "segment-too-small",
-        f"its segment would have fewer than {least} op{'s' * (least != 1)} that compute",
-        "support the ops around it, or lower min_segment_ops",
-    )
+    small: Limit | None = None
     found = []
     for index, inside in enumerate(supported):
         if not inside:
             op = plan.graph.ops[index]
-            cause, limit = (Cause.SMALL, small) if wanted[index] else _reason(plan, index) or (Cause.SMALL, small)
-            found.append(Fallback(op.name, op.target, cause, limit, op.computes))
+            reason = None if wanted[index] else _reason(plan, index)
+            if reason is None:
+                small = small or _too_small(plan.options.min_segment_ops)
+                reason = Cause.SMALL, small
+            found.append(Fallback(op.name, op.target, reason[0], reason[1], op.computes))
     return tuple(found)
+
+
+def _too_small(least: int) -> Limit:
+    return Limit(
+        "segment-too-small",
+        f"its segment would have fewer than {least} op{'s' * (least != 1)} that compute",
+        "support the ops around it, or lower min_segment_ops",
+    )
 
 
 def _check_full(plan: Plan) -> None:

@@ -85,10 +85,16 @@ class _Placing:
                 self._move(index, earliest, self.levels[index], late=False)
 
     def _earliest(self, index: int) -> int:
-        inside = self._supported[index]
         levels, supported = self.levels, self._supported
-        earlier = self._graph.before[index]
-        return max((levels[o] + (inside and not supported[o]) for o in earlier), default=0) or int(inside)
+        inside = supported[index]
+        earliest = int(inside)
+        for other in self._graph.before[index]:
+            level = levels[other]
+            if inside and not supported[other]:
+                level += 1
+            if level > earliest:
+                earliest = level
+        return earliest
 
     def _move(self, index: int, low: int, high: int, *, late: bool) -> None:
         own = self.levels[index]

@@ -62,7 +62,7 @@ class _Reading:
         self._held = frozenset(held)
         self._values = reader
         writers = [node for node, call in self._all if call.writes]
-        self._memory = Memory(graph, writers) if writers else None
+        self._memory = Memory(graph, writers, reader) if writers else None
         self._written = self._memory.written_roots if self._memory else _NO_NODES
         self._owner: dict[Node, int] = {}  # op nodes and their getitem nodes
         self._nodes: list[Node] = []  # by op
@@ -168,7 +168,7 @@ class _Reading:
         self._nodes.append(node)
         self._before.append(tuple(sorted(before)) if len(before) > 1 else tuple(before))
         name, target = node.name, call.target or target_name(node.target)
-        work = kind is _OP and not (call.shares and alias_base(node) is not None)
+        work = kind is _OP and not (call.shares and alias_base(node, self._values) is not None)
         read = tuple(reads), tuple(sizes), tuple(constants)
         self._ops.append(Op(name, target, (), *read, work, nature, kind is not _ASSERT))
         found = self._values.node(node)
