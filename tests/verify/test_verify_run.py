@@ -100,6 +100,35 @@ def test_a_wrong_layer_is_found_by_its_op_and_line() -> None:
     assert found.culprit.max_abs > 0.1
 
 
+def test_a_difference_is_looked_into_only_where_every_tensor_can_be_held() -> None:
+    program, _, converted = _converted()
+    wrong = _with_tanh(converted.network)
+    (symbol,) = program.ranges
+    asked: list[int] = []
+
+    def locate(point: Point, flat: Sequence[object], tolerance: Tolerance) -> Culprit:
+        asked.append(point.sizes[symbol])
+        return Culprit(0, None, "Activation", 1.0, point)
+
+    def found(held: int) -> Verification:
+        elements = elements_of([parse_expr(f"100*{symbol}")])
+        return _verify(
+            program, wrong, _names(converted), locate=locate, elements=elements, limits=VerifyLimits(held=held)
+        )
+
+    # The example has 4 rows, the points after it 1, 31 and others.
+    assert found(400).culprit is not None
+    assert asked == [4]
+    assert found(399).notes == ()
+    assert asked == [4, 1]
+    none = found(99)
+    assert none.culprit is None
+    assert asked == [4, 1]
+    assert "the difference at example begins was not looked for" in none.notes[0]
+    assert "more than 99 elements" in none.notes[0]
+    assert not none.passed
+
+
 def test_an_engine_that_differs_from_its_own_network_is_said() -> None:
     _, plan, converted = _converted()
     x = torch.randn(4, 5)

@@ -41,10 +41,13 @@ class VerifyLimits:
         seconds: Of one point, estimated from the time of the example and the elements of all tensors.
         elements: Of all tensors of the program at one point.  The default is 16 GiB of float32 over the whole run,
             most of which is freed on the way.
+        held: The same where it is searched for the op that a difference begins with, which holds every tensor of both
+            sides until it ends: 8 GiB of float32.
     """
 
     seconds: float = 120.0
     elements: int = 1 << 32
+    held: int = 1 << 30
 
 
 def verify(
@@ -70,7 +73,7 @@ def verify(
         limits: What a point may cost; a point beyond is skipped, with the reason, and replaced by one that is nearer
             to the example where few are left.
         elements: See ``Elements``.
-        locate: Asked once, at the first point that differs.
+        locate: Asked once, at the first point that differs and is within the limits for it.
         undefined: Asked at each point that differs; where all that differs is not defined the point counts as skipped.
 
     Raises:
@@ -123,6 +126,7 @@ class _Run:
         )
         self._pace: float | None = None  # seconds per element
         self._culprit: Culprit | None = None
+        self._unsearched: list[Point] = []  # what differs there was too much to look into
         self._lost = ""  # why no further point can run
 
     def run(self) -> Verification:
@@ -138,6 +142,11 @@ class _Run:
         notes = []
         if self._program.exported is not None and self._program.exported.example_inputs is None:
             notes.append("the program has no example inputs: integers were drawn from 0 and 1")
+        if self._unsearched and self._culprit is None:
+            notes.append(
+                f"with which op the difference at {self._unsearched[0].label} begins was not looked for: every tensor "
+                f"would be held, and together they have more than {self._limits.held:,} elements"
+            )
         return Verification(tuple(results), self.tolerance, self._culprit, tuple(notes), time.perf_counter() - started)
 
     def _instead(self, results: Sequence[PointResult], ranges: Mapping[str, Range]) -> list[PointResult]:
@@ -200,7 +209,10 @@ class _Run:
         if why:
             return PointResult(point, skipped=why)
         if not result.passed and self._culprit is None and self._locate is not None:
-            self._culprit = self._locate(point, flat, self.tolerance)
+            if elements is not None and elements > self._limits.held:
+                self._unsearched.append(point)
+            else:
+                self._culprit = self._locate(point, flat, self.tolerance)
         return result
 
     def _not_defined(self, outputs: Sequence[OutputError], flat: Sequence[Any]) -> str:
