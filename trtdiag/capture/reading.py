@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from weakref import finalize
+
 import sympy
 
 from trtdiag.capture.program import Program, RawGuard
@@ -28,18 +31,48 @@ def read_guard(guard: RawGuard, sites: Sites) -> Condition:
     return parse_condition(str(guard.condition), sites.resolve)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadGuard:
+    """A guard with the condition that it states, or with the reason why it cannot be read."""
+
+    guard: RawGuard
+    condition: Condition | None
+    why: str = ""
+
+
+_READ: dict[int, tuple[ReadGuard, ...]] = {}
+"""Of programs that are alive, by identity: a program is compared by value, and what is in it has no hash."""
+
+
+def read_guards(program: Program) -> tuple[ReadGuard, ...]:
+    """Every guard of a program, in order; read once, for most stages ask and a large model has thousands."""
+    found = _READ.get(id(program))
+    if found is None:
+        sites = Sites(program)
+        found = _READ[id(program)] = tuple(_read(guard, sites) for guard in program.guards)
+        finalize(program, _READ.pop, id(program), None)
+    return found
+
+
+def _read(guard: RawGuard, sites: Sites) -> ReadGuard:
+    try:
+        return ReadGuard(guard, read_guard(guard, sites))
+    except KeyError as error:
+        return ReadGuard(guard, None, f"{error.args[0]} is no dim of an input")
+    except ExpressionError as error:
+        return ReadGuard(guard, None, str(error))
+
+
 def another_point(program: Program) -> dict[str, int] | None:
     """A size for every backed symbol, each other than in the example, that satisfies every guard; ``None`` if unfound.
 
     Multiples of the example's sizes are tried: guards are mostly about divisors.
     """
-    sites = Sites(program)
     conditions: list[Condition] = []
-    for guard in program.guards:
-        try:
-            conditions.append(read_guard(guard, sites))
-        except (ExpressionError, KeyError):
+    for read in read_guards(program):
+        if read.condition is None:
             return None  # a guard that cannot be read could forbid any point
+        conditions.append(read.condition)
     hints = {symbol: hint for symbol, hint in program.hints.items() if symbol in program.ranges}
     for step in range(2, _MOST_TRIES + 2):
         point = {symbol: hint * step for symbol, hint in hints.items()}

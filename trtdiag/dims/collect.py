@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from trtdiag.capture.program import Program, RawGuard
-from trtdiag.capture.reading import read_guard
-from trtdiag.capture.sites import Sites
+from trtdiag.capture.reading import read_guards
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
 from trtdiag.graph.source import Stack
-from trtdiag.symbolic import ExpressionError
 from trtdiag.symbolic.expr import And, Condition, Truth
 
 
@@ -21,19 +19,17 @@ class Gathered:
     unparsed: list[UnparsedGuard] = field(default_factory=list)
 
 
-def gather(program: Program, sites: Sites) -> Gathered:
+def gather(program: Program) -> Gathered:
     """Read every guard of ``program``; the same condition found twice keeps the better stack and both places."""
     gathered = Gathered()
-    for guard in program.guards:
-        try:
-            condition = read_guard(guard, sites)
-        except (ExpressionError, KeyError) as error:
-            why = f"{error.args[0]} is no dim of an input" if isinstance(error, KeyError) else str(error)
-            unread = UnparsedGuard(str(guard.condition), why, guard.found_in)
+    for read in read_guards(program):
+        guard = read.guard
+        if read.condition is None:
+            unread = UnparsedGuard(str(guard.condition), read.why, guard.found_in)
             if unread not in gathered.unparsed:
                 gathered.unparsed.append(unread)
             continue
-        for part in _parts(condition):
+        for part in _parts(read.condition):
             if not isinstance(part, Truth) or not part.value:
                 known = gathered.conditions.get(part)
                 origin = origin_of_guard(guard)

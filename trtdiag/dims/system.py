@@ -24,7 +24,7 @@ from trtdiag.symbolic.ranges import Range
 def dim_system(program: Program) -> DimSystem:
     """Read, judge and attribute every guard of ``program``, and say what to declare instead."""
     sites = Sites(program)
-    gathered = gather(program, sites)
+    gathered = gather(program)
     box = program.ranges
     solved = Solved(box)
     constraints = judge(gathered.conditions, solved, program.hints, sites)

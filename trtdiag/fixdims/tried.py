@@ -13,7 +13,6 @@ from trtdiag.capture.corner_run import NotRunnableError, ShapeRunner
 from trtdiag.capture.data_checks import assumed_checks, example_values
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.program import InputTensor, Join, Pin, Program
-from trtdiag.capture.sites import Sites
 from trtdiag.dims.collect import gather
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
 from trtdiag.fixdims.plan import Plan
@@ -126,7 +125,7 @@ def _sizes(
 
 def read_program(program: Program, *, finished: bool = True) -> Tried:
     """What a captured program says about its dims."""
-    gathered = gather(program, Sites(program))
+    gathered = gather(program)
     failure = program.failure
     return Tried(
         passed=program.exported is not None and failure is None,

@@ -11,8 +11,7 @@ import sympy
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.capture.program import Program
-from trtdiag.capture.reading import read_guard
-from trtdiag.capture.sites import Sites
+from trtdiag.capture.reading import read_guards
 from trtdiag.symbolic import ExpressionError, Relation, check, compare, condition_from_sympy, from_sympy, negate, number
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.ranges import Range
@@ -53,14 +52,8 @@ class Proofs:
 
     @cached_property
     def _given(self) -> list[Condition]:
-        sites = Sites(self._program)
-        given: list[Condition] = []
-        for guard in self._program.guards:
-            try:
-                given.append(read_guard(guard, sites))
-            except (ExpressionError, KeyError):
-                continue  # fewer premises prove less, never more
-        return given
+        # Without those that cannot be read: fewer premises prove less, never more.
+        return [read.condition for read in read_guards(self._program) if read.condition is not None]
 
     @cached_property
     def _box(self) -> dict[str, Range]:

@@ -11,13 +11,12 @@ from torch.export import ExportedProgram
 from trtdiag.capture.call_leaves import call_leaves
 from trtdiag.capture.load import capture
 from trtdiag.capture.program import InputDim, InputTensor, Program
-from trtdiag.capture.reading import read_guard
+from trtdiag.capture.reading import read_guards
 from trtdiag.capture.sites import Sites
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.network.binding import solvable
 from trtdiag.symbolic import (
     Condition,
-    ExpressionError,
     Num,
     Range,
     Sym,
@@ -60,7 +59,7 @@ class ProgramInputs:
         self._devices = _devices(exported)
         self._ranges = program.ranges
         self._sites = Sites(program)
-        self._guards = tuple(_readable(program, self._sites))
+        self._guards = tuple(_readable(program))
         self._plain = _tensors_by_place(exported)
 
     def leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
@@ -143,15 +142,11 @@ class ProgramInputs:
                 raise _size_refused(dim, size, f"{expected}, as another input with this dim says")
 
 
-def _readable(program: Program, sites: Sites) -> Iterator[Condition]:
+def _readable(program: Program) -> Iterator[Condition]:
     """The conditions on sizes that the program was exported under; torch checks the others itself when it is called."""
-    for guard in program.guards:
-        try:
-            condition = read_guard(guard, sites)
-        except (ExpressionError, KeyError):
-            continue
-        if free_symbols(condition):
-            yield condition
+    for read in read_guards(program):
+        if read.condition is not None and free_symbols(read.condition):
+            yield read.condition
 
 
 def _tensors_by_place(exported: ExportedProgram) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trtdiag.capture.program import Program
-from trtdiag.capture.reading import read_guard
+from trtdiag.capture.reading import read_guards
 from trtdiag.capture.sites import Sites
 from trtdiag.errors import DimsError
 from trtdiag.shapes.asked_sizes import Ask, conflicting, read_ask, refused
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import Condition, ExpressionError, Range, ValueSet, allowed, free_symbols, holds
+from trtdiag.symbolic import Condition, Range, ValueSet, allowed, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
 from trtdiag.symbolic.smt import find
 
@@ -75,14 +75,10 @@ def symbol_profiles(program: Program, asked: Sequence[tuple[str, int]] = ()) -> 
 
 def conditions_of(program: Program, box: Mapping[str, Range]) -> list[Condition]:
     """Return the guards that can be read and speak of nothing but the box; the others are findings of their own."""
-    sites = Sites(program)
     found: dict[Condition, None] = {}
-    for guard in program.guards:
-        try:
-            condition = read_guard(guard, sites)
-        except (ExpressionError, KeyError):
-            continue
-        if free_symbols(condition) and free_symbols(condition) <= box.keys():
+    for read in read_guards(program):
+        condition = read.condition
+        if condition is not None and free_symbols(condition) and free_symbols(condition) <= box.keys():
             found[condition] = None
     return list(found)
 
