@@ -18,6 +18,8 @@ TRULY_STATIC: dict[str, dict[str, str]] = {
     },
     "hf_patchtst": {"t": "the model raises ValueError unless it gets exactly the length it was configured for"},
     "tv_vit_cfg": dict.fromkeys("hw", "the model asserts the one image size that it was configured for"),
+    "timm_mixer": dict.fromkeys("hw", "timm asserts the one image size that the model was configured for"),
+    "timm_nest": dict.fromkeys("hw", "timm asserts the one image size that the model was configured for"),
     "hf_clip_vision_static": dict.fromkeys("hw", "the model raises ValueError for any other image size"),
     "hf_bigbird": {"t": "its random attention is laid out for the example's blocks: t // 4 == 24 at 96, == 32 at 128"},
     "lstm_bt": {
