@@ -36,8 +36,8 @@ def pixel_shuffle(call: Call) -> Value:
 def _moves_by_weights(call: Call, channels: int, factor: int) -> bool:
     """Whether the target moves pixels faster by a transposed convolution.
 
-    Only what was measured is written so: images in float16 with channels in eights, as its kernels take them, and with
-    few weights.
+    Only what was timed is written so: images in float16 with few weights and with channels in eights.  A U-Net that
+    ended in three was wrong with it, though the op alone was right; what is at fault there is not known.
     """
     x = call.tensor("self")
     if "shuffle-of-pixels" not in call.write.target.slow or x.dtype is not DType.FLOAT16 or x.rank != 4:
