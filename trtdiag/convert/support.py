@@ -16,6 +16,7 @@ from trtdiag.convert.random import random_limit
 from trtdiag.convert.refused import Refused
 from trtdiag.convert.registry import converter_of
 from trtdiag.convert.source import Source
+from trtdiag.convert.too_large import too_large
 from trtdiag.convert.writer import Writer
 from trtdiag.errors import InternalError
 from trtdiag.graph.limit import Limit
@@ -120,13 +121,14 @@ class _Trials:
             for argument in node.all_input_nodes:
                 self._enter(interpreter, argument)
             interpreter.op(node)
+            read = [one for argument in node.all_input_nodes for one in _values(interpreter.known.get(argument))]
+            return too_large(write, read, _values(interpreter.known[node]), self._bounds)
         except Refused as refused:
             return refused.limit
         except InternalError as error:
             return Limit(
                 "converter-failed", f"its converter wrote a wrong network: {error.because}", "report it with the model"
             )
-        return None
 
     def _enter(self, interpreter: Interpreter, node: Node) -> None:
         """What the op reads, as inputs of the trial; integers of the program as constants, for their values."""
@@ -178,6 +180,12 @@ class _Trials:
             else:
                 parts.append(value.type)
         return ("node", tuple(parts), tuple(self._source.planned.get(node.name, ())), content)
+
+
+def _values(known: Any) -> list[Value]:
+    """The tensors among what is known of a node."""
+    listed = known if isinstance(known, (list, tuple)) else [known]
+    return [one for one in listed if isinstance(one, Value)]
 
 
 def _frozen(value: Any) -> Hashable:

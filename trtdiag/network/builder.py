@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -196,13 +196,22 @@ class NetworkBuilder:
             raise _refused(
                 "the network", _BUILDER, (), f"no input has a size or element that gives {', '.join(missing)}"
             )
-        needed = {port.tensor for port in self._outputs}
+        return self._numbered(tuple(self._behind({port.tensor for port in self._outputs})))
+
+    def made_for(self, values: Iterable[Value]) -> Iterator[tuple[Placed, Tensor]]:
+        """Every tensor that a layer makes on the way to ``values``, with its layer, in order."""
+        for placed in self._behind({value.id for value in values}):
+            for number in placed.outputs:
+                yield placed, self._tensors[number]
+
+    def _behind(self, needed: set[int]) -> list[Placed]:
+        """The layers that these tensors need, in order."""
         kept: list[Placed] = []
         for placed in reversed(self._layers):
             if needed.intersection(placed.outputs):
                 needed.update(placed.inputs)
                 kept.append(placed)
-        return self._numbered(tuple(reversed(kept)))
+        return kept[::-1]
 
     def _numbered(self, layers: tuple[Placed, ...]) -> Network:
         """The network of these layers, its tensors numbered without gaps."""
