@@ -36,6 +36,7 @@ ORDER = (
     "analysis",
     "report",
     "pipeline",
+    "mending",
     "compiling",
     "verifying",
     "benching",

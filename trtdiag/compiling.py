@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,13 +19,14 @@ from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import StageTiming
 from trtdiag.capture.load import Source
 from trtdiag.capture.on_device import program_device
-from trtdiag.convert.engine_plan import EnginePlan, convert_segments, given_conditions, plan_engines
+from trtdiag.convert.engine_plan import EnginePlan, Stage, convert_segments, given_conditions, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import DiagnosisError, InternalError, UserError
+from trtdiag.mending import Made, mended
 from trtdiag.network import run as run_network
 from trtdiag.network import to_bytes
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
@@ -87,9 +89,9 @@ class _Clock:
         yield
         self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
 
-    def add(self, message: str) -> None:
-        """Say something of the last stage."""
-        self.stages[-1] = replace(self.stages[-1], message=message)
+    def add(self, name: str, message: str) -> None:
+        """Say something of a stage."""
+        self.stages = [replace(one, message=message) if one.name == name else one for one in self.stages]
 
 
 def compile(
@@ -136,29 +138,40 @@ def compile_in_stages(
     plan = planned
     with clock("convert"):
         plan, converted = convert_segments(plan, program)
-    if before is not None and before.type != backend.device:
-        require_kernels(plan.lowered, plan.partitioned.fallback, backend.device)
-    with clock("build"):
-        engines = _built(plan, converted, backend, report, clock.progress)
-    clock.add(saved_words([engine.saved for engine in engines]))
-    with clock("assemble"):
-        exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
-        exported = on_engine_device(exported, backend.device)
-        compiled = CompiledProgram(exported, _networks(converted, options), options=options, source=_file(source))
-    if before is not None and before.type != backend.device:
+    moved = before is not None and before.type != backend.device
+
+    def make(
+        plan: EnginePlan, converted: tuple[ConvertedSegment, ...], kept: Mapping[int, Engine], *, stage: Stage
+    ) -> Made:
+        if moved:
+            require_kernels(plan.lowered, plan.partitioned.fallback, backend.device)
+        with stage("build"):
+            engines = _built(plan, converted, backend, report, clock.progress, kept)
+        with stage("assemble"):
+            exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
+            exported = on_engine_device(exported, backend.device)
+            made = CompiledProgram(exported, _networks(converted, options), options=options, source=_file(source))
+        if not options.verify:
+            return Made(plan, converted, engines, made, None)
+        with stage("verify"):
+            found = compare(report, plan, converted, made, options, limits, engines=EngineRuns(made, options))
+        return Made(plan, converted, engines, made, found)
+
+    made = make(plan, converted, {}, stage=clock)
+    clock.add("build", saved_words([engine.saved for engine in made.engines]))
+    if made.verification is not None and not made.verification.passed:
+        with clock("mend"):
+            made = mended(made, program, partial(make, stage=lambda _name: nullcontext()))
+    plan, converted, engines, compiled = made.plan, made.converted, made.engines, made.compiled
+    verification = made.verification
+    if before is not None and moved:
         note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
         analysis = replace(analysis, program=replace(program, notes=(*program.notes, note)))
     notes = [f"engine {index}: {note}" for index, engine in enumerate(engines) for note in engine.notes]
     if notes:
         program = analysis.program
         analysis = replace(analysis, program=replace(program, notes=(*program.notes, *notes)))
-    compiled.build_s = sum(stage.seconds for stage in clock.stages if stage.name in ("convert", "build"))
-    verification = None
-    if options.verify:
-        with clock("verify"):
-            verification = compare(
-                report, plan, converted, compiled, options, limits, engines=EngineRuns(compiled, options)
-            )
+    compiled.build_s = sum(stage.seconds for stage in clock.stages if stage.name in ("convert", "build", "mend"))
     if analysis.partition is not None and analysis.partition.partitioned is not plan.partitioned:
         # A converter refused an op at its place, or the segments are those of require_full.
         split = partition_facts(program, plan, require_full=options.partition.require_full)
@@ -273,12 +286,20 @@ def compare(
 
 
 def _built(
-    plan: EnginePlan, converted: Sequence[ConvertedSegment], backend: Backend, report: Report, progress: Progress
+    plan: EnginePlan,
+    converted: Sequence[ConvertedSegment],
+    backend: Backend,
+    report: Report,
+    progress: Progress,
+    kept: Mapping[int, Engine],
 ) -> tuple[Engine, ...]:
+    """The engine of each segment, but for those that are there already."""
     program = report.analysis.program
     opt = opt_sizes(program, plan.source.ranges, plan.options.opt)
-    wanted = [(one.network, network_profile(one.network, opt)) for one in converted]
-    return build_engines(backend, wanted, plan.options, plan.target, progress)
+    missing = [index for index in range(len(converted)) if index not in kept]
+    wanted = [(converted[i].network, network_profile(converted[i].network, opt)) for i in missing]
+    built = dict(zip(missing, build_engines(backend, wanted, plan.options, plan.target, progress), strict=True))
+    return tuple({**kept, **built}[index] for index in range(len(converted)))
 
 
 def _networks(converted: Sequence[ConvertedSegment], options: CompileOptions) -> tuple[bytes, ...]:

@@ -14,6 +14,7 @@ from trtdiag.compiling import compare, diagnosis_options
 from trtdiag.convert.engine_plan import EnginePlan, convert_segments, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.errors import InternalError, TrtdiagError, UserError
+from trtdiag.mending import as_built
 from trtdiag.network import canonical_hash
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline import Progress, analyze
@@ -141,5 +142,9 @@ def _planned(
         raise
     except TrtdiagError:
         return None  # the original is another program, which does not come apart like this one
+    manifests = compiled.manifests
+    if len(converted) == len(manifests):  # some may have been mended
+        pairs = zip(converted, manifests, strict=True)
+        converted = tuple(replace(one, network=as_built(one.network, manifest)) for one, manifest in pairs)
     ours = [canonical_hash(one.network) for one in converted]
-    return (plan, converted) if ours == [manifest.network_hash for manifest in compiled.manifests] else None
+    return (plan, converted) if ours == [manifest.network_hash for manifest in manifests] else None

@@ -40,7 +40,7 @@ TOLERANCES = {
     torch.float16: (4e-3, 4e-3),
     torch.bfloat16: (3e-2, 3e-2),
 }
-GREATEST = 1 << 16
+GREATEST = 1 << 15
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import torch
 from torch.export import Dim
 
 from tests.verify.faulty_backend import Alter, Chain, Faulty, is_output, register, with_other_activation
+from trtdiag import mending
 from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import EngineBuildError
@@ -25,6 +26,12 @@ from trtdiag.verifying import verify_saved
 
 LENGTH = 41
 TURN = 17
+
+
+@pytest.fixture(autouse=True)
+def _not_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a search finds is looked at here, not what is done about it."""
+    monkeypatch.setattr(mending, "MOST_MENDINGS", 0)
 
 
 def _compiled(patch: pytest.MonkeyPatch, alter: Alter, turn: int = TURN) -> tuple[Compilation, Faulty]:

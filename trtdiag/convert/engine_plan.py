@@ -119,15 +119,29 @@ def convert_segments(plan: EnginePlan, program: Program) -> tuple[EnginePlan, tu
         try:
             return plan, tuple(convert_segment(plan.source, s, keys) for s in plan.partitioned.segments)
         except SegmentRefused as refused:
-            limits = {**plan.support.limits, refused.node: refused.limit}
-            parts = _partitioned(plan.source, limits, program, plan.options)
-            plan = replace(plan, support=replace(plan.support, limits=limits), partitioned=parts)
+            plan = without(plan, program, {refused.node: refused.limit})
     raise UnsupportedOpError(
         "the program does not come apart into segments that can be converted",
         because=f"{MOST_REPARTITIONS} ops were taken back one by one, the last because {_last(plan.support.limits)}",
         fix="leave that part of the model to PyTorch with keep_in_torch, and report it with the model",
         reference="segments-not-convertible",
     )
+
+
+def without(plan: EnginePlan, program: Program, limits: Mapping[str, Limit]) -> EnginePlan:
+    """The plan with further ops left to PyTorch.
+
+    Args:
+        plan: What stands now.
+        program: Its program.
+        limits: Why each, by node name.
+
+    Raises:
+        UnsupportedOpError: That must not be under ``require_full``.
+    """
+    limits = {**plan.support.limits, **limits}
+    parts = _partitioned(plan.source, limits, program, plan.options)
+    return replace(plan, support=replace(plan.support, limits=limits), partitioned=parts)
 
 
 def _partitioned(source: Source, limits: Mapping[str, Limit], program: Program, options: CompileOptions) -> Partitioned:

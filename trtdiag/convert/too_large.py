@@ -9,7 +9,11 @@ from trtdiag.convert.writer import Writer
 from trtdiag.graph.limit import Limit
 from trtdiag.network.builder import Value
 from trtdiag.network.facts import product
+from trtdiag.network.tensor import Shape
 from trtdiag.symbolic import BoundsCache
+
+_FEW = 2**31 - 1
+"""Below it no target refuses a tensor for its size."""
 
 
 def too_large(write: Writer, known: Sequence[Value], results: Sequence[Value], bounds: BoundsCache) -> Limit | None:
@@ -27,18 +31,13 @@ def too_large(write: Writer, known: Sequence[Value], results: Sequence[Value], b
     target = write.target
     if target.volume_is_per_layer:
         return None  # most layers take more there, and those that do not have large tensors of the program itself
-    own = {product(value.shape) for value in (*known, *results)}
+    if any(_most(value.shape, bounds) > target.max_volume for value in (*known, *results)):
+        return None  # the ranges are too wide whatever the op
     for placed, tensor in write.builder.made_for(results):
-        sizes = [bounds.of(dim).range.max for dim in tensor.shape]
-        ends = [size for size in sizes if size is not None]
-        # The greatest sizes one by one are no less than the greatest volume, and mostly known already.
-        if len(ends) < len(sizes) or prod(ends) <= target.max_volume or product(tensor.shape) in own:
+        most = _most(tensor.shape, bounds)
+        if most <= target.max_volume or not bounds.of(product(tensor.shape)).exact:
             continue
-        volume = bounds.of(product(tensor.shape))
-        most = volume.range.max
-        if most is None or most <= target.max_volume or not volume.exact:
-            continue
-        shape = " x ".join(map(str, ends))
+        shape = " x ".join(str(bounds.of(dim).range.max) for dim in tensor.shape)
         return Limit(
             "too-many-elements",
             f"its {placed.layer.kind} makes {shape}, {most:,} elements at the greatest sizes, and a tensor of"
@@ -46,3 +45,14 @@ def too_large(write: Writer, known: Sequence[Value], results: Sequence[Value], b
             "lower the greatest sizes of these dims, or compile one program for each part of the range",
         )
     return None
+
+
+def _most(shape: Shape, bounds: BoundsCache) -> int:
+    """The most elements of a shape; 0 where a size has no end, which is another rule's."""
+    ends = [bounds.of(dim).range.max for dim in shape]
+    known = [end for end in ends if end is not None]
+    if len(known) < len(ends):
+        return 0
+    # Sizes one by one are known already, mostly, and at their ends they make no less than all of them together.
+    most = prod(known)
+    return most if most <= _FEW else bounds.of(product(shape)).range.max or 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,11 @@ class FakeValues:
         """A row-major tensor of these sizes, numbers or SymInts of the graph."""
         with self._mode:
             return torch.empty(tuple(shape), dtype=dtype, device=device)
+
+    def given_by(self, op: Callable[..., Any], *operands: Any) -> Any:
+        """What an op gives for values of the graph."""
+        with self._mode:
+            return op(*operands)
 
     def like(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor of the mode for a real one, as the value of a placeholder that holds it."""

@@ -60,6 +60,7 @@ class _Call:
             for crossing in outputs
         ]
         values += [self._counted(crossing, device) for crossing in self._converted.counts]
+        values += self._shown(inputs, len(values))
         index = self._converted.segment.index
         call = self._draft.call(
             EXECUTE_ENGINE,
@@ -74,6 +75,14 @@ class _Call:
             call.meta[BINDINGS] = born
         for place, (crossing, value) in enumerate(zip(outputs, values, strict=False)):
             self._leaving(crossing, call, place, value)
+
+    def _shown(self, inputs: list[Node], first: int) -> list[torch.Tensor]:
+        """What the engine gives beyond what the segment needs; nobody reads it."""
+        if len(self._manifest.outputs) == first:
+            return []
+        given = [node.meta["val"] for node in inputs]
+        text = manifest_to_text(self._manifest)
+        return list(self._draft.values.given_by(EXECUTE_ENGINE, given, self._engine.meta["val"], text))[first:]
 
     def _counted(self, crossing: CountCrossing, device: Any) -> torch.Tensor:
         bearer: Any = list(leaves(self._nodes[crossing.node].meta["val"]))[crossing.output]

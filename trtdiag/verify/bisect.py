@@ -86,10 +86,10 @@ def _inside(
         return Culprit(index, None, ONLY_THE_ENGINE, worst, point)
     found = search_engine(network, inputs, off, partial(build, index), tolerance)
     if found.placed is None:
-        return Culprit(index, None, ONLY_THE_ENGINE, worst, point, note=found.note)
+        return Culprit(index, None, ONLY_THE_ENGINE, worst, point, note=found.note, ends=found.ends)
     note = f"{ONLY_THE_ENGINE}; {found.note}" if found.note else ONLY_THE_ENGINE
     kind = found.placed.layer.kind
-    return Culprit(index, found.placed.origin, kind, found.max_abs, point, found.since, note)
+    return Culprit(index, found.placed.origin, kind, found.max_abs, point, found.since, note, found.ends)
 
 
 class _Values(Interpreter):

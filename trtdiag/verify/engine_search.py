@@ -36,6 +36,7 @@ class Found:
         since: The op before it that was right, where there are layers between the two that could not be told apart.
         note: Why they could not; empty where the layer itself is at fault.
         builds: How many engines were built for it.
+        ends: The fewest tensors that were seen to end the difference where they are outputs; empty where none were.
     """
 
     placed: Placed | None
@@ -43,6 +44,7 @@ class Found:
     since: Origin | None
     note: str
     builds: int
+    ends: tuple[int, ...] = ()
 
 
 def search_engine(
@@ -89,6 +91,7 @@ class _Search:
         self._builds = 0
         self._refused = ""
         self._mending: list[Placed] = []
+        self._ends: tuple[int, ...] = ()
 
     def run(self) -> Found:
         most, hiding = MOST_TAPS, set[int]()
@@ -99,7 +102,11 @@ class _Search:
             seen = self._tapped(taps)
             if seen is not None and not all(error.passed for error in seen.values()):
                 self._learn(taps, seen)
-            elif len(taps) > 1:  # fewer outputs leave more of the fusions as they were
+                continue
+            if seen is not None and not (self._ends and len(self._ends) < len(seen)):
+                own = {port.tensor for port in self._network.outputs}
+                self._ends = tuple(number for number in seen if number not in own)
+            if len(taps) > 1:  # fewer outputs leave more of the fusions as they were
                 most = len(taps) // 2
             else:
                 hiding.update(taps)
@@ -120,7 +127,7 @@ class _Search:
     def _found(self, suspects: Sequence[int]) -> Found:
         placed = self._made.get(self._bad)
         if not suspects or not (self._trusting or self._entering()):
-            return Found(placed, self._max_abs, None, "", self._builds)
+            return Found(placed, self._max_abs, None, "", self._builds, self._ends)
         why = self._refused or (
             f"{self._builds} engines were built to look inside"
             if self._builds >= MOST_BUILDS
@@ -130,8 +137,8 @@ class _Search:
         if self._mending:
             why += f"; it goes with the output of {self._mending[0].origin} shown: an op to keep in PyTorch"
         if not self._learned:
-            return Found(None, self._max_abs, None, why, self._builds)
-        return Found(placed, self._max_abs, self._last_right(suspects), why, self._builds)
+            return Found(None, self._max_abs, None, why, self._builds, self._ends)
+        return Found(placed, self._max_abs, self._last_right(suspects), why, self._builds, self._ends)
 
     def _last_right(self, suspects: Sequence[int]) -> Origin | None:
         """The op whose output enters the first of the suspects."""

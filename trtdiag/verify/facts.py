@@ -91,6 +91,8 @@ class Culprit:
         point: At which sizes.
         since: The last op before it that is right, where the ops between the two could not be told apart.
         note: What is known of it beyond that, in words.
+        ends: Tensors of the segment's network that end the difference where they are outputs of its engine; empty
+            where none did, or the network itself is wrong.
     """
 
     segment: int
@@ -100,6 +102,7 @@ class Culprit:
     point: Point
     since: Origin | None = None
     note: str = ""
+    ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
