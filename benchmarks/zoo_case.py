@@ -148,6 +148,7 @@ def _verified(compilation: Compilation) -> Row:
         ][:4],
         "worst_rel": worst.max_rel if worst else None,
         "culprit": _culprit(found.culprit),
+        "notes": list(found.notes),
     }
 
 
