@@ -49,9 +49,11 @@ class OutputError:
         shape: Its shape.
         max_abs: The largest difference.
         max_rel: That, of the largest magnitude of the expected output; 0 where both are 0.
-        allowed: The largest difference that the tolerance takes.
+        allowed: The largest difference that the tolerance takes, or that the original's own movement explains.
         passed: Whether it is within, and dtype and shape agree.
         why: What is wrong besides numbers: shape, dtype, NaN in other places; empty where nothing is.
+        moved: How far the original's own output moves when its inputs change by a unit in the last place; ``None``
+            where that was not measured, which it is only where more differs than the tolerance takes.
     """
 
     output: str
@@ -62,16 +64,31 @@ class OutputError:
     allowed: float
     passed: bool
     why: str = ""
+    moved: float | None = None
+
+    @property
+    def unstable(self) -> bool:
+        """Whether it is off by more than the tolerance, but by no more than the original's movement explains."""
+        return self.passed and self.moved is not None
 
 
 @dataclass(frozen=True)
 class PointResult:
-    """What became of one point: its outputs, or why it was not run or cannot be compared, or what failed."""
+    """What became of one point: its outputs, or why it was not run or cannot be compared, or what failed.
+
+    Attributes:
+        point: The sizes.
+        outputs: How each differs.
+        skipped: Why it was not run, or cannot be compared; empty where it was.
+        failed: How the compiled program failed; empty where it did not.
+        unstable: Where it agrees only as far as the original itself is stable: how far that moves; empty elsewhere.
+    """
 
     point: Point
     outputs: tuple[OutputError, ...] = ()
     skipped: str = ""
     failed: str = ""
+    unstable: str = ""
 
     @property
     def passed(self) -> bool:
@@ -128,6 +145,11 @@ class Verification:
         """Whether at least one point was compared, and nothing differed or failed."""
         ran = [result for result in self.results if not result.skipped]
         return bool(ran) and all(result.passed for result in ran)
+
+    @property
+    def unstable(self) -> tuple[PointResult, ...]:
+        """The points that agree only as far as the original itself is stable."""
+        return tuple(result for result in self.results if result.unstable)
 
     @property
     def worst(self) -> OutputError | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from trtdiag.verify.compare import compare, tolerance_for
 from trtdiag.verify.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verify.inputs import SEED, InputMaker
 from trtdiag.verify.points import nearer, points
+from trtdiag.verify.unstable import Movement, nudged, unstable_notes, unstable_words
 
 Locate = Callable[[Point, Sequence[Any], Tolerance], "Culprit | None"]
 """Finds the op whose output differs for these flat inputs."""
@@ -63,6 +64,9 @@ def verify(
     undefined: Undefined | None = None,
 ) -> Verification:
     """Compare ``compiled`` with ``program`` at the example, at the corners of all ranges, and in between.
+
+    Where outputs differ, the original runs again with inputs changed by one unit in the last place (``unstable.py``):
+    what it does not keep itself then counts as agreeing, and the point as unstable.
 
     Args:
         program: The original.
@@ -109,6 +113,7 @@ class _Run:
         self._program = program
         self._original = exported.module()
         self._compiled = compiled
+        self._precision = precision
         own = getattr(compiled, "state", None)
         # A module shares its buffers with the program that it is made of, which is the caller's.
         self._state = [*self._original.buffers(), *(own() if own is not None else ())]
@@ -139,7 +144,7 @@ class _Run:
             results += self._instead(results, ranges)
         finally:
             self._restore()
-        notes = []
+        notes = unstable_notes(results, self.tolerance)
         if self._program.exported is not None and self._program.exported.example_inputs is None:
             notes.append("the program has no example inputs: integers were drawn from 0 and 1")
         if self._unsearched and self._culprit is None:
@@ -203,12 +208,13 @@ class _Run:
         except Exception as error:
             self._look_for_gpu(on_gpu, f"the compiled program at {point.label}")
             return PointResult(point, failed=f"{type(error).__name__}: {_first_line(error)}")
-        outputs = self._compared(expected, actual)
-        result = PointResult(point, outputs)
-        why = "" if result.passed else self._not_defined(outputs, flat)
-        if why:
-            return PointResult(point, skipped=why)
-        if not result.passed and self._culprit is None and self._locate is not None:
+        result = PointResult(point, self._compared(expected, actual))
+        if not result.passed:
+            why = self._not_defined(result.outputs, flat)
+            if why:
+                return PointResult(point, skipped=why)
+            result = self._beside_movement(result, expected, actual, flat, on_gpu=on_gpu)
+        if not result.passed and not self._lost and self._culprit is None and self._locate is not None:
             if elements is not None and elements > self._limits.held:
                 self._unsearched.append(point)
             else:
@@ -222,6 +228,32 @@ class _Run:
             return ""
         reasons = self._undefined(flat)
         return reasons[off[0]] if all(index in reasons for index in off) else ""
+
+    def _beside_movement(
+        self, result: PointResult, expected: Any, actual: Any, flat: Sequence[Any], *, on_gpu: bool
+    ) -> PointResult:
+        """The result of a point that differs, its outputs beside what the original itself does not keep."""
+        if any(output.why for output in result.outputs):
+            return result  # no number explains that
+        finished = gpu_wait.finished if on_gpu else _as_it_is
+        movement = Movement(result.outputs, leaves_of(expected), leaves_of(actual), self.tolerance)
+        began, runs = time.perf_counter(), 0
+        for inputs in nudged(flat, self._precision):
+            # Fewer runs find less movement, which lets off less.
+            if movement.explains or time.perf_counter() - began > self._limits.seconds:
+                break
+            self._restore()
+            try:
+                movement.add(leaves_of(finished(self._call(self._original, inputs))))
+            except Exception:
+                self._look_for_gpu(on_gpu, f"the original beside {result.point.label}")
+                return result
+            runs += 1
+        self._restore()
+        if not runs:
+            return result
+        judged = replace(result, outputs=movement.judged())
+        return replace(judged, unstable=unstable_words(judged.outputs, self._precision)) if judged.passed else judged
 
     def _look_for_gpu(self, on_gpu: bool, who: str) -> None:
         why = gpu_wait.lost() if on_gpu else ""
