@@ -6,9 +6,11 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
+from io import StringIO
 
 import jsonschema
 import pytest
+from rich.console import Console
 from sample_analysis import FRAME, HOSTILE_NAMES, clean_analysis
 
 from tests.compiling.programs import exported, mlp, registry_with_wrong_relu
@@ -20,6 +22,7 @@ from trtdiag.compiling import compile_in_stages
 from trtdiag.convert import registry
 from trtdiag.network.origin import Origin
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.report.compile_text import verification_text
 from trtdiag.report.json_report import SCHEMA_PATH, json_report
 from trtdiag.report.report import Report
 from trtdiag.report.sarif import sarif_report
@@ -220,3 +223,54 @@ def test_a_range_of_ops_is_told_where_one_could_not_be_found() -> None:
     told = validated(report.to_json())["compiled"]["verification"]["culprit"]
     assert (told["after"]["node"], told["note"]) == ("mul_7", "it <hides>")
     assert told["after"]["source"]["line"] == FRAME.line
+
+
+UNSTABLE = "the original itself moves by 2.0e-04 there when its inputs change by one unit in the last place"
+
+
+def with_unstable(*, differs: bool) -> Verification:
+    """Two sets of sizes that agree, one of them only as far as the original is stable, and one that differs."""
+    tolerance = Tolerance(1e-4, 1e-5, "float32")
+    good = OutputError("mask", "float32", (2, 3), 1e-6, 1e-6, 1.1e-4, True)
+    loose = replace(good, max_abs=3e-4, max_rel=3e-4, allowed=8e-4, moved=2e-4)
+    bad = replace(good, max_abs=5e-2, max_rel=5e-2, passed=False, moved=3e-7)
+    results = [
+        PointResult(Point("min", {"s0": 1}), (good,)),
+        PointResult(Point("max", {"s0": 9}), (loose,), unstable=UNSTABLE),
+    ]
+    if differs:
+        results.append(PointResult(Point("in between", {"s0": 5}), (bad,)))
+    return Verification(tuple(results), tolerance, None, ("at 1 set of sizes",))
+
+
+def printed(found: Verification) -> str:
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(verification_text(found, {"s0": "batch"}))
+    return console.export_text()
+
+
+def test_what_the_original_does_not_keep_is_counted_apart() -> None:
+    found = with_unstable(differs=False)
+    report = report_by_hand(found)
+    assert found.passed
+    apart = "at 2 sets of sizes, at 1 of them only as far as the original itself is stable"
+    assert report.verdict.startswith(f"Compiled into no engine and verified {apart};")
+    assert "numerics: at 1 set of sizes" in report.analysis.not_checked
+    html = section(report)
+    assert re.findall(r'<tr class="point-(\w+)">', html) == ["unstable", "agrees"]
+    for text in (words(html), printed(found)):
+        assert f"erified: agrees with the original {apart}, at most 3.0e-04 of an output's magnitude off" in text
+        assert re.search(r"unstable:? +the original itself moves by 2.0e-04", text)
+    points = validated(report.to_json())["compiled"]["verification"]["points"]
+    assert [(point["passed"], point["unstable"]) for point in points] == [(True, None), (True, UNSTABLE)]
+    assert [point["outputs"][0]["moved"] for point in points] == [None, 2e-4]
+
+
+def test_what_no_movement_explains_says_how_little_the_original_moves() -> None:
+    found = with_unstable(differs=True)
+    html = section(report_by_hand(found))
+    assert re.findall(r'<tr class="point-(\w+)">', html) == ["differs", "unstable", "agrees"]
+    assert re.search(r"differs the original itself moves by 3.0e-07", words(html))
+    told = printed(found)
+    assert "DIFFERS from the original at 1 of 3 sets of sizes" in told
+    assert "differs; the original itself moves by 3.0e-07" in told

@@ -21,6 +21,7 @@ from trtdiag.report.compile_words import (
     CompileWords,
     allowed_line,
     culprit_line,
+    movement_words,
     outcome,
     outcome_line,
     point_label,
@@ -117,8 +118,8 @@ def _points_table(found: Verification, names: Mapping[str, str]) -> RenderableTy
     for name in ("max abs", "max rel"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    # What differs is never among those left out.
-    order = sorted(found.results, key=lambda result: result.passed)
+    # What differs is never among those left out, and what is unstable only behind it.
+    order = sorted(found.results, key=lambda result: (result.passed, not result.unstable))
     for result in order[:_MOST_POINTS]:
         _point_rows(table, result, names)
     left = len(found.results) - _MOST_POINTS
@@ -135,7 +136,13 @@ def _point_rows(table: Table, result: PointResult, names: Mapping[str, str]) -> 
         table.add_row(label, sizes, "", "", "", why)
         return
     for index, output in enumerate(result.outputs):
-        verdict = Text("ok", style="green") if output.passed else Text(one_line(output.why or "differs"), style="red")
+        moved = movement_words(output)
+        if output.unstable:
+            verdict = Text(f"unstable: {moved}", style="yellow")
+        elif output.passed:
+            verdict = Text("ok", style="green")
+        else:
+            verdict = Text(one_line(output.why or "; ".join(filter(None, ("differs", moved)))), style="red")
         table.add_row(
             label if index == 0 else "",
             sizes if index == 0 else "",

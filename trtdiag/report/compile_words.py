@@ -9,7 +9,7 @@ from trtdiag.report.text import amount, one_line
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Sym, substitute, to_text
 from trtdiag.verify.bisect import ONLY_THE_ENGINE
-from trtdiag.verify.facts import Culprit, Point, Verification
+from trtdiag.verify.facts import Culprit, OutputError, Point, Verification
 
 _LONGEST_CULPRIT_CHARS = 1000
 _OTHER_ENGINE = "build another with --optimization-level 0, or leave the op to PyTorch with --keep-in-torch"
@@ -66,10 +66,17 @@ def outcome_line(found: Verification) -> str:
         wrong = sum(not result.passed for result in ran)
         return f"DIFFERS from the original at {wrong} of {points}"
     worst = found.worst
+    only = len(found.unstable)
+    points += f", at {only} of them only as far as the original itself is stable" if only else ""
     off = "" if worst is None else ", without a difference"
     if worst is not None and worst.max_rel:
         off = f", at most {worst.max_rel:.1e} of an output's magnitude off"
     return f"verified: agrees with the original at {points}{off}"
+
+
+def movement_words(output: OutputError) -> str:
+    """How far the original itself moves, where an output is off by more than the tolerance; empty elsewhere."""
+    return "" if output.moved is None else f"the original itself moves by {output.moved:.1e}"
 
 
 def allowed_line(found: Verification) -> str:

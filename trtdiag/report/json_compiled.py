@@ -105,6 +105,7 @@ def _point_json(result: PointResult) -> Json:
         "passed": result.passed,
         "skipped": result.skipped or None,
         "failed": result.failed or None,
+        "unstable": result.unstable or None,
         "outputs": [_output_json(output) for output in result.outputs],
     }
 
@@ -119,6 +120,7 @@ def _output_json(output: OutputError) -> Json:
         "allowed": _number(output.allowed),
         "passed": output.passed,
         "why": output.why or None,
+        "moved": None if output.moved is None else _number(output.moved),
     }
 
 

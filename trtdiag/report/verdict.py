@@ -149,7 +149,9 @@ def _of_compiling(facts: CompilationFacts) -> str:
         return f"{engines}, not compared with the original"
     ran = sum(not result.skipped for result in found.results)
     if outcome(found) == "agrees":
-        return f"{engines} and verified at {amount(ran, 'set')} of sizes"
+        only = len(found.unstable)
+        apart = f", at {only} of them only as far as the original itself is stable" if only else ""
+        return f"{engines} and verified at {amount(ran, 'set')} of sizes{apart}"
     line = outcome_line(found)
     return f"{engines}, but it {line}" if outcome(found) == "differs" else f"{engines}, {line}"
 

@@ -278,7 +278,7 @@ class PartitionView:
 
 @dataclass(frozen=True)
 class PointRowView:
-    """One output at one set of sizes; ``state`` is ``agrees``, ``differs``, ``failed`` or ``skipped``."""
+    """One output at one set of sizes; ``state`` is ``agrees``, ``unstable``, ``differs``, ``failed`` or ``skipped``."""
 
     point: str
     sizes: str

@@ -11,6 +11,7 @@ from trtdiag.report.compile_words import (
     CompileWords,
     allowed_line,
     culprit_line,
+    movement_words,
     outcome,
     outcome_line,
     point_label,
@@ -70,8 +71,8 @@ def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
 
 
 def _verification(found: Verification, names: Mapping[str, str]) -> VerificationView:
-    # What differs is never among those that are folded.
-    order = sorted(found.results, key=lambda result: bool(result.passed or result.skipped))
+    # What differs is never among those that are folded, and what is unstable only behind it.
+    order = sorted(found.results, key=lambda result: (bool(result.passed or result.skipped), not result.unstable))
     rows = [row for result in order for row in _point_rows(result, names)]
     hidden = len(rows) - _SHOWN_ROWS
     more = f"and {amount(hidden, 'more row')}" if hidden > 0 else ""
@@ -110,8 +111,8 @@ def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Point
             f"{output.max_abs:.2e}" if output.max_abs else "0",
             f"{output.max_rel:.2e}" if output.max_rel else "0",
             f"{output.allowed:.2e}" if output.allowed else "0",
-            "agrees" if output.passed else "differs",
-            one_line(output.why, _LONGEST_WHY_CHARS),
+            "unstable" if output.unstable else "agrees" if output.passed else "differs",
+            one_line(output.why or movement_words(output), _LONGEST_WHY_CHARS),
         )
 
 
