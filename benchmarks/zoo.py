@@ -16,8 +16,8 @@ FLOPs are what torch's counter knows (products, convolutions, attention) at the 
 on the same supported ops, without a minimum: in turn, each at its best of many runs, with what it needs prepared;
 torch.fx's also at the better of two, with size nodes as supported and without.
 ``convert`` is wall time per 1,000 ops.  ``points`` is how many sets of sizes were compared, plus those that were left
-out; ``rel`` the largest difference of an output, of its own magnitude.  PyTorch computes float32 without TF32, and so
-do engines.
+out, and at how many of the first the model agrees only as far as the original itself is stable; ``rel`` the largest
+difference of an output, of its own magnitude.  PyTorch computes float32 without TF32, and so do engines.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from trtdiag.lower.concrete import Point, UnplaceableError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.partition.facts import Partitioned, SymbolSizes
 from trtdiag.partition.partition import partition, symbol_sizes
+from trtdiag.report.compile_words import movement_words
 from trtdiag.verify import engine_search
 from trtdiag.verify.facts import Culprit
 from trtdiag.verify.run import VerifyLimits
@@ -139,9 +140,10 @@ def _verified(compilation: Compilation) -> Row:
         "compared": [f"{r.point.label} {dict(r.point.sizes)}" for r in found.results if not r.skipped],
         "skipped": [f"{r.point.label} {dict(r.point.sizes)}: {r.skipped}" for r in found.results if r.skipped],
         "failed": [f"{r.point.label} {dict(r.point.sizes)}: {r.failed}" for r in found.results if r.failed][:3],
+        "unstable": [f"{r.point.label} {dict(r.point.sizes)}: {r.unstable}" for r in found.unstable],
         "off": [
             f"{r.point.label} {dict(r.point.sizes)} {o.output} {o.dtype} {list(o.shape)} abs {o.max_abs:.2g} "
-            f"rel {o.max_rel:.2g} allowed {o.allowed:.2g} {o.why}"
+            f"rel {o.max_rel:.2g} allowed {o.allowed:.2g} {o.why or movement_words(o)}"
             for r in found.results
             for o in r.outputs
             if not o.passed

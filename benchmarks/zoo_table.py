@@ -49,10 +49,17 @@ def _shown(table: Table, row: Row) -> None:
         f"{row['torch_partition_s'] / max(row['partition_s'], 1e-9):.1f}" if beside else "",
         f"{1000 * seconds.get('convert', 0) / max(row['ops'], 1):.2f}",
         f"{seconds.get('build', 0):.1f}",
-        f"{verify.get('points', 0)}+{len(verify.get('skipped', []))}",
+        _points(verify),
         f"{verify.get('worst_rel') or 0:.1e}",
         ", ".join(f"{op} {count}" for op, count in list(row["fallback"].items())[:2]),
     )
+
+
+def _points(verify: Row) -> str:
+    """How many sets of sizes were compared and how many left out; how many of the first are unstable."""
+    unstable = len(verify.get("unstable", []))
+    counted = f"{verify.get('points', 0)}+{len(verify.get('skipped', []))}"
+    return f"{counted}, {unstable} unstable" if unstable else counted
 
 
 def _state(verify: Row) -> str:
@@ -71,7 +78,8 @@ def _totals(rows: list[Row], console: Console) -> None:
     console.print(
         f"{len(rows)} models, compiled {len(done)}, verified at every point that ran {len(verified)}, "
         f"at every point of all {len(whole)}; points compared {sum(r['verify'].get('points', 0) for r in done)}, "
-        f"skipped {sum(len(r['verify'].get('skipped', [])) for r in done)}"
+        f"skipped {sum(len(r['verify'].get('skipped', [])) for r in done)}, "
+        f"unstable {sum(len(r['verify'].get('unstable', [])) for r in done)}"
     )
     for state, count in states.most_common():
         console.print(f"  {count} {escape(state)}")
@@ -107,5 +115,6 @@ def _details(rows: list[Row], console: Console) -> None:
                 console.print(escape(f"{row['model']}: {kind}: {line}"), soft_wrap=True)
         if verify.get("culprit"):
             console.print(escape(f"{row['model']}: first at {verify['culprit']}"), soft_wrap=True)
-        for line in verify.get("skipped", []):
-            console.print(escape(f"{row['model']}: skipped: {line}"), soft_wrap=True)
+        for kind in ("unstable", "skipped"):
+            for line in verify.get(kind, []):
+                console.print(escape(f"{row['model']}: {kind}: {line}"), soft_wrap=True)
