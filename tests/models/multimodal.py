@@ -21,10 +21,13 @@ def clip():
         vision_config=dict(VT, patch_size=32),
         projection_dim=64,
     )
+    # A text is what its end token saw; without one CLIP takes the first token, which sees nothing but itself.
+    texts = tokens()
+    texts[:, -1] = 999
     return positional(
         m,
         lambda m, i, x, a: m(input_ids=i, pixel_values=x, attention_mask=a).logits_per_image,
-        (tokens(), {0: Dim("texts", min=1, max=64), 1: Dim("len", min=2, max=77)}),
+        (texts, {0: Dim("texts", min=1, max=64), 1: Dim("len", min=2, max=77)}),
         (image(), {0: BATCH}),
         (padding_mask(), {0: Dim("texts", min=1, max=64), 1: Dim("len", min=2, max=77)}),
     )

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from tests.models.initialization import initialize
 from tests.models.torchvision_ops import declare_missing_ops
 
 # Ready for torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes).
@@ -41,4 +42,6 @@ def build(name: str, seed: int = 0) -> Ask:
     """
     declare_missing_ops()
     torch.manual_seed(seed)
-    return ZOO[name][1]()
+    ask = ZOO[name][1]()
+    initialize(name, *ask[:3], seed=seed)
+    return ask
