@@ -96,7 +96,7 @@ def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
 
 PASSED_ON = (
     "target", "precision", "backend", "device", "export_on", "point_s", "elements", "level", "workspace_mib", "force",
-    "export_with", "programs", "search_builds", "torch_gib",
+    "export_with", "programs", "search_builds", "torch_gib", "points",
 )  # fmt: skip
 
 
@@ -154,6 +154,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--point-s", type=float, default=30.0, help="of one point, estimated; more is skipped")
     parser.add_argument("--elements", type=float, default=2**32, help="of all tensors at a point; more is skipped")
     parser.add_argument("--torch-gib", type=float, default=8.0, help="of torch.fx's partitioner; beyond it is left out")
+    parser.add_argument("--points", default="", metavar="LABELS", help="compare these alone: example,max")
     parser.add_argument("--search-builds", type=int, default=0, help="engines to build to find what differs")
     parser.add_argument("--no-force", dest="force", action="store_false", help="stop at ERROR findings")
     parser.add_argument("--shortest-first", action="store_true", help="where --total-s is not enough for all")

@@ -37,7 +37,7 @@ from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.partition.facts import Partitioned, SymbolSizes
 from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.report.compile_words import movement_words
-from trtdiag.verify import engine_search
+from trtdiag.verify import engine_search, run
 from trtdiag.verify.facts import Culprit
 from trtdiag.verify.run import VerifyLimits
 
@@ -243,6 +243,9 @@ def _compiled(case: Row, folder: str) -> Row:
     )
     # Looking inside an engine builds others, which takes longer than all that is compared here.
     engine_search.MOST_BUILDS = case["search_builds"]
+    if case["points"]:
+        every = run.points
+        run.points = lambda *args: [point for point in every(*args) if point.label in case["points"].split(",")]
     limits = VerifyLimits(seconds=case["point_s"], elements=int(case["elements"]))
     # A model that is killed for its time says in which stage it was.
     stage = partial(print, "in", file=sys.stderr, flush=True)
