@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 
 from trtdiag.symbolic import Proof, Range, Solution, ValueSet, allowed
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.smt import worked_s
 
 SOLVER_BUDGET_S = 8.0
+"""Own choice: of z3's work in all, in seconds of an idle core, so that verdicts do not depend on the machine's load."""
 QUESTION_LIMIT_S = 2.0
 """Own choice: an answer that takes longer is worth less than the wait; the guard is then named as undecided."""
 
@@ -19,12 +20,12 @@ class Solved:
     def __init__(self, box: Mapping[str, Range]) -> None:
         self.box = box
         self._one: dict[tuple[str, Condition], Solution] = {}
-        self._deadline = time.monotonic() + SOLVER_BUDGET_S
+        self._spent_at = worked_s() + SOLVER_BUDGET_S
 
     @property
     def limit_s(self) -> float:
         """What one question may cost z3 now: the stage has a budget, and a model can have hundreds of joint guards."""
-        return min(QUESTION_LIMIT_S, max(0.05, self._deadline - time.monotonic()))
+        return min(QUESTION_LIMIT_S, max(0.05, self._spent_at - worked_s()))
 
     def one(self, symbol: str, condition: Condition) -> Solution:
         """The values of ``symbol`` that satisfy ``condition``, its only free symbol being ``symbol``."""

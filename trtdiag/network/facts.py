@@ -22,7 +22,7 @@ from trtdiag.symbolic import (
     sub,
     substitute,
 )
-from trtdiag.symbolic.expr import Mul, Pow, Truth
+from trtdiag.symbolic.expr import Compare, Mul, Pow, Truth
 
 _LIMIT_S = 1.0
 """Own choice: for z3, where two sizes of several symbols are neither equal by their form nor by trying them."""
@@ -59,7 +59,8 @@ class SizeFacts:
             low, high = self.ranges[name].min, self.ranges[name].max
             narrowed += [compare(Relation.GE, self._expanded[name], low)] if low not in (None, own.min) else []
             narrowed += [compare(Relation.LE, self._expanded[name], high)] if high not in (None, own.max) else []
-        self._premises = tuple(self.expanded(condition) for condition in (*self.given, *narrowed))
+        self._premises = tuple(self._premise(condition) for condition in (*self.given, *narrowed))
+        self._same = _representatives(self._premises)
         self._known: dict[Condition, bool] = {}
 
     def same_as(self, name: str, size: Expr) -> Sym:
@@ -72,7 +73,8 @@ class SizeFacts:
         """Make it a condition of the network, which a run checks, that two sizes are equal; nothing has shown it."""
         condition = compare(Relation.EQ, left, right)
         self.given = (*self.given, condition)
-        self._premises = (*self._premises, self.expanded(condition))
+        self._premises = (*self._premises, self._premise(condition))
+        self._same = _representatives(self._premises)
         self._known.clear()
 
     @overload
@@ -102,7 +104,26 @@ class SizeFacts:
             return distance.value == 0
         if self._equal_factors(left, right):
             return True
-        return self._proven(compare(Relation.EQ, self.expanded(left), self.expanded(right)))
+        left, right = self.expanded(left), self.expanded(right)
+        if self._same and sub(substitute(left, self._same), substitute(right, self._same)) == Num(0):
+            return True
+        return self._proven(compare(Relation.EQ, left, right))
+
+    def _premise(self, condition: Condition) -> Condition:
+        """A given condition as proofs use it: over symbols without a definition, an equation without common factors.
+
+        A factor of both sides goes only where it is 1 or more.
+        """
+        condition = self.expanded(condition)
+        if not isinstance(condition, Compare) or condition.relation is not Relation.EQ:
+            return condition
+        left, right = _factors([condition.left]), _factors([condition.right])
+        for factor in list(right):
+            low = bounds(factor, self.ranges).range.min
+            if factor in left and low is not None and low >= 1:
+                left.remove(factor)
+                right.remove(factor)
+        return compare(Relation.EQ, product(left), product(right))
 
     def _equal_factors(self, left: Expr, right: Expr) -> bool:
         """Whether two products agree factor by factor: each has few symbols, where the products have many."""
@@ -185,6 +206,23 @@ class SizeFacts:
     def same_count(self, one: Sequence[Expr], other: Sequence[Expr]) -> bool:
         """Whether tensors of these shapes have equally many elements."""
         return self.equal(*_cancelled(one, other))
+
+
+def _representatives(premises: Sequence[Condition]) -> dict[str, Expr | int]:
+    """For each symbol that is equal to another by the premises, one that stands for all of them."""
+    found: dict[str, Expr | int] = {}
+
+    def end(symbol: Sym) -> Sym:
+        while isinstance(found.get(symbol.name), Sym):
+            symbol = found[symbol.name]  # type: ignore[assignment]  # it was just seen to be one
+        return symbol
+
+    for condition in premises:
+        if isinstance(condition, Compare) and condition.relation is Relation.EQ:
+            left, right = condition.left, condition.right
+            if isinstance(left, Sym) and isinstance(right, Sym) and end(left) != end(right):
+                found[end(left).name] = end(right)
+    return {name: end(Sym(name)) for name in found}
 
 
 def _resolved(definitions: Mapping[str, Expr]) -> dict[str, Expr]:
