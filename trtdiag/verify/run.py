@@ -140,10 +140,11 @@ class _Run:
         ranges = {name: self._program.ranges.get(name, Range(1, None)) for name in symbols}
         found = points(ranges, self._program.hints, self._given)
         try:
-            # Small ones first: each point that ran tells better what the next takes, and a fault is looked for where
-            # that costs least.
-            ran = {index: self._point(found[index]) for index in sorted(range(len(found)), key=self._weight(found))}
-            results = [ran[index] for index in range(len(found))]
+            # The example runs whatever it takes, then small ones first: each tells better what the next takes.
+            every = range(len(found))
+            rest = sorted(every[1:], key=lambda index: self._elements_at(found[index]) or 0)
+            ran = {index: self._point(found[index]) for index in (*every[:1], *rest)}
+            results = [ran[index] for index in every]
             results += self._instead(results, ranges)
         finally:
             self._restore()
@@ -174,10 +175,6 @@ class _Run:
                     added.append(self._point(point))
                     break
         return added
-
-    def _weight(self, found: Sequence[Point]) -> Callable[[int], int]:
-        """What orders points; without numbers they stay as they are."""
-        return lambda index: self._elements_at(found[index]) or 0
 
     def _beyond(self, point: Point) -> str:
         """Why a point is not run, empty where it is."""
