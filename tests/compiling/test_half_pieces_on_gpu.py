@@ -1,6 +1,6 @@
 """Pieces of a U-Net in float16 on TensorRT, each longer by an op: the first that is wrong tells where; needs a GPU.
 
-TensorRT 8.6.0 has built wrong engines of the whole whose pieces are right; `compile` mends them, or says that it cannot.
+TensorRT 8.6.0 has built wrong engines of the whole whose pieces are right; `compile` mends them, or says it cannot.
 """
 
 from __future__ import annotations
