@@ -135,7 +135,7 @@ def find(
     search = _Search(z3, solver, translator.symbols, limits)
     status = search.check()
     if status != "sat":
-        return SmtResult(status, why="" if status == "unsat" else f"z3: {solver.reason_unknown()}")
+        return SmtResult(status, why="" if status == "unsat" else _why(solver.reason_unknown()))
     if not least:
         return SmtResult("sat", search.model)
     smallest = search.minimise()
@@ -377,6 +377,11 @@ def _times(left: _Term, right: _Term) -> _Term:
 
 def _minus(value: _Term) -> _Term:
     return _Term(-value.top, value.bottom, value.sides)
+
+
+def _why(reason: str) -> str:
+    """Why there is no answer; z3 calls itself cancelled where it has done all the work that it may."""
+    return "z3: no answer within its limit" if reason in ("canceled", "timeout") else f"z3: {reason}"
 
 
 def _count(statistics: Any) -> int:
