@@ -249,7 +249,7 @@ class _Run:
             self._restore()
             try:
                 movement.add(leaves_of(finished(self._call(self._original, inputs))))
-            except Exception:
+            except Exception:  # then nothing is known of its movement, and nothing is let off
                 self._look_for_gpu(on_gpu, f"the original beside {result.point.label}")
                 return result
             runs += 1
