@@ -44,10 +44,13 @@ from trtdiag.symbolic.tree import free_symbols
 DEFAULT_LIMIT_S = 5.0
 MOST_POWER = 8
 UNITS_PER_S = 2_500_000
-"""z3's units of work (``rlimit``) in a second of an idle core: 2.5 million where products of symbols are compared and
-3.6 million in a search without end, measured with z3 5.4 on an AMD EPYC."""
-PATIENCE = 10.0
-"""Own choice: how much longer than on an idle core a search may take, on a machine that is busy or slow."""
+"""z3's units of work (``rlimit``) in a second of an idle core: 2.3 to 4.7 million in most questions that run long,
+measured with z3 5.4 on an AMD EPYC."""
+PATIENCE = 2.0
+"""Own choice: how much longer than its limit a search may take on the clock, on a machine that is busy or slow.
+
+Some questions do few units a second (remainders by large primes: 0.2 million), so that the clock ends them: with 10 in
+the place of 2 one of them took 50 s."""
 MOST_UNITS = (1 << 32) - 1
 """What z3 takes for a limit has 32 bits."""
 
