@@ -10,6 +10,7 @@ from trtdiag.convert.engine_plan import EnginePlan, convert_segments, without
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import Manifest
+from trtdiag.errors import EngineBuildError, UnsupportedOpError
 from trtdiag.graph.limit import Limit
 from trtdiag.network import Network, Origin, Port
 from trtdiag.runtime.compiled import CompiledProgram
@@ -69,7 +70,7 @@ def mended(first: Made, program: Program, make: Make) -> Made:
         make: Makes another.
 
     Returns:
-        What agrees, with notes of what was done; ``first`` where nothing did.
+        What agrees, with notes of what was done; ``first`` where nothing did, with a note where a remedy is refused.
     """
     now, tried = first, _Tried()
     for _ in range(MOST_MENDINGS):
@@ -80,18 +81,29 @@ def mended(first: Made, program: Program, make: Make) -> Made:
         if remedy is None:
             break
         tried.words.append(remedy.words)
-        index = found.culprit.segment
-        if remedy.network is not None:
-            other = replace(now.converted[index], network=remedy.network)
-            converted = (*now.converted[:index], other, *now.converted[index + 1 :])
-            now = make(now.plan, converted, {i: each for i, each in enumerate(now.engines) if i != index})
-        else:
-            plan, converted = convert_segments(without(now.plan, program, _limits(remedy)), program)
-            now = make(plan, converted, {})
+        try:
+            now = _with(remedy, now, found.culprit.segment, program, make)
+        except (EngineBuildError, UnsupportedOpError) as error:
+            return _noted(first, [f"{remedy.words}; that is refused: {error.message} ({error.because})"])
     if now.verification is None or not now.verification.passed:
         return first
-    notes = (*now.verification.notes, *tried.words)
-    return replace(now, verification=replace(now.verification, notes=notes))
+    return _noted(now, tried.words)
+
+
+def _with(remedy: _Remedy, now: Made, index: int, program: Program, make: Make) -> Made:
+    """The program with a remedy for the engine of this index."""
+    if remedy.network is None:
+        plan, converted = convert_segments(without(now.plan, program, _limits(remedy)), program)
+        return make(plan, converted, {})
+    other = replace(now.converted[index], network=remedy.network)
+    converted = (*now.converted[:index], other, *now.converted[index + 1 :])
+    return make(now.plan, converted, {i: each for i, each in enumerate(now.engines) if i != index})
+
+
+def _noted(made: Made, words: Sequence[str]) -> Made:
+    """The program with notes on its comparison."""
+    assert made.verification is not None
+    return replace(made, verification=replace(made.verification, notes=(*made.verification.notes, *words)))
 
 
 class _Tried:

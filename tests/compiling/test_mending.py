@@ -21,6 +21,7 @@ from tests.verify.faulty_backend import (
 )
 from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.engine.backend import get_backend
+from trtdiag.errors import EngineBuildError
 from trtdiag.mending import MOST_SHOWN, alike, showing
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
 from trtdiag.network.layers.activation import Activation, ActivationType
@@ -142,6 +143,24 @@ def test_an_op_that_is_wrong_by_itself_is_left_to_pytorch(monkeypatch: pytest.Mo
     for got, wanted in zip(found.compiled(x), module(x), strict=True):
         # Sums of five terms in another order, over 23 steps.
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_remedy_that_is_refused_leaves_the_comparison_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def alter(network: Network) -> Network:
+        if not any(placed.origin.node == "tanh" for placed in network.layers):
+            raise EngineBuildError("no engine without it", because="a test", fix="none", reference="engine-refused")
+        return with_other_activation(network)
+
+    found, _, _ = _compiled(monkeypatch, alter, Chain(LENGTH, TURN))
+    assert found.verification is not None
+    assert not found.verification.passed
+    assert found.verification.culprit is not None
+    assert found.verification.culprit.origin is not None
+    assert found.verification.culprit.origin.op == "aten.tanh.default"
+    assert len(found.engines) == 1
+    (note,) = found.verification.notes
+    assert "1 op like aten.tanh.default (tanh)" in note
+    assert note.endswith("is left to PyTorch; that is refused: engine 0 (1 of 2): no engine without it (a test)")
 
 
 def test_full_leaves_no_op_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
