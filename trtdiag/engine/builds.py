@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Barrier, BrokenBarrierError, Event, Thread
 from typing import NoReturn
 
 import torch
 
 from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build import Engine, build_engine
+from trtdiag.engine.turns import TURNS
 from trtdiag.engine.watch import Steps, Watch
 from trtdiag.errors import EngineBuildError, InternalError, TrtdiagError, UserError
 from trtdiag.network import Network
@@ -73,6 +74,7 @@ class _Builds:
     steps: Steps
     stop: Event
     device: int | None
+    all_come: Barrier
     waiting: SimpleQueue[int] = field(default_factory=SimpleQueue)
     results: dict[int, Engine | BaseException] = field(default_factory=dict)
 
@@ -82,17 +84,28 @@ class _Builds:
         if self.device is not None:  # the current GPU is each thread's own
             here = torch.cuda.device(self.device)
         with here:
-            while not self.stop.is_set():
-                try:
-                    index = self.waiting.get_nowait()
-                except Empty:
-                    return
-                try:
-                    self.results[index] = self._one(index)
-                    self.steps.finished(index)
-                except BaseException as error:  # the thread that waits raises it
-                    self.results[index] = error
-                    self.stop.set()
+            try:
+                while not self.stop.is_set():
+                    try:
+                        index = self.waiting.get_nowait()
+                    except Empty:
+                        return
+                    try:
+                        with TURNS.coming():
+                            self._wait_for_all()
+                            self.results[index] = self._one(index)
+                        self.steps.finished(index)
+                    except BaseException as error:  # the thread that waits raises it
+                        self.results[index] = error
+                        self.stop.set()
+            finally:
+                self.all_come.abort()
+
+    def _wait_for_all(self) -> None:
+        """Begin together: whoever is late would wait for those that build already."""
+        with suppress(BrokenBarrierError):  # it is for the first build of each thread
+            self.all_come.wait()
+            self.all_come.abort()
 
     def _one(self, index: int) -> Engine:
         network, profile = self.wanted[index]
@@ -128,10 +141,10 @@ def build_engines(
     stop = Event()
     steps = Steps(progress or (lambda _step: None), len(wanted), stop)
     device = torch.cuda.current_device() if backend.device == "cuda" and torch.cuda.is_available() else None
-    builds = _Builds(backend, wanted, options, target, steps, stop, device)
+    jobs = jobs_of(options, len(wanted))
+    builds = _Builds(backend, wanted, options, target, steps, stop, device, Barrier(jobs))
     for index in range(len(wanted)):
         builds.waiting.put(index)
-    jobs = jobs_of(options, len(wanted))
     workers = [_Worker(builds.work, index) for index in range(jobs)]
     _WORKERS[:] = [*(worker for worker in _WORKERS if not worker.ended.is_set()), *workers]
     for worker in workers:
@@ -154,9 +167,9 @@ def build_engines(
 def jobs_of(options: CompileOptions, count: int) -> int:
     """How many engines are built at once.
 
-    TensorRT allows several builders at once, each in a thread of its own, but they measure kernels on the same GPU, so
-    each sees the others' load, and may choose a slower kernel.  So by default there is one, but where nothing is
-    measured.
+    TensorRT allows several builders at once, each in a thread of its own (``Turns`` says what they wait for), but they
+    measure kernels on the same GPU, so each sees the others' load, and may choose a slower kernel.  So by default there
+    is one, but where nothing is measured.
 
     Source: TensorRT Developer Guide, "Thread Safety"; python/src/infer/pyCore.cpp of NVIDIA/TensorRT:
     ``build_serialized_network`` releases the GIL.

@@ -14,6 +14,7 @@ from trtdiag.engine.tensorrt.config import chosen_sources
 from trtdiag.engine.tensorrt.door import Door, compute_capability, gpu_name, open_door, require_gpu
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.runner import EngineRunner
+from trtdiag.engine.turns import TURNS
 from trtdiag.engine.watch import Watch
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.network import Network
@@ -64,9 +65,11 @@ class TensorRTBackend:
             )
         logger = logger_of(door.trt)
         with logger.listeners.listening() as lines:
-            runtime = door.trt.Runtime(logger)
-            allow_host_code(runtime, manifest)
-            engine = runtime.deserialize_cuda_engine(blob)
+            with TURNS.alone():
+                runtime = door.trt.Runtime(logger)
+                allow_host_code(runtime, manifest)
+            with TURNS.beside():
+                engine = runtime.deserialize_cuda_engine(blob)
             if engine is None:
                 raise ArtifactError(
                     "TensorRT cannot read an engine",

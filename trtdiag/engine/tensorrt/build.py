@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,14 @@ from trtdiag.engine.tensorrt.negative_sizes import check_sizes
 from trtdiag.engine.tensorrt.profile import add_profile
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder
 from trtdiag.engine.tensorrt.timings import keep_timings
+from trtdiag.engine.turns import TURNS
 from trtdiag.engine.watch import Watch
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
+
+_PATIENCE_S = 2.0
+"""Own choice: the networks of a program are written within less."""
 
 
 def build(door: Door, network: Network, profile: Profile, options: CompileOptions, watch: Watch | None = None) -> bytes:
@@ -40,41 +47,95 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
     dialect = Dialect(door.trt, door.target)
     check_sizes(network, profile)
     logger = logger_of(door.trt)
+    watch = watch or Watch()
     with logger.listeners.listening() as lines:
-        builder = _builder(door, logger, lines)
-        definition = dialect.create_network(builder)
-        emission = Emission(dialect, network, definition, lines)
-        emission.write(EMITTERS)
-        check_agreement(dialect, network, emission.made, lines)
-        capability = compute_capability()
-        config = new_config(
-            dialect, builder, options, pinned=emission.pinned, version=door.version, capability=capability
-        )
-        watch = watch or Watch()
-        monitor = new_monitor(door.trt, watch)
-        if monitor is not None:
-            config.progress_monitor = monitor
-        add_profile(builder, config, network, profile, emission.inputs, lines)
-        watch.tell("TensorRT builds", 0.0)
-        engine = build_network(dialect, builder, config, emission, lines, watch)
-        # TensorRT has read the weights now, so `emission` may go.
-        if engine is None and watch.stopped:
-            raise EngineBuildError(
-                "the build was stopped",
-                because="its engine is not wanted any more",
-                fix="compile again",
-                reference="build-stopped",
-            )
-        if engine is None:
-            missing = refused_lean(door.version, options, lines)
-            if missing is not None:
-                raise missing
-            great = too_many_elements(network, profile)
-            great = great or short_of_memory(network, profile, options.workspace_mib)
-            raise refused_build(network, emission.layers, lines, great=great)
-        if options.timing_cache is not None:
-            keep_timings(config, Path(options.timing_cache).expanduser())
-        return bytes(engine)
+        with TURNS.alone(_Waiting(watch)):
+            work = _written(door, dialect, network, profile, options, watch, lines)
+        try:
+            return _built(door, work, network, profile, options, watch)
+        finally:
+            TURNS.put_away(work.let_go)
+
+
+@dataclass
+class _Work:
+    """What TensorRT builds from; ``let_go`` destroys it."""
+
+    dialect: Dialect
+    builder: Any
+    emission: Emission
+    config: Any
+    lines: Lines
+
+    def let_go(self) -> None:
+        """Drop TensorRT's objects, those first that others made."""
+        for name in ("config", "emission", "builder"):
+            setattr(self, name, None)
+
+
+class _Waiting:
+    """Says once why nothing goes on, and ends the wait where the engine is not wanted any more."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch, self._tells_at = watch, time.monotonic() + _PATIENCE_S
+
+    def __call__(self) -> None:
+        if self._watch.stopped:
+            raise _stopped()
+        if time.monotonic() > self._tells_at:
+            self._tells_at = math.inf
+            self._watch.tell("waits for another build of this process", 0.0)
+
+
+def _written(
+    door: Door,
+    dialect: Dialect,
+    network: Network,
+    profile: Profile,
+    options: CompileOptions,
+    watch: Watch,
+    lines: Lines,
+) -> _Work:
+    """The network and the configuration as TensorRT's own objects."""
+    builder = _builder(door, logger_of(door.trt), lines)
+    definition = dialect.create_network(builder)
+    emission = Emission(dialect, network, definition, lines)
+    emission.write(EMITTERS)
+    check_agreement(dialect, network, emission.made, lines)
+    capability = compute_capability()
+    config = new_config(dialect, builder, options, pinned=emission.pinned, version=door.version, capability=capability)
+    monitor = new_monitor(door.trt, watch)
+    if monitor is not None:
+        config.progress_monitor = monitor
+    add_profile(builder, config, network, profile, emission.inputs, lines)
+    return _Work(dialect, builder, emission, config, lines)
+
+
+def _built(door: Door, work: _Work, network: Network, profile: Profile, options: CompileOptions, watch: Watch) -> bytes:
+    watch.tell("TensorRT builds", 0.0)
+    engine = build_network(work.dialect, work.builder, work.config, work.emission, work.lines, watch)
+    if engine is None and watch.stopped:
+        raise _stopped()
+    if engine is None:
+        missing = refused_lean(door.version, options, work.lines)
+        if missing is not None:
+            raise missing
+        great = too_many_elements(network, profile)
+        great = great or short_of_memory(network, profile, options.workspace_mib)
+        raise refused_build(network, work.emission.layers, work.lines, great=great)
+    if options.timing_cache is not None:
+        with TURNS.alone():
+            keep_timings(work.config, Path(options.timing_cache).expanduser())
+    return bytes(engine)
+
+
+def _stopped() -> EngineBuildError:
+    return EngineBuildError(
+        "the build was stopped",
+        because="its engine is not wanted any more",
+        fix="compile again",
+        reference="build-stopped",
+    )
 
 
 def _builder(door: Door, logger: Any, lines: Lines) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 from trtdiag.engine.tensorrt.dialect import Dialect
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.log import Lines, errors_of
+from trtdiag.engine.turns import TURNS
 from trtdiag.engine.watch import Watch
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt")
@@ -26,26 +27,33 @@ _MOST_SINGLE = 2
 
 def build_network(dialect: Dialect, builder: Any, config: Any, emission: Emission, lines: Lines, watch: Watch) -> Any:
     """The serialised engine, or ``None`` where TensorRT refuses; ``watch`` is told of layers that are let go."""
-    engine = builder.build_serialized_network(emission.definition, config)
+    engine = _built(builder, config, emission)
     if dialect.strongly_typed or not emission.held:
         return engine
     for _ in range(_MOST_SINGLE):
         named = _without_kernel(engine, emission, lines, watch)
         if not named:
             break
-        for name in named:
-            dialect.let_go(emission.held.pop(name))
+        with TURNS.alone():
+            for name in named:
+                dialect.let_go(emission.held.pop(name))
         _tell(watch, f"{', '.join(named)}: no kernel of TensorRT {dialect.target.version} obeys the layer's types")
         lines.clear()
-        engine = builder.build_serialized_network(emission.definition, config)
+        engine = _built(builder, config, emission)
     for loosen, words in ((dialect.only_prefer, "prefers them"), (dialect.choose_types, "chooses them by speed")):
         if _without_kernel(engine, emission, lines, watch) is None:
             break
         _tell(watch, f"no kernels of TensorRT {dialect.target.version} obey the types of all layers; it {words}")
-        loosen(config)
+        with TURNS.alone():
+            loosen(config)
         lines.clear()
-        engine = builder.build_serialized_network(emission.definition, config)
+        engine = _built(builder, config, emission)
     return engine
+
+
+def _built(builder: Any, config: Any, emission: Emission) -> Any:
+    with TURNS.beside():
+        return builder.build_serialized_network(emission.definition, config)
 
 
 def _without_kernel(engine: Any, emission: Emission, lines: Lines, watch: Watch) -> list[str] | None:

@@ -12,6 +12,7 @@ from trtdiag.engine.tensorrt.dialect import Dialect
 from trtdiag.engine.tensorrt.door import Door, compute_capability
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.memory import scratch_bytes
+from trtdiag.engine.turns import TURNS
 from trtdiag.errors import EngineBuildError, InternalError, PlatformError
 from trtdiag.network import DType
 from trtdiag.options import CompileOptions, Precision
@@ -71,7 +72,8 @@ def build_onnx(door: Door, path: Path, shapes: tuple[Shapes, ...], options: Comp
             name = definition.get_input(index).name
             profile.set_shape(name, *(end[name] for end in shapes))
         config.add_optimization_profile(profile)
-        engine = builder.build_serialized_network(definition, config)
+        with TURNS.beside():
+            engine = builder.build_serialized_network(definition, config)
         if engine is None:
             raise _refused(last_lines(lines))
         return bytes(engine)

@@ -10,6 +10,7 @@ from weakref import ref
 import torch
 
 from trtdiag.engine.tensorrt.memory import scratch_bytes
+from trtdiag.engine.turns import TURNS
 from trtdiag.errors import PlatformError
 
 _SMALLEST_BYTES = 512
@@ -50,9 +51,10 @@ class Scratch:
 
     def make(self) -> Any:
         """A context that must be given scratch memory before it runs; ``None`` where TensorRT makes none."""
-        if self._strategy is None:
-            return self._engine.create_execution_context_without_device_memory()
-        return self._engine.create_execution_context(self._strategy)
+        with TURNS.alone():
+            if self._strategy is None:
+                return self._engine.create_execution_context_without_device_memory()
+            return self._engine.create_execution_context(self._strategy)
 
     def shared(self, stream: int) -> torch.Tensor:
         """The memory of this thread for a stream, PyTorch's current one: large enough for this engine.
