@@ -76,6 +76,43 @@ def test_a_long_one_stays_whole(options: dict[str, Any], limited: bool, monkeypa
     assert ("aten.gru.input" in targets(lowered)) == limited
 
 
+class Several(nn.Module):
+    """Layers one behind the other, of these numbers of time steps."""
+
+    def __init__(self, lengths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.lengths = lengths
+        self.layers = nn.ModuleList(nn.GRU(4, 4, batch_first=True) for _ in lengths)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for length, layer in zip(self.lengths, self.layers, strict=True):
+            x = torch.cat([layer(x[:, :length])[0], x[:, length:]], 1)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("lengths", "left"),
+    [
+        ((3, 4), []),  # 7 cells, as many as may be
+        ((4, 4), [4, 4]),  # none of equals before another
+        ((3, 5), [5]),
+        ((5, 2, 3, 2), [5]),  # the short ones fill it
+        ((8, 1), [8]),
+    ],
+)
+def test_many_that_are_short_count_together(
+    lengths: tuple[int, ...], left: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trtdiag.lower.recurrent.MOST_CELLS", 7)  # the edge itself, at lengths that are quick to trace
+    torch.manual_seed(0)
+    module = Several(lengths).eval()
+    exported = export(module, (torch.randn(3, 9, 4),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
+    _, lowered = assert_lowered_agrees(exported, (torch.randn(3, 9, 4),), beside_torch=False)
+    assert [int(limit.why.split(" times (")[0].split()[-1]) for limit in lowered.limits] == left
+    whole = [node for node in lowered.graph_module.graph.nodes if str(node.target) == "aten.gru.input"]
+    assert len(whole) == len(left)
+
+
 def test_one_of_dynamic_length_stays_whole() -> None:
     # torch refuses to export one: here the dims change places, so that the dynamic one counts the steps.
     exported = exported_of("LSTM", 5)

@@ -93,7 +93,7 @@ def plan_engines(
         types = plan_types(lowered, ranges, target, truncate_double=options.truncate_double, names=program.names)
     with stage("support"):
         source = source_of(lowered, types.engine, target, ranges, given_conditions(dims))
-        found = support(source, types.limits)
+        found = support(source, types.limits, {limit.node: limit.why for limit in lowered.limits})
     with stage("partition"):
         parts = _partitioned(source, found.limits, program, options)
     return EnginePlan(lowered, types, source, found, parts, options, target)

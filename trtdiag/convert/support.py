@@ -23,7 +23,7 @@ from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import operator_of, target_name
 from trtdiag.graph.values import NumberValue, TensorValue
 from trtdiag.graph.walk import NodeKind, classify
-from trtdiag.lower.recurrent import MOST_CELLS, why_not_unrolled
+from trtdiag.lower.recurrent import MOST_CELLS, is_recurrent, why_not_unrolled
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.builder import Value
 from trtdiag.partition.nature import FROM_DATA
@@ -31,16 +31,17 @@ from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition, to_text
 
 
-def support(source: Source, planned_limits: Mapping[str, Limit]) -> Support:
+def support(source: Source, planned_limits: Mapping[str, Limit], whole: Mapping[str, str] | None = None) -> Support:
     """Ask the converter of every op whether it takes the op as it is.
 
     Args:
         source: The lowered graph, its planned types, and the target.
         planned_limits: Ops that the type plan leaves to PyTorch already, by node.
+        whole: Why lowering left ops whole, by node.
 
     Cost: one small trial for each distinct call: op, planned types, sizes, constants that are integers.
     """
-    asked = _Trials(source)
+    asked = _Trials(source, whole or {})
     limits: dict[str, Limit] = {}
     for node in source.graph_module.graph.nodes:
         if node.op == "call_function" and classify(node) in (NodeKind.OP, NodeKind.NO_OP):
@@ -51,8 +52,8 @@ def support(source: Source, planned_limits: Mapping[str, Limit]) -> Support:
 
 
 class _Trials:
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, whole: Mapping[str, str]) -> None:
+        self._source, self._whole = source, whole
         self._answers: dict[Hashable, Limit | None] = {}
         ranges = source.ranges
         self._endless = {name for name, own in ranges.items() if own.max is None and not is_backed(name)}
@@ -73,6 +74,8 @@ class _Trials:
             if node.meta.get("unbacked_bindings") or torch.Tag.dynamic_output_shape in op.tags:
                 return FROM_DATA
             steps = why_not_unrolled(node, op)
+            if not steps and is_recurrent(op):  # not for itself, then, but for all that the program has
+                steps = self._whole.get(node.name, "")
             if steps:
                 fix = f"give it a fixed number of time steps, at most {MOST_CELLS} cells in all"
                 return Limit("time-steps", steps, fix)

@@ -64,13 +64,16 @@ def traces_whole(op: OpOverload) -> bool:
     return op not in _table() and torch._C.DispatchKey.CompositeImplicitAutograd not in op.py_kernels
 
 
-def stays_whole(node: Node, op: OpOverload) -> str:
-    """Why this call must not be taken apart although its op has a decomposition; empty where it may."""
+def stays_whole(node: Node, op: OpOverload, longest: int) -> str:
+    """Why this call must not be taken apart although its op has a decomposition; empty where it may.
+
+    ``longest``: ``longest_unrolled`` of the program.
+    """
     if torch.Tag.nondeterministic_seeded in op.tags and draws(node, op):
         return "it draws random numbers: the same must be drawn as by the op itself"
     if node.meta.get("unbacked_bindings"):
         return "its size depends on data, and the symbol that stands for it belongs to this op"
-    return why_not_unrolled(node, op)
+    return why_not_unrolled(node, op, longest)
 
 
 def draws(node: Node, op: OpOverload) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from trtdiag.graph.operators import OpOverload, schema_name
 
 MOST_CELLS = 512
-"""Steps times layers times directions.  A cell is about 20 ops, and a graph of 10,000 builds for minutes."""
+"""Steps times layers times directions, of a whole program.  A cell is about 20 ops, and a graph of 10,000 builds for
+minutes; one of 30,000 was not built in 15 (Sequencer2D on TensorRT 8.6.0)."""
 
 _RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
 
@@ -41,23 +43,62 @@ def recurrent_value(
     return y.transpose(0, 1) if batch_first else y, *(state.new_empty(state.shape) for state in given)
 
 
-def why_not_unrolled(node: Node, op: OpOverload) -> str:
-    """Why this call cannot be written step by step; empty where it can, and for ops that are not recurrent."""
+def longest_unrolled(graph: Graph) -> int:
+    """How many cells an op may have to be unrolled: all of no more have at most ``MOST_CELLS`` together."""
+    found = Counter(_cells(node) or 0 for node in graph.nodes if is_recurrent_call(node))
+    total = 0
+    for cells, count in sorted(found.items()):
+        total += cells * count
+        if total > MOST_CELLS:
+            return cells - 1
+    return MOST_CELLS
+
+
+def why_not_unrolled(node: Node, op: OpOverload, longest: int | None = None) -> str:
+    """Why this call cannot be written step by step; empty where it can, and for ops that are not recurrent.
+
+    Args:
+        node: The call.
+        op: Its op.
+        longest: ``longest_unrolled`` of the program; ``None``: the call is looked at alone.
+    """
     if schema_name(op) not in _RECURRENT:
         return ""
     if op._overloadname != "input":
         return "it runs over a packed sequence, whose steps have different batches"
-    source, layers, both_ways, batch_first = node.args[0], node.args[4], node.args[7], node.args[8]
+    steps, dim = _steps(node)
+    if steps is None:
+        dynamic = f"its number of time steps is dynamic (dim {dim} of its input)"
+        return f"{dynamic}, and unrolled it would hold its cell once for each"
+    cells = _cells(node) or 0
+    if cells > MOST_CELLS:
+        return f"unrolled it would hold its cell {cells} times ({steps} time steps), and {MOST_CELLS} is the most"
+    if longest is not None and cells > longest:
+        return (
+            f"unrolled it would hold its cell {cells} times ({steps} time steps), it and all that are no longer more"
+            f" than {MOST_CELLS} times together, which is the most"
+        )
+    return ""
+
+
+def is_recurrent_call(node: Node) -> bool:
+    """Whether a node calls a recurrent op over a sequence that is not packed."""
+    return isinstance(node.target, OpOverload) and is_recurrent(node.target)
+
+
+def _cells(node: Node) -> int | None:
+    """Steps times layers times directions; ``None`` where the steps are not known."""
+    steps, _ = _steps(node)
+    return None if steps is None else steps * int(node.args[4]) * (2 if node.args[7] else 1)  # type: ignore[arg-type]
+
+
+def _steps(node: Node) -> tuple[int | None, int]:
+    """The time steps where they are known, and the dim of the input that counts them."""
+    source, batch_first = node.args[0], node.args[8]
     assert isinstance(source, Node)
     sizes = source.meta["val"].shape
     dim = 1 if batch_first and len(sizes) == 3 else 0
     steps = sizes[dim]
-    if isinstance(steps, torch.SymInt) and (known := steps.node.maybe_as_int()) is not None:
-        steps = known  # the symbol of a dim that turned out to have one size
     if isinstance(steps, torch.SymInt):
-        dynamic = f"its number of time steps is dynamic (dim {dim} of its input)"
-        return f"{dynamic}, and unrolled it would hold its cell once for each"
-    cells = steps * int(layers) * (2 if both_ways else 1)  # type: ignore[arg-type]  # a plain number
-    if cells > MOST_CELLS:
-        return f"unrolled it would hold its cell {cells} times ({steps} time steps), and {MOST_CELLS} is the most"
-    return ""
+        return steps.node.maybe_as_int(), dim  # the symbol of a dim that turned out to have one size
+    return steps, dim

@@ -12,6 +12,7 @@ from trtdiag.graph.operators import short_name, target_name
 from trtdiag.lower.decomposable import decomposition_of, stays_whole
 from trtdiag.lower.draft import Draft, insert_call, written_nodes
 from trtdiag.lower.local_trace import Tracer
+from trtdiag.lower.recurrent import longest_unrolled
 from trtdiag.lower.template import Ref, Template, UntraceableError, gathered, replaced
 
 
@@ -22,6 +23,7 @@ def decompose(draft: Draft) -> int:
     """
     tracer = Tracer(draft.mode, draft.keep, draft.proofs)
     changed_in_place = written_nodes(draft.graph)
+    longest = longest_unrolled(draft.graph)
     several: dict[Node, Any] = {}  # ops with several outputs: these, in the op's place
     count = 0
     for node in list(draft.graph.nodes):
@@ -33,7 +35,7 @@ def decompose(draft: Draft) -> int:
         elif isinstance(node.target, HigherOrderOperator):
             draft.limit(node, "it runs a nested graph, which is left whole")
         elif isinstance(node.target, OpOverload) and decomposition_of(node.target) and not draft.keep(node.target):
-            template = _template(draft, tracer, node, changed_in_place)
+            template = _template(draft, tracer, node, changed_in_place, longest)
             if template is not None:
                 _splice(draft, node, template, several)
                 count += 1
@@ -43,10 +45,10 @@ def decompose(draft: Draft) -> int:
     return count
 
 
-def _template(draft: Draft, tracer: Tracer, node: Node, changed_in_place: set[Node]) -> Template | None:
+def _template(draft: Draft, tracer: Tracer, node: Node, changed_in_place: set[Node], longest: int) -> Template | None:
     op = node.target
     assert isinstance(op, OpOverload)
-    why = stays_whole(node, op)
+    why = stays_whole(node, op, longest)
     if not why and not changed_in_place.isdisjoint((node, *node.all_input_nodes)):
         why = "it reads memory that another op changes in place"
     if why:
