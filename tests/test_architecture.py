@@ -37,6 +37,7 @@ ORDER = (
     "report",
     "pipeline",
     "mending",
+    "refused_builds",
     "compiling",
     "verifying",
     "benching",

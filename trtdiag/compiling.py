@@ -22,15 +22,16 @@ from trtdiag.capture.on_device import program_device
 from trtdiag.convert.engine_plan import EnginePlan, Stage, convert_segments, given_conditions, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, get_backend
-from trtdiag.engine.build import Engine
+from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.profiles import network_profile
-from trtdiag.errors import DiagnosisError, InternalError, UserError
+from trtdiag.errors import DiagnosisError, EngineBuildError, InternalError, UserError
 from trtdiag.mending import Made, mended
+from trtdiag.network import Network, to_bytes
 from trtdiag.network import run as run_network
-from trtdiag.network import to_bytes
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline import Progress, analyze
+from trtdiag.refused_builds import build_or_yield
 from trtdiag.report.engine_words import saved_words
 from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import assemble
@@ -146,16 +147,20 @@ def compile_in_stages(
         if moved:
             require_kernels(plan.lowered, plan.partitioned.fallback, backend.device)
         with stage("build"):
-            engines = _built(plan, converted, backend, report, clock.progress, kept)
+            own = {id(converted[index]): engine for index, engine in kept.items()}
+            build = partial(_built, backend=backend, report=report, progress=clock.progress, kept=own)
+            probe = partial(_part, backend=backend, report=report, progress=clock.progress)
+            built = build_or_yield(plan, converted, program, build, probe)
+            plan, converted, engines = built.plan, built.converted, built.engines
         with stage("assemble"):
             exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
             exported = on_engine_device(exported, backend.device)
             made = CompiledProgram(exported, _networks(converted, options), options=options, source=_file(source))
         if not options.verify:
-            return Made(plan, converted, engines, made, None)
+            return Made(plan, converted, engines, made, None, built.notes)
         with stage("verify"):
             found = compare(report, plan, converted, made, options, limits, engines=EngineRuns(made, options))
-        return Made(plan, converted, engines, made, found)
+        return Made(plan, converted, engines, made, found, built.notes)
 
     made = make(plan, converted, {}, stage=clock)
     clock.add("build", saved_words([engine.saved for engine in made.engines]))
@@ -167,7 +172,7 @@ def compile_in_stages(
     if before is not None and moved:
         note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
         analysis = replace(analysis, program=replace(program, notes=(*program.notes, note)))
-    notes = [f"engine {index}: {note}" for index, engine in enumerate(engines) for note in engine.notes]
+    notes = [*made.notes, *(f"engine {index}: {note}" for index, each in enumerate(engines) for note in each.notes)]
     if notes:
         program = analysis.program
         analysis = replace(analysis, program=replace(program, notes=(*program.notes, *notes)))
@@ -288,18 +293,31 @@ def compare(
 def _built(
     plan: EnginePlan,
     converted: Sequence[ConvertedSegment],
+    *,
     backend: Backend,
     report: Report,
     progress: Progress,
     kept: Mapping[int, Engine],
 ) -> tuple[Engine, ...]:
-    """The engine of each segment, but for those that are there already."""
-    program = report.analysis.program
-    opt = opt_sizes(program, plan.source.ranges, plan.options.opt)
-    missing = [index for index in range(len(converted)) if index not in kept]
-    wanted = [(converted[i].network, network_profile(converted[i].network, opt)) for i in missing]
-    built = dict(zip(missing, build_engines(backend, wanted, plan.options, plan.target, progress), strict=True))
-    return tuple({**kept, **built}[index] for index in range(len(converted)))
+    """The engine of each segment, but for those that are there already, by the ``id`` of their segment."""
+    opt = opt_sizes(report.analysis.program, plan.source.ranges, plan.options.opt)
+    missing = [one for one in converted if id(one) not in kept]
+    wanted = [(one.network, network_profile(one.network, opt)) for one in missing]
+    try:
+        engines = build_engines(backend, wanted, plan.options, plan.target, progress)
+    except EngineBuildError as error:
+        error.engine = next(i for i, one in enumerate(converted) if one is missing[error.engine])
+        raise
+    built = {**kept, **{id(one): engine for one, engine in zip(missing, engines, strict=True)}}
+    return tuple(built[id(one)] for one in converted)
+
+
+def _part(plan: EnginePlan, network: Network, *, backend: Backend, report: Report, progress: Progress) -> None:
+    """Build a part of an engine that is refused, for the same sizes: it is looked at once, and not kept."""
+    progress(f"TensorRT refuses an engine: building a part of it, {len(network.layers):,} layers")
+    opt = opt_sizes(report.analysis.program, plan.source.ranges, plan.options.opt)
+    options = replace(plan.options, engine_cache=None)
+    build_engine(backend, network, network_profile(network, opt), options, plan.target)
 
 
 def _networks(converted: Sequence[ConvertedSegment], options: CompileOptions) -> tuple[bytes, ...]:

@@ -94,9 +94,17 @@ class PlatformError(TrtdiagError):
 
 
 class EngineBuildError(TrtdiagError):
-    """TensorRT refused to build an engine."""
+    """TensorRT refused to build an engine.
+
+    Attributes:
+        engine: The index of the engine, where it is one of a program's.
+        without_kernel: The nodes of the ops that TensorRT found no kernel for; of what it compiles as one the first and
+            the last.  Empty where it refused for another reason.
+    """
 
     exit_code = 3
+    engine: int = 0
+    without_kernel: tuple[str, ...] = ()
 
 
 class InternalError(TrtdiagError):

@@ -35,6 +35,7 @@ class Made:
         engines: Each engine.
         compiled: The program.
         verification: The comparison; ``None`` where it was not asked for.
+        notes: What was built otherwise than planned since TensorRT refused it, in words.
     """
 
     plan: EnginePlan
@@ -42,6 +43,7 @@ class Made:
     engines: tuple[Engine, ...]
     compiled: CompiledProgram
     verification: Verification | None
+    notes: tuple[str, ...] = ()
 
 
 Make = Callable[[EnginePlan, tuple[ConvertedSegment, ...], Mapping[int, Engine]], Made]
@@ -94,10 +96,12 @@ def _with(remedy: _Remedy, now: Made, index: int, program: Program, make: Make) 
     """The program with a remedy for the engine of this index."""
     if remedy.network is None:
         plan, converted = convert_segments(without(now.plan, program, _limits(remedy)), program)
-        return make(plan, converted, {})
-    other = replace(now.converted[index], network=remedy.network)
-    converted = (*now.converted[:index], other, *now.converted[index + 1 :])
-    return make(now.plan, converted, {i: each for i, each in enumerate(now.engines) if i != index})
+        made = make(plan, converted, {})
+    else:
+        other = replace(now.converted[index], network=remedy.network)
+        converted = (*now.converted[:index], other, *now.converted[index + 1 :])
+        made = make(now.plan, converted, {i: each for i, each in enumerate(now.engines) if i != index})
+    return replace(made, notes=(*now.notes, *made.notes))
 
 
 def _noted(made: Made, words: Sequence[str]) -> Made:
@@ -124,17 +128,17 @@ class _Tried:
             self._last = origins[0]
             words = (
                 f"engine {culprit.segment} was wrong though its network is right, and was built again with"
-                f" {_counted(len(shown), 'tensor')} inside as {'outputs' if len(shown) > 1 else 'an output'}, from"
+                f" {counted(len(shown), 'tensor')} inside as {'outputs' if len(shown) > 1 else 'an output'}, from"
                 f" {origins[0]} on, which ends a fusion of the builder's"
             )
             return _Remedy(words, network=showing(network, shown))
         origin = culprit.origin or self._last
         full = made.plan.options.partition.require_full
-        left = () if origin is None or full else _like_it(network, origin)
+        left = () if origin is None or full else like_it(network, origin)
         if not left:
             return None
         words = (
-            f"engine {culprit.segment} was wrong though its network is right: {_counted(len(left), 'op')} like {origin}"
+            f"engine {culprit.segment} was wrong though its network is right: {counted(len(left), 'op')} like {origin}"
             f" {'are' if len(left) > 1 else 'is'} left to PyTorch"
         )
         return _Remedy(words, left=left)
@@ -166,8 +170,8 @@ def as_built(network: Network, manifest: Manifest) -> Network:
     """A network as planned, with the further outputs that an engine of it was built with."""
     own = len(network.outputs)
     numbers = {SHOWN.format(number): number for number in range(len(network.tensors))}
-    further = [numbers.get(port.name) for port in manifest.outputs[own:]]
-    return showing(network, {number for number in further if number is not None})
+    further = [port for port in manifest.outputs[own:] if port.name in numbers]
+    return replace(network, outputs=(*network.outputs, *(Port(port.name, numbers[port.name]) for port in further)))
 
 
 def _keys(network: Network) -> dict[int, object]:
@@ -177,18 +181,19 @@ def _keys(network: Network) -> dict[int, object]:
     for placed in network.layers:
         place = places[placed.origin.node] = places.get(placed.origin.node, -1) + 1
         for output, number in enumerate(placed.outputs):
-            found[number] = (_line(placed.origin), placed.layer.kind, place, output)
+            found[number] = (line_of(placed.origin), placed.layer.kind, place, output)
     return found
 
 
-def _line(origin: Origin) -> object:
+def line_of(origin: Origin) -> object:
+    """The op and its source line, the same in every block; without a line the node itself."""
     frame = origin.frame
     return (origin.op, (frame.file, frame.line) if frame is not None else origin.node)
 
 
-def _like_it(network: Network, origin: Origin) -> tuple[str, ...]:
+def like_it(network: Network, origin: Origin) -> tuple[str, ...]:
     """The nodes of the ops of this kind in this line."""
-    ops = [placed.origin.node for placed in network.layers if _line(placed.origin) == _line(origin)]
+    ops = [placed.origin.node for placed in network.layers if line_of(placed.origin) == line_of(origin)]
     return tuple(dict.fromkeys(ops))
 
 
@@ -197,5 +202,6 @@ def _limits(remedy: _Remedy) -> Mapping[str, Limit]:
     return dict.fromkeys(remedy.left, Limit("wrong-engine", why, "try another --optimization-level"))
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """``3 tensors``."""
     return f"{number} {noun}{'s' * (number != 1)}"

@@ -101,6 +101,29 @@ def test_the_advice_follows_what_tensorrt_says(said: str, advice: str) -> None:
         _build(trt)
     assert advice in caught.value.fix
     assert said in caught.value.because
+    # More memory, smaller sizes, another GPU: there is nothing to build otherwise.
+    assert caught.value.without_kernel == (("tanh",) if said.startswith("Could not find any") else ())
+
+
+@pytest.mark.parametrize(
+    ("node", "found"),
+    [
+        ("tanh/Activation", ("tanh",)),
+        ("PWN(tanh/Activation, add/ElementWise)", ("add", "tanh")),
+        ("{ForeignNode[nothing of ours]}", ("builder", "tanh")),  # the ends of the network
+    ],
+)
+def test_the_ops_without_a_kernel_are_told(node: str, found: tuple[str, ...]) -> None:
+    trt = TensorRT("8.6")
+    logger = logger_of(trt)
+
+    def refuse(*_: Any) -> None:
+        logger.log(SimpleNamespace(name="ERROR"), f"10: Could not find any implementation for node {node}.")
+
+    trt.answers["build_serialized_network"] = refuse
+    with pytest.raises(EngineBuildError) as caught:
+        building.build(Door(trt, "8.6.1", get_target("8.6")), _chain(), _SIZES, CompileOptions())
+    assert set(caught.value.without_kernel) == set(found)
 
 
 def test_a_stretch_is_named_by_its_ends_and_said_once() -> None:
@@ -128,6 +151,7 @@ def test_a_stretch_is_named_by_its_ends_and_said_once() -> None:
     )
     assert caught.value.because == f"[ERROR] {said[1]}; [WARNING] one kernel of tanh/Activation was left out"
     assert "keep_in_torch='aten.tanh.default'" in caught.value.fix
+    assert caught.value.without_kernel == ("add", "tanh")
 
 
 _SIZES = {"x": (DimProfile(1, 3, 8),)}

@@ -13,7 +13,9 @@ _MEMORY = re.compile(
     r"out of memory|OutOfMemory|cudaErrorMemoryAllocation|Requested amount of GPU memory",
     re.IGNORECASE,
 )
-_WORKSPACE = re.compile(r"find any implementation|workspace|insufficient memory", re.IGNORECASE)
+_NO_KERNEL = re.compile(r"find any implementation", re.IGNORECASE)
+_TOO_LITTLE = re.compile(r"workspace|insufficient memory", re.IGNORECASE)
+_WORKSPACE = re.compile(f"{_NO_KERNEL.pattern}|{_TOO_LITTLE.pattern}", re.IGNORECASE)
 _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"tensor volume|volume exceeds|2147483647|2\^31", re.IGNORECASE),
@@ -96,12 +98,17 @@ def refused_build(network: Network, layers: Mapping[str, Placed], lines: Lines, 
     said = last_lines(lines)
     why = "; ".join(errors) or said
     told = f"; {great}" if great and _WORKSPACE.search(why) else ""
-    return EngineBuildError(
+    error = EngineBuildError(
         f"TensorRT does not build the engine: {where}" if where else "TensorRT does not build the engine",
         because=said + told,
         fix=_advice(why + told, named[0] if named else None),
         reference="engine-refused",
     )
+    if _NO_KERNEL.search(why) and not _MEMORY.search(why) and not _TOO_LITTLE.search(why):
+        # Where no layer of ours is named, it may be any.
+        ends = stretch or named or (network.layers[0], network.layers[-1])
+        error.without_kernel = tuple(placed.origin.node for placed in ends)
+    return error
 
 
 def _stretch(layers: Mapping[str, Placed], errors: Sequence[str]) -> tuple[Placed, Placed] | None:
