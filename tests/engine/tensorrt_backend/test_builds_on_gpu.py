@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,15 @@ from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.errors import PlatformError, UserError
+from trtdiag.network import DType, Network, NetworkBuilder, Origin, run
+from trtdiag.network.layers.activation import Activation, ActivationType
+from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.options import CompileOptions
+from trtdiag.symbolic import Range, symbol
 from trtdiag.targets import get_target, installed_version
 
+LIMIT_S = 400.0
+"""Of 24 builds of a few seconds, and of starting TensorRT beside other tests."""
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(
@@ -51,6 +58,44 @@ def _check(engines: Sequence[Engine], models: Sequence[torch.nn.Linear]) -> None
 def test_several_at_once_are_each_their_own() -> None:
     models = _models(5)
     _check(_built(models, build_jobs=3), models)
+
+
+def _chain(length: int) -> Network:
+    """Products with activations between them, as long as that: builds of many lengths overlap in many ways."""
+    torch.manual_seed(length)
+    builder = NetworkBuilder({"s0": Range(1, 8)})
+    x = builder.input("x", DType.FLOAT32, [symbol("s0"), 5])
+    for number in range(length):
+        with builder.at(Origin("aten.linear.default", f"linear_{number}")):
+            weight = builder.constant(torch.randn(5, 5))
+            x = builder.add_single(MatrixMultiply(MatrixOperation.NONE, MatrixOperation.TRANSPOSE), x, weight)
+            x = builder.add_single(Activation(ActivationType.TANH), x)
+    builder.output("y", x)
+    return builder.build()
+
+
+def _build_many() -> None:
+    """Engines of 24 networks, as many at once as there may be."""
+    wanted = [(_chain(1 + 9 * number), PROFILE) for number in range(24)]
+    asked = CompileOptions(optimization_level=0, build_jobs=8)
+    engines = build_engines(get_backend("tensorrt"), wanted, asked, get_target(None))
+    x = torch.randn(3, 5)
+    for engine, (network, _) in zip(engines, wanted, strict=True):
+        (y,) = get_backend("tensorrt").load(engine.blob, engine.manifest)([x.cuda()])
+        # Sums of five terms in another order, over up to 208 layers, each of which keeps its values within 1.
+        torch.testing.assert_close(y.cpu(), run(network, [x])[0], rtol=1e-3, atol=1e-3)
+
+
+def test_many_at_once_do_not_stand_still() -> None:
+    """In a process of its own: threads that wait for each other for ever hold Python's lock."""
+    process = multiprocessing.get_context("spawn").Process(target=_build_many)
+    process.start()
+    process.join(LIMIT_S)
+    stood_still = process.is_alive()
+    process.kill()
+    process.join()
+    assert not stood_still
+    assert process.exitcode == 0
 
 
 def test_engines_from_the_cache_run(tmp_path: Path) -> None:

@@ -116,9 +116,10 @@ def test_the_advice_follows_what_tensorrt_says(said: str, advice: str) -> None:
 def test_the_ops_without_a_kernel_are_told(node: str, found: tuple[str, ...]) -> None:
     trt = TensorRT("8.6")
     logger = logger_of(trt)
+    said = f"10: Could not find any implementation for node {node}."
 
     def refuse(*_: Any) -> None:
-        logger.log(SimpleNamespace(name="ERROR"), f"10: Could not find any implementation for node {node}.")
+        logger.log(SimpleNamespace(name="ERROR"), said)
 
     trt.answers["build_serialized_network"] = refuse
     with pytest.raises(EngineBuildError) as caught:
