@@ -17,6 +17,7 @@ from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wi
 from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import UserError
+from trtdiag.network import DType
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.targets import get_target, installed_version
 from trtdiag.verify.facts import PointResult
@@ -78,9 +79,11 @@ def test_a_model_that_was_exported_on_the_cpu(model: Callable[[], Asked], tmp_pa
 
 @pytest.mark.parametrize("model", SEEDS, ids=lambda model: model.__name__)
 def test_a_model_in_half_precision(model: Callable[[], Asked]) -> None:
-    found = _compiled(model(), precision=Precision.FP16)
-    dtypes = {str(port.dtype) for engine in found.engines for port in engine.manifest.outputs}
-    assert dtypes == {"torch.float32"}  # as in the program; float16 is inside
+    _, args, _, _ = asked = model()
+    found = _compiled(asked, precision=Precision.FP16)
+    given = pytree.tree_leaves(found.compiled(*_on(DEVICE, args)))
+    assert {tensor.dtype for tensor in given} == {torch.float32}  # as in the program; float16 is inside
+    assert any(tensor.dtype is DType.FLOAT16 for one in found.converted for tensor in one.network.tensors)
 
 
 @pytest.mark.parametrize("model", [linear, instance_norm], ids=lambda model: model.__name__)

@@ -7,6 +7,7 @@ import torch
 from torch.export import Dim
 
 from tests.verify.faulty_backend import Chain, register, with_other_activation
+from trtdiag import mending
 from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.backend import get_backend
 from trtdiag.options import CompileOptions, Precision
@@ -25,6 +26,7 @@ LENGTH, TURN = 12, 5
 @pytest.mark.parametrize("precision", [Precision.KEEP, Precision.FP16])
 def test_the_op_is_found_inside_an_engine(precision: Precision, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
+    monkeypatch.setattr(mending, "MOST_MENDINGS", 0)  # what the search finds is looked at, not what becomes of it
     made = register(monkeypatch, get_backend("tensorrt"), with_other_activation)
     chain = Chain(LENGTH, TURN).eval().cuda()
     asked = (chain, (torch.randn(3, 5, device="cuda"),), {}, {"x": {0: Dim("b", min=1, max=7)}})
@@ -39,6 +41,19 @@ def test_the_op_is_found_inside_an_engine(precision: Precision, monkeypatch: pyt
     assert culprit.origin.node in nodes, culprit
     assert "the engine is not" in culprit.note
     assert len(made.built) <= 1 + MOST_BUILDS
+
+
+@pytest.mark.parametrize("precision", [Precision.KEEP, Precision.FP16])
+def test_such_an_op_is_left_to_pytorch(precision: Precision, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    register(monkeypatch, get_backend("tensorrt"), with_other_activation)
+    chain = Chain(LENGTH, TURN).eval().cuda()
+    asked = (chain, (torch.randn(3, 5, device="cuda"),), {}, {"x": {0: Dim("b", min=1, max=7)}})
+    options = CompileOptions(get_target(None).version, "faulty", precision, optimization_level=0)
+    found = compile_in_stages(asked, options)
+    assert found.verification is not None
+    assert found.verification.passed, found.verification.worst
+    assert "aten.tanh.default" in {entry.op for entry in found.plan.partitioned.fallback}
 
 
 def test_a_right_engine_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:

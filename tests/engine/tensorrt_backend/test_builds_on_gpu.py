@@ -61,7 +61,10 @@ def test_several_at_once_are_each_their_own() -> None:
 
 
 def _chain(length: int) -> Network:
-    """Products with activations between them, as long as that: builds of many lengths overlap in many ways."""
+    """Products with activations between them: builds of several lengths overlap in many ways.
+
+    Short ones, since a kernel is compiled for each product where there is no cuBLAS.
+    """
     torch.manual_seed(length)
     builder = NetworkBuilder({"s0": Range(1, 8)})
     x = builder.input("x", DType.FLOAT32, [symbol("s0"), 5])
@@ -76,14 +79,14 @@ def _chain(length: int) -> Network:
 
 def _build_many() -> None:
     """Engines of 24 networks, as many at once as there may be."""
-    wanted = [(_chain(1 + 9 * number), PROFILE) for number in range(24)]
+    wanted = [(_chain(1 + number % 3), PROFILE) for number in range(24)]
     asked = CompileOptions(optimization_level=0, build_jobs=8)
     engines = build_engines(get_backend("tensorrt"), wanted, asked, get_target(None))
     x = torch.randn(3, 5)
     for engine, (network, _) in zip(engines, wanted, strict=True):
         (y,) = get_backend("tensorrt").load(engine.blob, engine.manifest)([x.cuda()])
-        # Sums of five terms in another order, over up to 208 layers, each of which keeps its values within 1.
-        torch.testing.assert_close(y.cpu(), run(network, [x])[0], rtol=1e-3, atol=1e-3)
+        # Sums of five terms in another order, through up to three layers.
+        torch.testing.assert_close(y.cpu(), run(network, [x])[0], rtol=1e-4, atol=1e-4)
 
 
 def test_many_at_once_do_not_stand_still() -> None:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from refusal_networks import REFUSALS
 from standin import TensorRT
 
@@ -14,6 +15,7 @@ from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.door import Door
 from trtdiag.engine.tensorrt.greatest import short_of_memory, too_many_elements
 from trtdiag.engine.tensorrt.log import logger_of
+from trtdiag.engine.tensorrt.memory import free_mib
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.source import Frame
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
@@ -75,6 +77,26 @@ def test_a_refusal_tells_it_where_it_may_be_the_cause(said: str, told: bool, mon
     error = _refused(said, _network(), PROFILE, monkeypatch)
     assert said in error.because
     assert ("2,048 MiB" in error.because) is told
+
+
+@pytest.mark.parametrize(
+    ("free", "told"), [(0, True), (4, True), (511, True), (512, False), (90_000, False), (None, False)]
+)
+def test_a_refusal_on_a_full_gpu_says_so_whatever_tensorrt_says(
+    free: int | None, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What 8.6.0 says on an H200 of which 4 MiB are free, word for word.
+    said = "1: [caskUtils.cpp::createCaskHardwareInfo::858] Error Code 1: Cask (no further information)"
+    monkeypatch.setattr(building, "free_mib", lambda: free)
+    error = _refused(said, _network(), PROFILE, monkeypatch)
+    assert said in error.because
+    assert (f"{free} MiB of the GPU's memory are free" in error.because) is told
+    assert ("free GPU memory" in error.fix) is told
+
+
+def test_without_a_gpu_nothing_is_known_of_its_memory() -> None:
+    known = free_mib()
+    assert (known is None) is not torch.cuda.is_available()
 
 
 def _refused(said: str, network: Network, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> EngineBuildError:

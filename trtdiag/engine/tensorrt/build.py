@@ -19,6 +19,7 @@ from trtdiag.engine.tensorrt.emit import EMITTERS
 from trtdiag.engine.tensorrt.greatest import short_of_memory, too_many_elements
 from trtdiag.engine.tensorrt.letting_go import build_network
 from trtdiag.engine.tensorrt.log import Lines, logger_of
+from trtdiag.engine.tensorrt.memory import free_mib
 from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.negative_sizes import check_sizes
 from trtdiag.engine.tensorrt.profile import add_profile
@@ -122,7 +123,7 @@ def _built(door: Door, work: _Work, network: Network, profile: Profile, options:
             raise missing
         great = too_many_elements(network, profile)
         great = great or short_of_memory(network, profile, options.workspace_mib)
-        raise refused_build(network, work.emission.layers, work.lines, great=great)
+        raise refused_build(network, work.emission.layers, work.lines, great=great, free=free_mib())
     if options.timing_cache is not None:
         with TURNS.alone():
             keep_timings(work.config, Path(options.timing_cache).expanduser())

@@ -40,6 +40,8 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
         "use a TensorRT release that supports this GPU and driver",
     ),
 )
+_LITTLE_MIB = 512
+"""Own choice: a builder of 8.6.0 takes 1.4 GiB for its kernels; without them it says many things, but not "memory"."""
 _LEAVE = "leave the op to PyTorch ({keep}), and report it with the model"
 _STRETCH = re.compile(r"ForeignNode\[(.+?)\.\.\.(.+?)\]")
 """How 8.6 names what it compiles as one: the first and the last of its layers."""
@@ -78,7 +80,9 @@ def lacking(network: Network, placed: Placed, version: str, what: str) -> Engine
     )
 
 
-def refused_build(network: Network, layers: Mapping[str, Placed], lines: Lines, *, great: str = "") -> EngineBuildError:
+def refused_build(
+    network: Network, layers: Mapping[str, Placed], lines: Lines, *, great: str = "", free: int | None = None
+) -> EngineBuildError:
     """The error for a network that TensorRT does not build, with the layers that its log names.
 
     Args:
@@ -86,6 +90,7 @@ def refused_build(network: Network, layers: Mapping[str, Placed], lines: Lines, 
         layers: Its layers by the names that TensorRT knows them by.
         lines: What TensorRT said.
         great: Which of its tensors may be too great; told where TensorRT may mean that.
+        free: MiB of the GPU's memory that are free; told where that is little, whatever TensorRT says.
     """
     errors = errors_of(lines)
     named = named_layers(layers, errors)
@@ -98,13 +103,15 @@ def refused_build(network: Network, layers: Mapping[str, Placed], lines: Lines, 
     said = last_lines(lines)
     why = "; ".join(errors) or said
     told = f"; {great}" if great and _WORKSPACE.search(why) else ""
+    if free is not None and free < _LITTLE_MIB:
+        told += f"; {free:,} MiB of the GPU's memory are free (out of memory)"
     error = EngineBuildError(
         f"TensorRT does not build the engine: {where}" if where else "TensorRT does not build the engine",
         because=said + told,
         fix=_advice(why + told, named[0] if named else None),
         reference="engine-refused",
     )
-    if _NO_KERNEL.search(why) and not _MEMORY.search(why) and not _TOO_LITTLE.search(why):
+    if _NO_KERNEL.search(why) and not told and not _MEMORY.search(why) and not _TOO_LITTLE.search(why):
         # Where no layer of ours is named, it may be any.
         ends = stretch or named or (network.layers[0], network.layers[-1])
         error.without_kernel = tuple(placed.origin.node for placed in ends)
