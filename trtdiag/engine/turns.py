@@ -11,10 +11,16 @@ release the GIL; ``Builder()``, ``create_network``, ``Runtime()`` and ``create_e
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition, get_ident
 
+_LOGGER = logging.getLogger("trtdiag.turns")
+PATIENCE_S = 2.0
+"""Own choice, how long a wait is not worth a word: the networks of a program are written within less."""
 _POLL_S = 0.2
 """How soon one who waits asks again whether it should."""
 
@@ -52,11 +58,12 @@ class Turns:
         self._changed.notify_all()
 
     @contextmanager
-    def alone(self, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    def alone(self, waits: Callable[[], None] | None = None) -> Iterator[None]:
         """While no other thread is inside; a thread that is alone already stays so.
 
         Args:
             waits: Called again and again while it is not the turn of this thread; what it raises ends the wait.
+                ``None``: a warning is logged where it takes long.
         """
         me = get_ident()
         if self._alone == me:
@@ -65,6 +72,7 @@ class Turns:
         with self._changed:
             self._coming.add(me)
             try:
+                waits = waits or _Warning()
                 while self._beside or self._alone is not None:
                     waits()
                     self._changed.wait(_POLL_S)
@@ -115,6 +123,18 @@ class Turns:
                 frees, self._put_away = self._put_away, []
             for free in frees:
                 free()
+
+
+class _Warning:
+    """Logs a warning once, after a while."""
+
+    def __init__(self) -> None:
+        self._at = time.monotonic() + PATIENCE_S
+
+    def __call__(self) -> None:
+        if time.monotonic() > self._at:
+            self._at = math.inf
+            _LOGGER.warning("an engine is being built in another thread: this one goes on when that is done")
 
 
 TURNS = Turns()

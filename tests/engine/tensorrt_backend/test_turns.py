@@ -152,6 +152,34 @@ def test_a_wait_can_be_given_up_and_holds_up_nobody() -> None:
         pass
 
 
+def test_a_long_wait_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("trtdiag.engine.turns.PATIENCE_S", 0.0)
+    turns, inside, go = Turns(), threading.Event(), threading.Event()
+
+    def build() -> None:
+        with turns.beside():
+            inside.set()
+            assert go.wait(LIMIT_S)
+
+    def load() -> None:
+        with turns.alone():
+            pass
+
+    thread = _thread(build)
+    assert inside.wait(LIMIT_S)
+    waiting = _thread(load)
+    until = time.monotonic() + LIMIT_S
+    while not caplog.records and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.5)  # more than two looks
+    go.set()
+    for each in (thread, waiting):
+        each.join(LIMIT_S)
+    assert [record.message for record in caplog.records] == [
+        "an engine is being built in another thread: this one goes on when that is done"
+    ]
+
+
 def test_what_is_put_away_goes_when_nobody_is_inside() -> None:
     turns, freed = Turns(), []
     turns.put_away(lambda: freed.append("at once"))
@@ -213,7 +241,7 @@ def test_no_network_is_written_while_another_is_built(version: str, monkeypatch:
 
 
 def test_a_build_that_waits_says_so_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(building, "PATIENCE_S", 0.0)
     told: list[str] = []
     stop = threading.Event()
     waiting = building._Waiting(Watch(lambda words, _share: told.append(words), stop))

@@ -25,14 +25,11 @@ from trtdiag.engine.tensorrt.negative_sizes import check_sizes
 from trtdiag.engine.tensorrt.profile import add_profile
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder
 from trtdiag.engine.tensorrt.timings import keep_timings
-from trtdiag.engine.turns import TURNS
+from trtdiag.engine.turns import PATIENCE_S, TURNS
 from trtdiag.engine.watch import Watch
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
-
-_PATIENCE_S = 2.0
-"""Own choice: the networks of a program are written within less."""
 
 
 def build(door: Door, network: Network, profile: Profile, options: CompileOptions, watch: Watch | None = None) -> bytes:
@@ -78,7 +75,7 @@ class _Waiting:
     """Says once why nothing goes on, and ends the wait where the engine is not wanted any more."""
 
     def __init__(self, watch: Watch) -> None:
-        self._watch, self._tells_at = watch, time.monotonic() + _PATIENCE_S
+        self._watch, self._tells_at = watch, time.monotonic() + PATIENCE_S
 
     def __call__(self) -> None:
         if self._watch.stopped:
