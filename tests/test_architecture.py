@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,13 @@ def _files(root: Path, *folders: str) -> Iterator[tuple[str, Path]]:
 
 def _trees(root: Path, *folders: str) -> Iterator[tuple[str, ast.Module]]:
     for name, path in _files(root, *folders):
-        yield name, ast.parse(path.read_text(encoding="utf-8"), name)
+        yield name, _parsed(path, path.stat().st_mtime_ns, name)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(path: Path, _changed_ns: int, name: str) -> ast.Module:
+    """A file's tree, which most checks read; of one that changed another."""
+    return ast.parse(path.read_text(encoding="utf-8"), name)
 
 
 def _unit(name: str) -> str:

@@ -189,7 +189,7 @@ def compile_in_stages(
         for each, one, layers in zip(engines, converted, told, strict=True)
     ]
     analysis = replace(analysis, options=options, profiles=symbol_profiles(program, options.opt))
-    analysis = after_compiling(analysis, CompilationFacts(tuple(built), verification), clock.stages)
+    analysis = after_compiling(analysis, CompilationFacts(tuple(built), verification, made.notes), clock.stages)
     compiled.report = report = replace(report, analysis=analysis)
     return Compilation(compiled, report, plan, converted, engines, verification, analysis.stages)
 

@@ -92,7 +92,7 @@ def build_or_yield(
                 " fusion of the builder's"
             )
             continue
-        left = () if plan.options.partition.require_full else like_it(network, origin)
+        left = () if plan.options.partition.require_full else _in_any(converted, origin)
         if not left:
             raise _with_notes(first, notes)
         plan, converted = convert_segments(without(plan, program, dict.fromkeys(left, _LIMIT)), program)
@@ -106,6 +106,11 @@ _LIMIT = Limit(
 )
 
 
+def _in_any(converted: Sequence[ConvertedSegment], origin: Origin) -> tuple[str, ...]:
+    """The nodes of the ops like this one in all engines: after a remedy, each block may be one of its own."""
+    return tuple(node for one in converted for node in like_it(one.network, origin))
+
+
 def _changed(converted: tuple[ConvertedSegment, ...], index: int, network: Network) -> tuple[ConvertedSegment, ...]:
     return (*converted[:index], replace(converted[index], network=network), *converted[index + 1 :])
 
@@ -115,7 +120,10 @@ def _with_notes(error: EngineBuildError, notes: Sequence[str]) -> EngineBuildErr
     if not notes:
         return error
     told = EngineBuildError(
-        error.message, because="; ".join([error.because, "tried:", *notes]), fix=error.fix, reference=error.reference
+        error.message,
+        because=f"{error.because}; tried: {'; '.join(notes)}",
+        fix=error.fix,
+        reference=error.reference,
     )
     told.engine, told.without_kernel = error.engine, error.without_kernel
     return told

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from torch.export import Dim
 
 import trtdiag
@@ -19,6 +22,7 @@ from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.refused_builds import first_refused
+from trtdiag.report.compile_text import engines_text
 from trtdiag.verify.engine_search import made_of_data
 from trtdiag.verifying import verify_saved
 
@@ -170,7 +174,7 @@ def test_full_leaves_no_op_to_pytorch_and_says_what_was_tried(monkeypatch: pytes
 
     with pytest.raises(EngineBuildError) as caught:
         _compiled(monkeypatch, twice, partition=PartitionOptions(require_full=True))
-    assert caught.value.because.startswith("a test; tried:; engine 0 was refused, since")
+    assert caught.value.because.startswith("a test; tried: engine 0 was refused, since")
     assert caught.value.reference == "engine-refused"
 
 
@@ -203,10 +207,37 @@ def test_parts_that_are_refused_for_another_reason_say_nothing(monkeypatch: pyte
 
 
 def test_it_ends_where_everything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refused_builds, "MOST_REMEDIES", 2)
+    monkeypatch.setattr(refused_builds, "MOST_REMEDIES", 1)
     with pytest.raises(EngineBuildError) as caught:
         _compiled(monkeypatch, _ends)
-    assert caught.value.because.count("engine 0 was refused") == 2
+    assert caught.value.because.startswith("a test; tried: engine 0 was refused, since TensorRT finds no kernels from ")
+    assert caught.value.because.endswith(f"{2 * BLOCKS} ops like it are left to PyTorch")
+
+
+def test_the_like_in_other_engines_is_left_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(network: Network) -> tuple[str, ...]:
+        return _ends(network) if _of(network, "linear") or _of(network, "sin") else ()
+
+    found, _, module = _compiled(monkeypatch, refuses, partition=PartitionOptions(min_segment_ops=1))
+    _agrees(found, module)
+    facts = found.report.analysis.compilation
+    assert facts is not None
+    first, second = facts.notes
+    assert "(linear) at " in first
+    assert first.endswith(f" on: {2 * BLOCKS} ops like it are left to PyTorch")
+    assert "(sin) at " in second  # each block is an engine of its own by then
+    assert second.endswith(f" on: {BLOCKS} ops like it are left to PyTorch")
+
+
+def test_the_page_and_the_terminal_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _, _ = _compiled(monkeypatch, _fused)
+    (note,) = found.report.analysis.program.notes
+    assert "Engine 0 was refused, since TensorRT finds no kernels from aten.mul.Tensor (mul)" in found.report.to_html()
+    assert note in json.loads(found.report.to_json())["program"]["notes"]
+    console = Console(width=2000, record=True, file=io.StringIO())
+    manifests = [engine.manifest for engine in found.engines]
+    console.print(engines_text(found.plan.partitioned, found.converted, manifests, "8.6", {}, (note,)))
+    assert f"note: {note}" in console.export_text()
 
 
 def test_the_engine_that_is_refused_is_the_one_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:

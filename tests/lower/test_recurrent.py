@@ -13,7 +13,7 @@ from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
 from trtdiag.capture.load import capture
 from trtdiag.lower.lstm_steps import FAULT
 from trtdiag.lower.metadata import check_metadata
-from trtdiag.lower.recurrent import MOST_CELLS, why_not_unrolled
+from trtdiag.lower.recurrent import MOST_CELLS, is_recurrent_call, longest_unrolled, why_not_unrolled
 from trtdiag.pipeline import analyze
 
 
@@ -104,13 +104,25 @@ def test_many_that_are_short_count_together(
     lengths: tuple[int, ...], left: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trtdiag.lower.recurrent.MOST_CELLS", 7)  # the edge itself, at lengths that are quick to trace
+    graph = _several(lengths).graph
+    longest = longest_unrolled(graph)
+    whys = [why_not_unrolled(node, node.target, longest) for node in graph.nodes if is_recurrent_call(node)]
+    assert [int(why.split(" times (")[0].split()[-1]) for why in whys if why] == left
+
+
+def test_those_that_are_too_many_together_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trtdiag.lower.recurrent.MOST_CELLS", 7)  # the edge itself, at lengths that are quick to trace
+    _, lowered = assert_lowered_agrees(_several((5, 2, 3)), (torch.randn(3, 9, 4),), beside_torch=False)
+    (limit,) = lowered.limits
+    assert "its cell 5 times (5 time steps), it and all that are no longer more than 7 times together" in limit.why
+    whole = [node for node in lowered.graph_module.graph.nodes if str(node.target) == "aten.gru.input"]
+    assert len(whole) == 1
+
+
+def _several(lengths: tuple[int, ...]) -> ExportedProgram:
     torch.manual_seed(0)
     module = Several(lengths).eval()
-    exported = export(module, (torch.randn(3, 9, 4),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
-    _, lowered = assert_lowered_agrees(exported, (torch.randn(3, 9, 4),), beside_torch=False)
-    assert [int(limit.why.split(" times (")[0].split()[-1]) for limit in lowered.limits] == left
-    whole = [node for node in lowered.graph_module.graph.nodes if str(node.target) == "aten.gru.input"]
-    assert len(whole) == len(left)
+    return export(module, (torch.randn(3, 9, 4),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
 
 
 def test_one_of_dynamic_length_stays_whole() -> None:

@@ -40,10 +40,12 @@ class CompilationFacts:
     Attributes:
         engines: In the order of execution.
         verification: The comparison with the original; ``None`` where it was not asked for.
+        notes: What was built otherwise than planned since TensorRT refused it, in words.
     """
 
     engines: tuple[EngineFacts, ...]
     verification: Verification | None
+    notes: tuple[str, ...] = ()
 
 
 def engine_facts(

@@ -135,7 +135,9 @@ def compile_command(
         manifests = [engine.manifest for engine in found.engines]
         program, target_version = found.report.analysis.program, found.plan.target.version
         names = program.names
-        console.print(engines_text(found.plan.partitioned, found.converted, manifests, target_version, names))
+        facts = found.report.analysis.compilation
+        notes = () if facts is None else facts.notes
+        console.print(engines_text(found.plan.partitioned, found.converted, manifests, target_version, names, notes))
         for note in program.notes:
             console.print(f"note: {note}", style="dim", highlight=False, markup=False, soft_wrap=True)
         if found.verification is not None:

@@ -34,6 +34,7 @@ _MOST_ENGINES = 20
 _MOST_REASONS = 12
 _MOST_PORTS = 4
 _MOST_POINTS = 24
+_LONGEST_NOTE_CHARS = 600
 
 
 def engines_text(
@@ -42,8 +43,12 @@ def engines_text(
     manifests: Sequence[Manifest],
     target: str,
     names: Mapping[str, str],
+    notes: Sequence[str] = (),
 ) -> RenderableType:
-    """The engines, and what stays with PyTorch with the reason; ``names`` are the user's for symbols."""
+    """The engines, and what stays with PyTorch with the reason; ``names`` are the user's for symbols.
+
+    ``notes`` say what was built otherwise than planned.
+    """
     inside = sum(len(segment.ops) for segment in partitioned.segments)
     left = [entry for entry in partitioned.fallback if entry.computes]
     backend = manifests[0].backend if manifests else "none"
@@ -54,6 +59,9 @@ def engines_text(
     ]
     if count:
         parts.append(_engine_table(converted, manifests, CompileWords(names)))
+    parts += [
+        Padding(Text(f"note: {one_line(note, _LONGEST_NOTE_CHARS)}", overflow="fold"), (0, 0, 1, 0)) for note in notes
+    ]
     if left:
         reasons = Counter((entry.op, entry.limit.why) for entry in left)
         lines = [

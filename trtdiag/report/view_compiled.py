@@ -67,7 +67,7 @@ def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
     text += f" {cached}." if cached else ""
     if all(engine.manifest.tensorrt is None for engine in engines):
         text += " PyTorch runs them; no engine of TensorRT's was built."
-    return text
+    return text + "".join(f" {one_line(note[:1].upper() + note[1:], _LONGEST_WHY_CHARS)}." for note in facts.notes)
 
 
 def _verification(found: Verification, names: Mapping[str, str]) -> VerificationView:
