@@ -17,7 +17,7 @@ from trtdiag.verify.run import VerifyLimits
 QUICK = ("tcn", "nerf_mlp", "llm_gpt2_12l")
 
 # Models that are not one engine whole, with what stays in PyTorch: sizes or numbers that data decides, random ops,
-# recurrent layers over a dynamic length or of many steps, sorts beyond TensorRT's TopK, complex numbers, rotary angles in
+# recurrent layers over a dynamic length or many steps, sorts beyond TensorRT's TopK, complex numbers, rotary angles in
 # float64 while truncate_double is off, and sums over more pairs of indices than the engine's way of writing them takes.
 LEFT: dict[str, frozenset[str]] = {
     "crnn_ocr": frozenset({"time-steps"}),
