@@ -133,7 +133,7 @@ def _verified(compilation: Compilation) -> Row:
     found = compilation.verification
     if found is None:
         return {}
-    worst = found.worst
+    worst, facts = found.worst, compilation.report.analysis.compilation
     return {
         "passed": found.passed,
         "points": sum(not r.skipped for r in found.results),
@@ -150,7 +150,7 @@ def _verified(compilation: Compilation) -> Row:
         ][:4],
         "worst_rel": worst.max_rel if worst else None,
         "culprit": _culprit(found.culprit),
-        "notes": list(found.notes),
+        "notes": [*found.notes, *(facts.notes if facts is not None else ())],
     }
 
 

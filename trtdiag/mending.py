@@ -35,7 +35,7 @@ class Made:
         engines: Each engine.
         compiled: The program.
         verification: The comparison; ``None`` where it was not asked for.
-        notes: What was built otherwise than planned since TensorRT refused it, in words.
+        notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
     """
 
     plan: EnginePlan
@@ -72,7 +72,8 @@ def mended(first: Made, program: Program, make: Make) -> Made:
         make: Makes another.
 
     Returns:
-        What agrees, with notes of what was done; ``first`` where nothing did, with a note where a remedy is refused.
+        What agrees, with notes of what was done; ``first`` where nothing did, with a note on its comparison where a
+        remedy is refused.
     """
     now, tried = first, _Tried()
     for _ in range(MOST_MENDINGS):
@@ -89,7 +90,7 @@ def mended(first: Made, program: Program, make: Make) -> Made:
             return _noted(first, [f"{remedy.words}; that is refused: {error.message} ({error.because})"])
     if now.verification is None or not now.verification.passed:
         return first
-    return _noted(now, tried.words)
+    return replace(now, notes=(*now.notes, *tried.words))
 
 
 def _with(remedy: _Remedy, now: Made, index: int, program: Program, make: Make) -> Made:

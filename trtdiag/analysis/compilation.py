@@ -40,7 +40,7 @@ class CompilationFacts:
     Attributes:
         engines: In the order of execution.
         verification: The comparison with the original; ``None`` where it was not asked for.
-        notes: What was built otherwise than planned since TensorRT refused it, in words.
+        notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
     """
 
     engines: tuple[EngineFacts, ...]
