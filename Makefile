@@ -9,9 +9,8 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
-# A file's tests share what they compile, and each process computes on one core.  Files of few tests, which are the long
-# ones, would be run last, one process waiting for another.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# A file's tests share what they compile, and each process computes on one core.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet

@@ -14,11 +14,9 @@ from tests.models.library import needs_library
 from trtdiag.pipeline import analyze
 from trtdiag.report.report import Report
 
-# In every test run: a U-Net, a detector with sizes from data, a CNN, a point cloud, and, where their libraries are, a
-# decoder and a CNN of timm.
+# In every test run: a U-Net, a CNN, a point cloud, and, where their libraries are, a decoder and a CNN of timm.
 QUICK = (
     "pix2pix_unet",
-    "yolov8n_nms",
     "tcn",
     "pointnet",
     "llm_gpt2_12l",
