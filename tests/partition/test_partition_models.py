@@ -29,7 +29,14 @@ UNSUPPORTED = (
     "aten.weight_norm_interface",
 )
 QUICK = ("tcn", "pointnet", "llm_gpt2_12l", "timm_efficientnet_b0")
-SLOW = ("pix2pix_unet", "yolov8n_nms", "timm_hrnet_w18_small", "llm_qwen3_28l", "timm_densenet121", "tv_shufflenet_v2_x1_0")
+SLOW = (
+    "pix2pix_unet",
+    "yolov8n_nms",
+    "timm_hrnet_w18_small",
+    "llm_qwen3_28l",
+    "timm_densenet121",
+    "tv_shufflenet_v2_x1_0",
+)
 
 
 def parameters() -> list[Any]:

@@ -2,8 +2,8 @@
 
 TensorRT holds locks of its own while it logs, and its log comes to us, which takes Python's lock.  A thread that calls
 TensorRT with Python's lock in hand, and waits there for one of TensorRT's, then waits for a build in another thread,
-which waits for Python: both for ever, and the whole process with them.  Seen with TensorRT 8.6.0: four programs of up to
-eleven engines stood still where one thread wrote its network while another built.
+which waits for Python: both for ever, and the whole process with them.  Seen with TensorRT 8.6.0: four programs of up
+to eleven engines stood still where one thread wrote its network while another built.
 
 Source: python/src/infer/pyCore.cpp of NVIDIA/TensorRT: ``build_serialized_network`` and ``deserialize_cuda_engine``
 release the GIL; ``Builder()``, ``create_network``, ``Runtime()`` and ``create_execution_context`` do not.
