@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -37,6 +38,25 @@ def _waits(turns: Turns, count: int) -> None:
     while len(turns._coming) < count:
         assert time.monotonic() < until
         time.sleep(0.001)
+
+
+@contextmanager
+def _a_build(turns: Turns) -> Iterator[Callable[[], None]]:
+    """While another thread is beside others; what is given ends that."""
+    inside, go = threading.Event(), threading.Event()
+
+    def build() -> None:
+        with turns.beside():
+            inside.set()
+            assert go.wait(LIMIT_S)
+
+    thread = _thread(build)
+    assert inside.wait(LIMIT_S)
+    try:
+        yield go.set
+    finally:
+        go.set()
+        thread.join(LIMIT_S)
 
 
 def test_those_beside_each_other_run_at_once() -> None:
@@ -130,51 +150,36 @@ def test_who_comes_later_is_waited_for() -> None:
 
 
 def test_a_wait_can_be_given_up_and_holds_up_nobody() -> None:
-    turns, go = Turns(), threading.Event()
-    inside = threading.Event()
-
-    def build() -> None:
-        with turns.beside():
-            inside.set()
-            assert go.wait(LIMIT_S)
+    turns = Turns()
 
     def enough() -> None:
         raise EngineBuildError("stopped", because="a test", fix="none", reference="build-stopped")
 
-    thread = _thread(build)
-    assert inside.wait(LIMIT_S)
-    with pytest.raises(EngineBuildError), turns.alone(enough):
-        raise AssertionError("it was not alone")
-    with turns.beside():  # nobody waits to be alone any more
-        go.set()
-    thread.join(LIMIT_S)
+    with _a_build(turns):
+        with pytest.raises(EngineBuildError), turns.alone(enough):
+            raise AssertionError("it was not alone")
+        with turns.beside():  # nobody waits to be alone any more
+            pass
     with turns.alone():
         pass
 
 
 def test_a_long_wait_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr("trtdiag.engine.turns.PATIENCE_S", 0.0)
-    turns, inside, go = Turns(), threading.Event(), threading.Event()
-
-    def build() -> None:
-        with turns.beside():
-            inside.set()
-            assert go.wait(LIMIT_S)
+    turns = Turns()
 
     def load() -> None:
         with turns.alone():
             pass
 
-    thread = _thread(build)
-    assert inside.wait(LIMIT_S)
-    waiting = _thread(load)
-    until = time.monotonic() + LIMIT_S
-    while not caplog.records and time.monotonic() < until:
-        time.sleep(0.01)
-    time.sleep(0.5)  # more than two looks
-    go.set()
-    for each in (thread, waiting):
-        each.join(LIMIT_S)
+    with _a_build(turns) as ends:
+        waiting = _thread(load)
+        until = time.monotonic() + LIMIT_S
+        while not caplog.records and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.5)  # more than two looks
+        ends()
+        waiting.join(LIMIT_S)
     assert [record.message for record in caplog.records] == [
         "an engine is being built in another thread: this one goes on when that is done"
     ]

@@ -85,6 +85,10 @@ class _Waiting:
             self._watch.tell("waits for another build of this process", 0.0)
 
 
+def _no_words() -> None:
+    """Wait for builds that began with this one: that they take their time is no news."""
+
+
 def _written(
     door: Door,
     dialect: Dialect,
@@ -122,7 +126,7 @@ def _built(door: Door, work: _Work, network: Network, profile: Profile, options:
         great = great or short_of_memory(network, profile, options.workspace_mib)
         raise refused_build(network, work.emission.layers, work.lines, great=great, free=free_mib())
     if options.timing_cache is not None:
-        with TURNS.alone():
+        with TURNS.alone(_no_words):
             keep_timings(work.config, Path(options.timing_cache).expanduser())
     return bytes(engine)
 
