@@ -40,7 +40,8 @@ def interrupt(seconds: float) -> Row:
     command += ["--optimization-level", "5", "--no-verify", "--no-html"]
     here = Path(__file__).resolve()
     environment = dict(os.environ, TERM="xterm", COLUMNS="110")
-    environment["PYTHONPATH"] = os.pathsep.join([str(here.parents[2]), str(here.parent)])
+    paths = [str(here.parents[2]), str(here.parent), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     terminal, there = pty.openpty()
     told = bytearray()
     with TemporaryDirectory() as folder:

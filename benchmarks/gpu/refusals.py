@@ -29,11 +29,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine" 
 from refusal_networks import REFUSALS
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def _without_tensorrt() -> str:
+    """The folders of libraries but for TensorRT's; Python's own may be among them."""
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if folder and not list(Path(folder).glob("libnvinfer*")))
+
+
 COMPILE = ("compile", "refusal_program:on_gpu", "--backend", "tensorrt", "--no-html", "--no-verify", "-o", "out.ep")
 COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
     # arguments after COMPILE, changes of the environment, what the text must name
     "cli-no-gpu": ((), {"CUDA_VISIBLE_DEVICES": ""}, "no-gpu"),
-    "cli-no-library": ((), {"LD_LIBRARY_PATH": ""}, "tensorrt-libraries"),
+    "cli-no-library": ((), {"LD_LIBRARY_PATH": _without_tensorrt()}, "tensorrt-libraries"),
     "cli-other-target": (("--target", "11.4"), {}, "engine-target"),
     "cli-no-workspace": (("--workspace-mib", "0", "--optimization-level", "1"), {}, ""),
     "cli-other-hardware": (("--hardware-compatibility", "same-compute-capability"), {}, "hardware-compatibility"),
@@ -67,7 +75,8 @@ def run(name: str, most_s: float, ends: float) -> Row:
         if name in COMMANDS:
             more, changes, names = COMMANDS[name]
             environment.update(changes)
-            environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
+            paths = [str(ROOT), str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
             call = "import sys; from trtdiag.cli.main import main; main(sys.argv[1:])"
             command = [sys.executable, "-c", call, *COMPILE, *more]
         else:

@@ -83,6 +83,20 @@ def test_changed_bytes_are_refused() -> None:
     assert caught.value.reference == "engine-digest"
 
 
+def test_no_engine_is_loaded_while_a_graph_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen to end the process with TensorRT 8.6.0."""
+    built, cache = linear_engine(linear()), EngineCache()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    for _ in range(2):
+        with pytest.raises(UserError) as caught:
+            cache.get(built.manifest, as_buffer(built.blob), "cuda:0")
+        assert caught.value.reference == "recorded-before-run"
+        assert "before each recording" in caught.value.fix
+    # What runs on the CPU is no part of a graph.
+    assert cache.get(built.manifest, as_buffer(built.blob), "cpu")([torch.randn(2, 5)])[0].shape == (2, 7)
+
+
 def test_gradients_are_refused_with_a_reason() -> None:
     output = Calls()(torch.randn(3, 5, requires_grad=True))
     with pytest.raises(UserError, match="no gradient"):

@@ -14,7 +14,7 @@ import torch
 
 from trtdiag.engine.backend import Runner, get_backend
 from trtdiag.engine.manifest import Manifest
-from trtdiag.errors import ArtifactError
+from trtdiag.errors import ArtifactError, UserError
 
 MOST_ENGINES = 256
 """Own choice, for engines that no compiled program holds; past it the one that was not used longest is dropped."""
@@ -58,6 +58,7 @@ class EngineCache:
         Raises:
             ArtifactError: ``engine-digest`` where the bytes are not those that the manifest names.
             PlatformError: Its backend is missing here.
+            UserError: ``recorded-before-run`` where it is not loaded yet and a CUDA graph is being recorded.
         """
         key = (manifest.backend, manifest.engine_sha256, device)
         with self._lock:
@@ -116,6 +117,15 @@ def engine_tensor(blob: bytes | bytearray) -> torch.Tensor:
 
 
 def _loaded(manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:
+    on_gpu = device.startswith("cuda")
+    if on_gpu and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        # Its weights are copied to the GPU, which CUDA refuses now; TensorRT 8.6 takes the process with it.
+        raise UserError(
+            "a CUDA graph is being recorded, and an engine is not loaded yet",
+            because="an engine is loaded when it first runs, and cannot be while a graph is recorded",
+            fix="call the program once with the same sizes before each recording, in the same thread",
+            reference="recorded-before-run",
+        )
     content = engine_bytes(engine)
     digest = hashlib.sha256(content).hexdigest()
     if digest != manifest.engine_sha256:
@@ -126,7 +136,7 @@ def _loaded(manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:
             reference="engine-digest",
         )
     backend = get_backend(manifest.backend)
-    with torch.cuda.device(device) if device.startswith("cuda") else nullcontext():
+    with torch.cuda.device(device) if on_gpu else nullcontext():
         return backend.load(content, manifest)
 
 
