@@ -88,16 +88,26 @@ def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
         )
     except subprocess.TimeoutExpired as late:
         return {"model": name, "state": f"not finished in {limit:.0f} s: {_last_line(late.stderr)}"}
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        return {"model": name, "state": f"died ({done.returncode}): {_last_line(done.stderr)}"}
-    return {**json.loads(lines[-1]), "wall_s": round(time.monotonic() - began, 1)}
+    lines, wall_s = done.stdout.strip().splitlines(), round(time.monotonic() - began, 1)
+    if not lines:
+        state = f"died ({done.returncode}): {_last_stage(done.stderr)}"
+        return {"model": name, "state": state, "wall_s": wall_s, "stderr": done.stderr[-6000:]}
+    row = {**json.loads(lines[-1]), "wall_s": wall_s}
+    if done.returncode:
+        row |= {"died_at_its_end": done.returncode, "stderr": done.stderr[-6000:]}
+    return row
 
 
 PASSED_ON = (
     "target", "precision", "backend", "device", "export_on", "point_s", "elements", "level", "workspace_mib", "force",
     "export_with", "programs", "search_builds", "torch_gib", "points",
 )  # fmt: skip
+
+
+def _last_stage(text: str) -> str:
+    """What a process that died did last."""
+    stages = [line for line in text.splitlines() if line.startswith("in ")]
+    return (stages or [_last_line(text)])[-1][:300]
 
 
 def _last_line(text: str | bytes | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
 import json
 import operator
@@ -259,6 +260,7 @@ def main() -> None:
     case: Row = json.loads(sys.argv[1])
     row: Row = {"model": case["model"]}
     warnings.simplefilter("ignore")
+    faulthandler.enable()  # a library that ends the process says where
     torch.set_num_threads(1)
     # PyTorch in float32 is what engines are compared with; TF32 keeps 10 bits of its 23.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -272,7 +274,8 @@ def main() -> None:
         except Exception as error:  # a crash is a row of the table, too
             row["state"] = f"crash {type(error).__name__}: {error}"[:1500]
             row["traceback"] = traceback.format_exc()[-4000:]
-    print(json.dumps(row), file=sys.__stdout__)
+    # What is freed at the end may end the process, too: the row is out before.
+    print(json.dumps(row), file=sys.__stdout__, flush=True)
 
 
 if __name__ == "__main__":

@@ -159,7 +159,8 @@ def compile_in_stages(
         if not options.verify:
             return Made(plan, converted, engines, made, None, built.notes)
         with stage("verify"):
-            found = compare(report, plan, converted, made, options, limits, engines=EngineRuns(made, options))
+            runs = EngineRuns(made, options)
+            found = compare(report, plan, converted, made, options, limits, engines=runs, progress=clock.progress)
         return Made(plan, converted, engines, made, found, built.notes)
 
     made = make(plan, converted, {}, stage=clock)
@@ -247,6 +248,7 @@ def compare(
     limits: VerifyLimits | None = None,
     *,
     engines: EngineRuns | None = None,
+    progress: Progress | None = None,
 ) -> Verification:
     """Compare a compiled program with the one that was diagnosed, at every corner of its ranges.
 
@@ -258,6 +260,7 @@ def compare(
         options: What it was compiled with.
         limits: What a point may cost.
         engines: Its engines; their networks by the reference functions where they are not given.
+        progress: Called before each set of sizes.
     """
     analysis = report.analysis
 
@@ -287,6 +290,7 @@ def compare(
         elements=elements_of(volumes) if volumes else None,
         locate=locate,
         undefined=undefined,
+        progress=progress,
     )
 
 

@@ -79,11 +79,9 @@ def verify_saved(
     report = analyze(original, diagnosis_options(options, target), progress=step)
     step("verify")
     planned = _planned(compiled, report, options)
-    found = (
-        compare(report, *planned, compiled, options, limits, engines=EngineRuns(compiled, options)) if planned else None
-    )
-    if found is None:
-        found = compare(report, None, (), compiled, options, limits)
+    plan, networks = planned or (None, ())
+    runs = EngineRuns(compiled, options) if planned else None
+    found = compare(report, plan, networks, compiled, options, limits, engines=runs, progress=step)
     nodes = engine_nodes(compiled.exported_program)
     converted = planned[1] if planned else (None,) * len(nodes)
     told = told_layers(compiled, [None if one is None else one.network for one in converted], timed=False)

@@ -86,7 +86,7 @@ def test_changed_bytes_are_refused() -> None:
 def test_no_engine_is_loaded_while_a_graph_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen to end the process with TensorRT 8.6.0."""
     built, cache = linear_engine(linear()), EngineCache()
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     for _ in range(2):
         with pytest.raises(UserError) as caught:

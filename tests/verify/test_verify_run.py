@@ -79,6 +79,22 @@ def test_a_right_program_passes_at_every_point() -> None:
     assert found.worst.passed
 
 
+def test_each_set_of_sizes_is_told_before_it_is_compared() -> None:
+    program, _, converted = _converted()
+    told: list[tuple[str, float]] = []
+
+    def progress(step: str) -> None:
+        told.append((step, getattr(step, "share", -1.0)))
+
+    found = _verify(program, converted.network, _names(converted), progress=progress)
+    count = len(found.results)
+    assert [share for _, share in told] == [done / count for done in range(count)]
+    (symbol,) = {name for result in found.results for name in result.point.sizes}
+    assert told[0][0] == f"comparing at example (1 of {count}): {symbol}=4"
+    sizes = [f"({n} of {count}): {symbol}={r.point.sizes[symbol]}" for n, r in enumerate(found.results, 1)]
+    assert [words[words.index("(") :] for words, _ in told] == sizes
+
+
 def test_a_wrong_layer_is_found_by_its_op_and_line() -> None:
     program, plan, converted = _converted()
     wrong = replace(converted, network=_with_tanh(converted.network))

@@ -118,7 +118,8 @@ def engine_tensor(blob: bytes | bytearray) -> torch.Tensor:
 
 def _loaded(manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:
     on_gpu = device.startswith("cuda")
-    if on_gpu and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+    # Whoever records has a GPU; where PyTorch has none it cannot even be asked.
+    if on_gpu and torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         # Its weights are copied to the GPU, which CUDA refuses now; TensorRT 8.6 takes the process with it.
         raise UserError(
             "a CUDA graph is being recorded, and an engine is not loaded yet",

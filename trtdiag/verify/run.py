@@ -30,6 +30,12 @@ Undefined = Callable[[Sequence[Any]], Mapping[int, str]]
 """Of the outputs for these flat inputs those that PyTorch does not define, by their place, with the reason."""
 
 
+class VerifyStep(str):
+    """At which sizes programs are compared, in words for people; ``share`` of all sets of sizes is done, 0 to 1."""
+
+    share: float = 0.0
+
+
 FEW_POINTS = 3
 """Own choice: where fewer points are within the limits, nearer ones are compared in the place of those beyond."""
 
@@ -62,6 +68,7 @@ def verify(
     elements: Elements | None = None,
     locate: Locate | None = None,
     undefined: Undefined | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Verification:
     """Compare ``compiled`` with ``program`` at the example, at the corners of all ranges, and in between.
 
@@ -79,6 +86,7 @@ def verify(
         elements: See ``Elements``.
         locate: Asked once, at the first point that differs and is within the limits for it.
         undefined: Asked at each point that differs; where all that differs is not defined the point counts as skipped.
+        progress: Called with a ``VerifyStep`` before each point.
 
     Raises:
         UserError: ``verify-without-program`` where the original has no graph to run.
@@ -91,7 +99,7 @@ def verify(
             reference="verify-without-program",
         )
     return _Run(
-        program, compiled, given, precision, tolerance, limits or VerifyLimits(), elements, locate, undefined
+        program, compiled, given, precision, tolerance, limits or VerifyLimits(), elements, locate, undefined, progress
     ).run()
 
 
@@ -107,6 +115,7 @@ class _Run:
         elements: Elements | None,
         locate: Locate | None,
         undefined: Undefined | None,
+        progress: Callable[[str], None] | None,
     ) -> None:
         exported = program.exported
         assert exported is not None
@@ -123,6 +132,7 @@ class _Run:
         self._elements = elements
         self._locate = locate
         self._undefined = undefined
+        self._progress = progress
         self._in_spec = exported.call_spec.in_spec
         self.tolerance = tolerance or tolerance_for(precision, _dtypes(program))
         example = exported.example_inputs
@@ -143,7 +153,10 @@ class _Run:
             # The example runs whatever it takes, then small ones first: each tells better what the next takes.
             every = range(len(found))
             rest = sorted(every[1:], key=lambda index: self._elements_at(found[index]) or 0)
-            ran = {index: self._point(found[index]) for index in (*every[:1], *rest)}
+            ran: dict[int, PointResult] = {}
+            for index in (*every[:1], *rest):
+                self._tell(found[index], len(ran), len(found))
+                ran[index] = self._point(found[index])
             results = [ran[index] for index in every]
             results += self._instead(results, ranges)
         finally:
@@ -175,6 +188,14 @@ class _Run:
                     added.append(self._point(point))
                     break
         return added
+
+    def _tell(self, point: Point, done: int, count: int) -> None:
+        if self._progress is None:
+            return
+        sizes = ", ".join(f"{name}={size}" for name, size in point.sizes.items())
+        step = VerifyStep(f"comparing at {point.label} ({done + 1} of {count}){f': {sizes}' if sizes else ''}")
+        step.share = done / count
+        self._progress(step)
 
     def _beyond(self, point: Point) -> str:
         """Why a point is not run, empty where it is."""
