@@ -10,6 +10,7 @@ from torch.export import Dim
 import trtdiag
 from trtdiag.analysis.finding import Severity
 from trtdiag.report.report import Report
+from trtdiag.symbolic import Num
 
 
 class Attention(torch.nn.Module):
@@ -53,18 +54,58 @@ def test_versions_with_a_layer_for_it_hold_no_scores(target: str) -> None:
     assert not _limits(_report(32, 4096, target))
 
 
-def test_large_tensors_of_the_program_are_the_rules() -> None:
-    """The op stays in the engine, and the rule on volumes says what is wrong with the ranges."""
+class Upsampled(torch.nn.Module):
+    """16 channels of up to 32 x 2048 x 2048: 2**31 elements after the second convolution."""
 
-    class Product(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x.relu() @ x.transpose(-1, -2)
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Conv2d(3, 16, 3, 1, 1), torch.nn.Conv2d(16, 3, 3, 1, 1)
 
-    dims = {"x": {0: Dim("batch", min=1, max=32), 1: Dim("length", min=2, max=2**14)}}
-    exported = torch.export.export(Product(), (torch.randn(2, 6, 8),), dynamic_shapes=dims)
-    report = trtdiag.analyze(exported, target="8.6")
-    assert not _limits(report)
-    assert [finding.rule for finding in report.findings if finding.severity is Severity.ERROR] == ["SYM205"]
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.interpolate(torch.relu(self.first(x)), scale_factor=4.0)
+        return self.last(torch.relu(y))
+
+
+def _upsampled(most: int, target: str) -> tuple[dict[str, str], list[str]]:
+    torch.manual_seed(0)
+    dims = {"x": {0: Dim("batch", min=1, max=most), 2: Dim("h", min=1, max=512), 3: Dim("w", min=1, max=512)}}
+    exported = torch.export.export(Upsampled().eval(), (torch.randn(2, 3, 5, 7),), dynamic_shapes=dims)
+    report = trtdiag.analyze(exported, target=target)
+    assert not [finding for finding in report.findings if finding.severity is Severity.ERROR]
+    said = [finding.message for finding in report.findings if finding.rule == "SYM205"]
+    return _limits(report), said
+
+
+@pytest.mark.parametrize(
+    ("most", "target", "stays"),
+    [
+        (31, "8.6", []),
+        (32, "8.6", ["aten.conv2d.default", "aten.relu.default", "aten.upsample_nearest2d.vec"]),
+        (31, "11.4", []),
+        (32, "11.4", ["aten.conv2d.default"]),  # the last one alone; other layers take it
+    ],
+)
+def test_large_tensors_of_the_program(most: int, target: str, stays: list[str]) -> None:
+    limits, said = _upsampled(most, target)
+    assert sorted(limits) == stays
+    assert set(limits.values()) <= {"too-many-elements"}
+
+    assert any("stay in PyTorch" in message for message in said) is bool(stays)
+
+
+def test_what_reads_or_makes_a_large_tensor_runs_in_pytorch() -> None:
+    torch.manual_seed(0)
+    model = Upsampled().eval()
+    dims = {"x": {0: Dim("batch", min=1, max=32), 2: Dim("h", min=1, max=512), 3: Dim("w", min=1, max=512)}}
+    exported = torch.export.export(model, (torch.randn(2, 3, 5, 7),), dynamic_shapes=dims)
+    compiled = trtdiag.compile(exported, target="8.6", min_segment_ops=1, verify=False)
+    (manifest,) = compiled.manifests
+    (result,) = manifest.outputs  # the first convolution, before the image grows
+    assert result.dims[1:2] == (Num(16),)
+    for sizes in ((1, 3, 1, 1), (3, 3, 17, 5)):
+        x = torch.randn(sizes)
+        # One convolution of 27 terms in another order.
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
 
 
 def test_a_compiled_program_runs_attention_in_pytorch() -> None:

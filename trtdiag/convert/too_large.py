@@ -1,4 +1,4 @@
-"""Ops that need a tensor with more elements than the target's tensors can have, though none is in the program."""
+"""Ops that need a tensor with more elements than the target's tensors can have."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from trtdiag.convert.writer import Writer
 from trtdiag.graph.limit import Limit
 from trtdiag.network.builder import Value
 from trtdiag.network.facts import product
+from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.tensor import Shape
 from trtdiag.symbolic import BoundsCache
 
@@ -17,10 +18,10 @@ _FEW = 2**31 - 1
 
 
 def too_large(write: Writer, known: Sequence[Value], results: Sequence[Value], bounds: BoundsCache) -> Limit | None:
-    """Why an op cannot be in an engine at the greatest sizes: one of its layers would make too large a tensor.
+    """Why an op cannot be in an engine at the greatest sizes: it would read or make too large a tensor there.
 
-    The scores of attention are the usual case: PyTorch's kernels never hold them, layers that compose it do.  What the
-    program itself has of that size is not asked for here: the rule SYM205 finds it.
+    The scores of attention are the usual case: PyTorch's kernels never hold them, layers that compose it do.  Where the
+    program itself has tensors of that size, the rule SYM205 tells of its ranges, too.
 
     Args:
         write: What the op was written with.
@@ -29,18 +30,22 @@ def too_large(write: Writer, known: Sequence[Value], results: Sequence[Value], b
         bounds: Over the ranges of the program; sizes whose greatest value is only estimated refuse nothing.
     """
     target = write.target
+    layers = list(write.builder.made_for(results))
+    who = "a tensor"
     if target.volume_is_per_layer:
-        return None  # most layers take more there, and those that do not have large tensors of the program itself
-    if any(_most(value.shape, bounds) > target.max_volume for value in (*known, *results)):
-        return None  # the ranges are too wide whatever the op
-    for placed, tensor in write.builder.made_for(results):
-        most = _most(tensor.shape, bounds)
-        if most <= target.max_volume or not bounds.of(product(tensor.shape)).exact:
+        if not any(isinstance(placed.layer, (Convolution, Deconvolution)) for placed, _ in layers):
+            return None  # most layers take more there
+        who = "a convolution"
+    tensors = [("it reads", value.shape) for value in known]
+    tensors += [(f"its {placed.layer.kind} makes", tensor.shape) for placed, tensor in layers]
+    for what, sizes in tensors:
+        most = _most(sizes, bounds)
+        if most <= target.max_volume or not bounds.of(product(sizes)).exact:
             continue
-        shape = " x ".join(str(bounds.of(dim).range.max) for dim in tensor.shape)
+        shape = " x ".join(str(bounds.of(dim).range.max) for dim in sizes)
         return Limit(
             "too-many-elements",
-            f"its {placed.layer.kind} makes {shape}, {most:,} elements at the greatest sizes, and a tensor of"
+            f"{what} {shape}, {most:,} elements at the greatest sizes, and {who} of"
             f" TensorRT {target.version} has at most {target.max_volume:,}",
             "lower the greatest sizes of these dims, or compile one program for each part of the range",
         )

@@ -16,19 +16,21 @@ from trtdiag.symbolic.tree import free_symbols
 from trtdiag.targets.target import Target
 
 
-@rule("SYM205", "volume-beyond-limit", Severity.ERROR)
+@rule("SYM205", "volume-beyond-limit", Severity.WARNING)
 def volume_beyond_limit(program: Program, checked: Checked, shapes: ShapeFacts, target: Target) -> Iterator[Hit]:
     """A tensor has more elements at the maximum of its ranges than TensorRT can index.
 
     Why:
         A TensorRT tensor holds at most 2^31 - 1 elements.  An optimization profile includes the shape in
         which every dim is at its maximum at once, so the ranges together decide, not each alone: 64
-        images of 2160 x 4096 with 32 channels are 18 billion elements.  The build fails for that shape
-        even if you never run it.
+        images of 2160 x 4096 with 32 channels are 18 billion elements.  TensorRT refuses to build for
+        that shape even if you never run it, or builds an engine that ends the process there: 8.6.0 did,
+        with one element too many.  So every op that reads or makes such a tensor stays in PyTorch, for
+        all sizes.
 
         Since TensorRT 10.10 most layers take larger tensors and convolution does not: for such a target
-        the finding is an error where a convolution reads or makes the tensor, and a warning elsewhere.
-        It is a warning, too, where only an upper estimate of the size is known (it is then said so).
+        only convolutions stay in PyTorch.  Where only an upper estimate of the size is known (it is then
+        said so) nothing does.
 
     Example:
         Dim("batch", max=64), Dim("h", max=2160), Dim("w", max=4096)    # 64*32*h*w: 18,119,393,280
@@ -49,20 +51,16 @@ def volume_beyond_limit(program: Program, checked: Checked, shapes: ShapeFacts, 
         for sizes in tensors
         if sizes.volume.range.max is not None and sizes.volume.range.max > target.max_volume
     ]
-    refused = [sizes for sizes in beyond if sizes.volume.exact and (convolved is None or sizes.node in convolved)]
-    for severity, tensors in (
-        (Severity.ERROR, refused),
-        (Severity.WARNING, [sizes for sizes in beyond if sizes not in refused]),
-    ):
+    held = [sizes for sizes in beyond if sizes.volume.exact and (convolved is None or sizes.node in convolved)]
+    for in_pytorch, tensors in ((True, held), (False, [sizes for sizes in beyond if sizes not in held])):
         for sizes in tensors:
             yield Hit(
-                _message(tensors, target, severity),
+                _message(tensors, target, in_pytorch=in_pytorch),
                 _evidence(tensors, program, target),
                 place_of(program, sizes.node),
                 Fix("lower the maxima of these dims, or compile one program per range", Applicability.UNSAFE),
-                cause=f"volume {severity.value}",
-                because_of="SYM205:volume error" if severity is Severity.WARNING else "",
-                severity=severity,
+                cause="in PyTorch" if in_pytorch else "volume",
+                because_of="" if in_pytorch else "SYM205:in PyTorch",
             )
 
 
@@ -76,14 +74,16 @@ def _convolved(checked: Checked) -> frozenset[str]:
     return frozenset(names)
 
 
-def _message(tensors: list[TensorSizes], target: Target, severity: Severity) -> str:
+def _message(tensors: list[TensorSizes], target: Target, *, in_pytorch: bool) -> str:
     first = tensors[0]
     verb = "has" if first.volume.exact else "may have up to"
     rest = f" (and {counted(len(tensors) - 1, 'more tensor')})" if len(tensors) > 1 else ""
-    layer = "a convolution" if target.volume_is_per_layer and severity is Severity.ERROR else "every layer"
+    layer = "a convolution" if target.volume_is_per_layer and in_pytorch else "every layer"
+    ops = "convolutions" if target.volume_is_per_layer else "ops"
     return (
         f"{first.node} {verb} {first.volume.range.max:,} elements at the maximum of its ranges,"
         f" more than the {target.max_volume:,} that {layer} of TensorRT {target.version} takes{rest}"
+        + (f": {ops} that read or make them stay in PyTorch" if in_pytorch else "")
     )
 
 
