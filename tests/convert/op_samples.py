@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch._ops import OpOverload
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_utils import SEED
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -62,6 +65,23 @@ def _by_name() -> dict[str, list[Any]]:
     return found
 
 
+def _seeded(samples: Iterable[Any]) -> Iterator[Any]:
+    """Each sample with the same seed before it, as ``OpInfo.sample_inputs`` does it.
+
+    That also looks through the whole stack for a unittest, each time, which took most of the time of these tests.
+    """
+    each = iter(samples)
+    while True:
+        random.seed(SEED)
+        np.random.seed(SEED)
+        torch.default_generator.manual_seed(SEED)  # ``torch.manual_seed`` keeps a traceback for GPUs
+        try:
+            sample = next(each)
+        except StopIteration:
+            return
+        yield sample
+
+
 def opinfo_samples(name: str, infos: tuple[str, ...], dtype: torch.dtype, most: int) -> Iterator[Sample]:
     """Calls of the overload ``name`` that the samples of these OpInfos make, each shape once, at most ``most``.
 
@@ -77,8 +97,7 @@ def opinfo_samples(name: str, infos: tuple[str, ...], dtype: torch.dtype, most: 
         for info in _by_name().get(info_name, ()):
             if dtype not in info.dtypes:
                 continue
-            torch.manual_seed(0)
-            for sample in info.sample_inputs("cpu", dtype, requires_grad=False):
+            for sample in _seeded(info.sample_inputs_func(info, "cpu", dtype, False)):
                 for call in _calls(op, info, sample):
                     text = str(call)
                     if text in seen:
