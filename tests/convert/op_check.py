@@ -40,7 +40,10 @@ TOLERANCES = {
     torch.float16: (4e-3, 4e-3),
     torch.bfloat16: (3e-2, 3e-2),
 }
-GREATEST = 1 << 15
+GREATEST = 1 << 6
+"""Of dynamic dims: tensors of five dims stay below the 2^31 elements that TensorRT takes."""
+CHANGES = (1, 7, -1)
+"""Of sizes: by one, by a prime, and shrunk by one."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,8 @@ def _traced(
                 element.meta["val"] = item
                 returned.append(element)
     graph.output(tuple(returned))
-    ranges = {str(symbol): _range(found) for symbol, found in env.var_to_range.items()}
+    sizes = {str(symbol): int(size) for symbol, size in env.backed_var_to_val.items()}
+    ranges = {str(symbol): _range(found, sizes.get(str(symbol), 0)) for symbol, found in env.var_to_range.items()}
     # How many elements the data choose has no greatest number of its own.
     ranges = {name: own if is_backed(name) else Range(own.min, None) for name, own in ranges.items()}
     ranges = counted_ranges(graph, NodeReader(), ranges)
@@ -215,10 +219,12 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor, dynamic: bool, name: str, 
     return mode.from_tensor(tensor.detach(), source=ConstantSource(name), symbolic_context=context)
 
 
-def _range(found: Any) -> Range:
+def _range(found: Any, size: int) -> Range:
+    """What the trace left of a size, up to ``GREATEST`` or what it is grown to below."""
+    greatest = max(GREATEST, size + max(CHANGES))
     low = int(found.lower) if found.lower.is_number and abs(found.lower) < 2**62 else 0
-    high = int(found.upper) if found.upper.is_number and abs(found.upper) < 2**62 else GREATEST
-    return Range(low, min(high, GREATEST))
+    high = int(found.upper) if found.upper.is_number and abs(found.upper) < 2**62 else greatest
+    return Range(low, min(high, greatest))
 
 
 def _conditions(env: ShapeEnv) -> list[Any]:
@@ -254,11 +260,11 @@ def _left_by_types(module: GraphModule) -> dict[str, Limit]:
 
 
 def _inputs(traced: _Traced, dynamic: bool) -> list[dict[str, torch.Tensor]]:
-    """The sample's tensors, and those of other sizes: each symbol grown by one, by a prime, and shrunk by one."""
+    """The sample's tensors, and those of other sizes: each symbol changed."""
     found = [dict(traced.tensors)]
     if not dynamic:
         return found
-    for change in (1, 7, -1):
+    for change in CHANGES:
         changed: dict[str, torch.Tensor] = {}
         values: dict[Any, int] = {}
         for node in traced.module.graph.find_nodes(op="placeholder"):

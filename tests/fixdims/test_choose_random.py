@@ -15,7 +15,7 @@ from trtdiag.fixdims.solver.choose import choose
 from trtdiag.fixdims.solver.sizes import PIN
 from trtdiag.symbolic import Range, evaluate, free_symbols, parse_condition
 
-QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 LONG = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 MOST = 11
 
