@@ -24,9 +24,9 @@ def volume_beyond_limit(program: Program, checked: Checked, shapes: ShapeFacts, 
         A TensorRT tensor holds at most 2^31 - 1 elements.  An optimization profile includes the shape in
         which every dim is at its maximum at once, so the ranges together decide, not each alone: 64
         images of 2160 x 4096 with 32 channels are 18 billion elements.  TensorRT refuses to build for
-        that shape even if you never run it, or builds an engine that ends the process there: 8.6.0 did,
-        with one element too many.  So every op that reads or makes such a tensor stays in PyTorch, for
-        all sizes.
+        that shape even if you never run it; and where 8.6.0 did build, with one element too many, the
+        processes that ran the engines were ended by a signal.  So every op that reads or makes such a
+        tensor stays in PyTorch, for all sizes.
 
         Since TensorRT 10.10 most layers take larger tensors and convolution does not: for such a target
         only convolutions stay in PyTorch.  Where only an upper estimate of the size is known (it is then
