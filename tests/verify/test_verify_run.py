@@ -90,8 +90,9 @@ def test_each_set_of_sizes_is_told_before_it_is_compared() -> None:
     count = len(found.results)
     assert [share for _, share in told] == [done / count for done in range(count)]
     (symbol,) = {name for result in found.results for name in result.point.sizes}
-    assert told[0][0] == f"comparing at example (1 of {count}): {symbol}=4"
-    sizes = [f"({n} of {count}): {symbol}={r.point.sizes[symbol]}" for n, r in enumerate(found.results, 1)]
+    name = program.names[symbol]
+    assert told[0][0] == f"comparing at example (1 of {count}): {name}=4"
+    sizes = [f"({n} of {count}): {name}={r.point.sizes[symbol]}" for n, r in enumerate(found.results, 1)]
     assert [words[words.index("(") :] for words, _ in told] == sizes
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trtdiag.cli.analyze import import_module
+from trtdiag.cli.last_words import last_words
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.words import listed, sizes_of
 from trtdiag.report.save import write_atomically
@@ -59,7 +60,7 @@ def bench_command(
     A way that cannot run here is a row that says why.
     """
     del debug  # read by main
-    with step_line() as step:
+    with step_line() as shown, last_words(shown) as step:
         step("load torch")
         for name in imports:
             import_module(name)

@@ -12,6 +12,7 @@ from trtdiag.cli.analyze import import_module
 from trtdiag.cli.build_options import BUILD_OPTIONS, build_options, chosen_build_options
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
+from trtdiag.cli.last_words import last_words
 from trtdiag.cli.option_groups import GroupedCommand
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files, report_options
@@ -101,7 +102,7 @@ def compile_command(
     files = asked_files(rest, html, destination.with_suffix(".html"))
     console = Console()
     quiet = quiet or files.to_stdout
-    with progress_bar(COMPILE_STAGES) as step:
+    with progress_bar(COMPILE_STAGES) as shown, last_words(shown) as step:
         step("load torch")
         for name in imports:
             import_module(name)

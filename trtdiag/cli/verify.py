@@ -6,6 +6,7 @@ import click
 from rich.console import Console
 
 from trtdiag.cli.analyze import import_module
+from trtdiag.cli.last_words import last_words
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.report_files import ReportFiles, json_option
 
@@ -32,7 +33,7 @@ def verify_command(
     Exit code 1 where an output differs; then the first engine and op whose output differs is named.
     """
     del debug  # read by main
-    with step_line() as step:
+    with step_line() as shown, last_words(shown) as step:
         step("load torch")
         for name in imports:
             import_module(name)

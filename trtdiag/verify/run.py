@@ -192,7 +192,8 @@ class _Run:
     def _tell(self, point: Point, done: int, count: int) -> None:
         if self._progress is None:
             return
-        sizes = ", ".join(f"{name}={size}" for name, size in point.sizes.items())
+        names = self._program.names
+        sizes = ", ".join(f"{names.get(name, name)}={size}" for name, size in point.sizes.items())
         step = VerifyStep(f"comparing at {point.label} ({done + 1} of {count}){f': {sizes}' if sizes else ''}")
         step.share = done / count
         self._progress(step)

@@ -1,0 +1,93 @@
+"""What is said of a command whose process a library or the system ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+START = """
+import os, signal, sys
+from trtdiag.cli.last_words import last_words
+
+steps = []
+with last_words(steps.append) as step:
+    for name in ("verify", "comparing at max (7 of 11): b=32\\nh=512"):
+        step(name)
+    assert steps[-1].startswith("comparing"), steps
+"""
+MODEL = """
+import os
+import torch
+from torch.export import Dim
+from trtdiag.engine import reference
+
+reference._Reference.{where} = lambda *_: os.abort()
+
+
+def program():
+    return torch.nn.Linear(5, 7).eval(), (torch.randn(3, 5),), {{}}, {{"input": {{0: Dim("b", min=1, max=8)}}}}
+"""
+
+
+def _run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Until the last process that has its streams is gone, which is the one that speaks."""
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(cwd)]))
+    return subprocess.run(
+        [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
+def test_the_step_is_named(number: signal.Signals, tmp_path: Path) -> None:
+    ended = _run("-c", START + f"    os.kill(os.getpid(), {int(number)})", cwd=tmp_path)
+    assert ended.returncode == -number
+    first, because, fix, reference = ended.stderr.strip().splitlines()[-4:]
+    assert first.startswith("error: ")
+    assert first.endswith("at this step: comparing at max (7 of 11): b=32 h=512")
+    assert "a library crashed" in because
+    assert "--no-verify" in fix
+    assert reference == "  [process-ended]"
+
+
+@pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "raise ValueError('ours')", "raise KeyboardInterrupt"])
+def test_nothing_is_said_of_a_command_that_ends_by_itself(end: str, tmp_path: Path) -> None:
+    ended = _run("-c", START + f"    {end}", cwd=tmp_path)
+    assert "process-ended" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "step", "fix"),
+    [("load", "comparing at example (1 of", "--no-verify"), ("build", "building the", "level 0")],
+)
+def test_a_library_that_crashes(where: str, step: str, fix: str, tmp_path: Path) -> None:
+    (tmp_path / "crashes.py").write_text(MODEL.format(where=where), encoding="utf-8")
+    call = "import sys; from trtdiag.cli.main import main; main(sys.argv[1:])"
+    arguments = ("compile", "crashes:program", "--backend", "reference", "--no-html", "-o", "out.ep")
+    ended = _run("-c", call, *arguments, cwd=tmp_path)
+    assert ended.returncode == -signal.SIGABRT
+    assert f"at this step: {step}" in ended.stderr
+    assert fix in ended.stderr
+    assert not (tmp_path / "out.ep").exists()
+
+
+def test_a_step_cannot_be_told_by_what_is_gone(tmp_path: Path) -> None:
+    """The command goes on where the process that would speak was ended first."""
+    ended = _run("-c", START.replace("steps = []", "steps = []; import subprocess") + GONE, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+
+
+GONE = """
+    import gc
+    (witness,) = [one for one in gc.get_objects() if type(one) is subprocess.Popen]
+    witness.kill()
+    witness.wait()
+    for name in range(3):
+        step(f"step {name}")
+"""

@@ -1,0 +1,33 @@
+"""Outlives a command and says what it did when something ended it; a process of its own, which needs nothing of ours.
+
+It reads lines ``step<TAB>fix`` from its standard input, and ``DONE`` where the command ends by itself, however it ends.
+"""
+
+from __future__ import annotations
+
+import sys
+
+DONE = "\x04"
+"""In no step: they are single lines without control characters."""
+
+
+def main() -> None:
+    """Read until the command closes the pipe, or is no more."""
+    step, fix = "", ""
+    for line in sys.stdin.buffer:
+        text = line.decode("utf-8", "replace").rstrip("\n")
+        if text == DONE:
+            return
+        step, _, fix = text.partition("\t")
+    if step:
+        sys.stderr.write(
+            f"error: something outside of Python ended the process, at this step: {step}\n"
+            "  because: a library crashed (TensorRT, CUDA or PyTorch), or the system ended the process, as it does"
+            " where memory runs out\n"
+            f"  fix: {fix}\n"
+            "  [process-ended]\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
