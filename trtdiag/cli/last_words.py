@@ -44,7 +44,7 @@ def last_words(step: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     finally:
         _write(witness, f"{DONE}\n")
         if witness is not None:
-            with suppress(OSError):
+            with suppress(OSError, subprocess.TimeoutExpired):  # the command's own end comes first
                 witness.communicate(timeout=5)
 
 
