@@ -227,5 +227,12 @@ def test_two_symbols_long(case):
 @pytest.mark.slow
 @LONG
 @given(TWO)
+def test_two_symbols_without_an_example_long(case):
+    check_free(case)
+
+
+@pytest.mark.slow
+@LONG
+@given(TWO)
 def test_conflicts_long(case):
     check_conflict(case)
