@@ -91,10 +91,10 @@ def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
     lines, wall_s = done.stdout.strip().splitlines(), round(time.monotonic() - began, 1)
     if not lines:
         state = f"died ({done.returncode}): {_last_stage(done.stderr)}"
-        return {"model": name, "state": state, "wall_s": wall_s, "stderr": done.stderr[-6000:]}
+        return {"model": name, "state": state, "wall_s": wall_s, "stderr": done.stderr[-16000:]}
     row = {**json.loads(lines[-1]), "wall_s": wall_s}
     if done.returncode:
-        row |= {"died_at_its_end": done.returncode, "stderr": done.stderr[-6000:]}
+        row |= {"died_at_its_end": done.returncode, "stderr": done.stderr[-16000:]}
     return row
 
 

@@ -11,13 +11,16 @@ that TensorRT takes after all, ``crashed`` one that ends without an error of trt
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,22 +34,40 @@ from refusal_networks import REFUSALS
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _without_tensorrt() -> str:
-    """The folders of libraries but for TensorRT's; Python's own may be among them."""
-    folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    return os.pathsep.join(folder for folder in folders if folder and not list(Path(folder).glob("libnvinfer*")))
+def _without_library(folder: str) -> dict[str, str]:
+    """The environment of a TensorRT whose libraries are gone: a copy of its package without them comes first.
+
+    The package loads what lies beside it, wherever else libraries are looked for.
+    """
+    found = importlib.util.find_spec("tensorrt")
+    if found is None or found.origin is None:
+        raise SystemExit("TensorRT's package is not installed: nothing can be refused by it")
+    package = Path(folder) / "without_library" / "tensorrt"
+    libraries = shutil.ignore_patterns("libnv*", "__pycache__")
+    shutil.copytree(Path(found.origin).parent, package, ignore=libraries)
+    folders = [name for name in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if name]
+    kept = [name for name in folders if not list(Path(name).glob("libnvinfer*"))]
+    return {"PYTHONPATH": str(package.parent), "LD_LIBRARY_PATH": os.pathsep.join(kept)}
+
+
+def _changed(**environment: str) -> Callable[[str], dict[str, str]]:
+    return lambda folder: environment
 
 
 COMPILE = ("compile", "refusal_program:on_gpu", "--backend", "tensorrt", "--no-html", "--no-verify", "-o", "out.ep")
-COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
-    # arguments after COMPILE, changes of the environment, what the text must name
-    "cli-no-gpu": ((), {"CUDA_VISIBLE_DEVICES": ""}, "no-gpu"),
-    "cli-no-library": ((), {"LD_LIBRARY_PATH": _without_tensorrt()}, "tensorrt-libraries"),
-    "cli-other-target": (("--target", "11.4"), {}, "engine-target"),
-    "cli-no-workspace": (("--workspace-mib", "0", "--optimization-level", "1"), {}, ""),
-    "cli-other-hardware": (("--hardware-compatibility", "same-compute-capability"), {}, "hardware-compatibility"),
-    "cli-cache-is-a-file": (("--engine-cache", __file__), {}, "engine-cache-folder"),
-    "cli-unknown-tactics": ((), {"TRTDIAG_TACTIC_SOURCES": "CUDNN,JIT"}, "'JIT'"),
+COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[str], dict[str, str]], str]] = {
+    # arguments after COMPILE, the environment in a folder, what the text must name
+    "cli-no-gpu": ((), _changed(CUDA_VISIBLE_DEVICES=""), "no-gpu"),
+    "cli-no-library": ((), _without_library, "tensorrt-libraries"),
+    "cli-other-target": (("--target", "11.4"), _changed(), "engine-target"),
+    "cli-no-workspace": (("--workspace-mib", "0", "--optimization-level", "1"), _changed(), ""),
+    "cli-other-hardware": (
+        ("--hardware-compatibility", "same-compute-capability"),
+        _changed(),
+        "hardware-compatibility",
+    ),
+    "cli-cache-is-a-file": (("--engine-cache", __file__), _changed(), "engine-cache-folder"),
+    "cli-unknown-tactics": ((), _changed(TRTDIAG_TACTIC_SOURCES="CUDNN,JIT"), "'JIT'"),
 }
 Row = dict[str, Any]
 
@@ -74,8 +95,10 @@ def run(name: str, most_s: float, ends: float) -> Row:
     with TemporaryDirectory() as folder:
         if name in COMMANDS:
             more, changes, names = COMMANDS[name]
-            environment.update(changes)
-            paths = [str(ROOT), str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
+            changed = dict(changes(folder))
+            first = changed.pop("PYTHONPATH", "")
+            environment.update(changed)
+            paths = [first, str(ROOT), str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
             call = "import sys; from trtdiag.cli.main import main; main(sys.argv[1:])"
             command = [sys.executable, "-c", call, *COMPILE, *more]
@@ -99,7 +122,8 @@ def state(code: int | None, text: str, names: str) -> str:
     """What became of a case."""
     if code == 0:
         return "built"
-    if code is None or not text.startswith("error: "):
+    # Libraries may have warned before.
+    if code is None or "Traceback" in text or not re.search("^error: ", text, re.MULTILINE):
         return "crashed"
     return "refused" if names in text else "silent"
 
