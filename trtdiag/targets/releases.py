@@ -113,6 +113,11 @@ TENSORRT_8_6 = Target(
             "an IOutputAllocator of its own output is asked for the memory of one place, however many there are",
         ),
         (
+            "repeating_product_bytes: the place of a matrix in the result is counted in 32 bits",
+            f"32x4x1499x24 times 1x4x24x2997 in float32 is wrong from the first matrix behind 2^31 bytes on, {_SEEN}; "
+            "in a larger network it ends with an illegal address",
+        ),
+        (
             "slow: activation-behind-normalization",
             f"a LEAKY_RELU behind Normalization is a kernel of its own, its product and maximum are fused, {_SEEN}: "
             "with its convolutions 0.326 ms and 0.307 ms at 2x32x512x512 in float16, 0.172 and 0.163 at 2x64x256x256",
@@ -133,6 +138,7 @@ TENSORRT_8_6 = Target(
     infinities=False,
     groups=False,
     counts=False,
+    repeating_product_bytes=2**31,
     slow=frozenset({"activation-behind-normalization", "large-normalization", "shuffle-of-pixels"}),
 )
 

@@ -32,6 +32,8 @@ class Target:
         infinities: Whether a float32 that is compared with an infinite number, or chosen to be one, is.
         groups: Whether Normalization splits channels into groups with a scale for each channel.
         counts: Whether engines may have sizes that the data decides (NonZero) with other layers behind them.
+        repeating_product_bytes: Most bytes of the result of a MatrixMultiply that repeats an operand along a batch dim;
+            above that it writes to wrong places.  ``None``: as many as other tensors.
         slow: Forms that it takes and runs slowly, of ``SLOW_FORMS``; converters write another with the same result.
     """
 
@@ -53,6 +55,7 @@ class Target:
     infinities: bool = True
     groups: bool = True
     counts: bool = True
+    repeating_product_bytes: int | None = None
     slow: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

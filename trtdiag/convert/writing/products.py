@@ -5,6 +5,7 @@ from __future__ import annotations
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.writer import ONE, Writer, elements
 from trtdiag.network.builder import Value
+from trtdiag.network.facts import product as volume
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.reduce import ReduceOperation
@@ -30,13 +31,38 @@ def product(write: Writer, left: Value, right: Value, *, transposed: bool = Fals
         return write.add(MatrixMultiply(MatrixOperation.VECTOR, MatrixOperation.VECTOR), left, right)
     if left.rank == 1:
         left = write.with_rank(left, right.rank - 1)
-        return write.add(MatrixMultiply(MatrixOperation.VECTOR, second), left, right)
+        return _multiplied(write, MatrixMultiply(MatrixOperation.VECTOR, second), left, right)
     if right.rank == 1:
         right = write.with_rank(right, left.rank - 1)
-        return write.add(MatrixMultiply(MatrixOperation.NONE, MatrixOperation.VECTOR), left, right)
+        return _multiplied(write, MatrixMultiply(MatrixOperation.NONE, MatrixOperation.VECTOR), left, right)
     rank = max(left.rank, right.rank)
     left, right = write.with_rank(left, rank), write.with_rank(right, rank)
-    return write.add(MatrixMultiply(MatrixOperation.NONE, second), left, right)
+    return _multiplied(write, MatrixMultiply(MatrixOperation.NONE, second), left, right)
+
+
+def _multiplied(write: Writer, layer: MatrixMultiply, left: Value, right: Value) -> Value:
+    """The layer, with operands that repeat nothing where the target goes wrong when it repeats them itself."""
+    most, facts = write.target.repeating_product_bytes, write.builder.facts
+    one, other = (
+        value.shape[: value.rank - (1 if operation is MatrixOperation.VECTOR else 2)]
+        for value, operation in ((left, layer.op0), (right, layer.op1))
+    )
+    if most is None or all(facts.equal(*pair) for pair in zip(one, other, strict=True)):
+        return write.add(layer, left, right)
+    (result,) = layer.infer((left.tensor, right.tensor), facts)
+    if facts.never_at_least(volume(result.shape), most // left.dtype.torch.itemsize + 1):
+        return write.add(layer, left, right)
+    batch = result.shape[: len(one)]
+    if layer.op0 is not MatrixOperation.VECTOR and all(size == ONE for size in other):
+        if len(batch) < 2:
+            return write.add(layer, left, right)
+        # One batch dim, and one operand for all of it, is the one form that it repeats right.
+        left = write.reshape(left, [volume(batch), *left.shape[len(batch) :]])
+        right = write.reshape(right, [1, *right.shape[len(batch) :]])
+        return write.reshape(write.add(layer, left, right), result.shape)
+    left = write.broadcast_to(left, [*batch, *left.shape[len(batch) :]])
+    right = write.broadcast_to(right, [*batch, *right.shape[len(batch) :]])
+    return write.add(layer, left, right)
 
 
 def require_batch(write: Writer, left: Value, right: Value) -> None:
