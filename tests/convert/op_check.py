@@ -40,8 +40,10 @@ TOLERANCES = {
     torch.float16: (4e-3, 4e-3),
     torch.bfloat16: (3e-2, 3e-2),
 }
-GREATEST = 1 << 6
-"""Of dynamic dims: tensors of five dims stay below the 2^31 elements that TensorRT takes."""
+GREATEST = 1 << 15
+"""Of dynamic dims."""
+FEWER = 1 << 6
+"""Of dynamic dims where ``GREATEST`` is more elements than TensorRT takes: five dims of it are not."""
 CHANGES = (1, 7, -1)
 """Of sizes: by one, by a prime, and shrunk by one."""
 
@@ -99,16 +101,13 @@ def check_op(
         also: Called with the network and all that was compared, to run it elsewhere too.
     """
     traced = _traced(op, args, kwargs or {}, dynamic, constants, read, shared)
-    source = Source(
-        traced.module,
-        _planned(traced.module, target),
-        get_target(target),
-        traced.ranges,
-        traced.given,
-        {},
-        traced.held,
-    )
-    found = support(source, _left_by_types(traced.module))
+    left, planned = _left_by_types(traced.module), _planned(traced.module, target)
+    for greatest in (GREATEST, min(GREATEST, FEWER)):
+        ranges = traced.ranges(greatest)
+        source = Source(traced.module, planned, get_target(target), ranges, traced.given, {}, traced.held)
+        found = support(source, left)
+        if not any(limit.code == "too-many-elements" for limit in found.limits.values()):
+            break
     if found.limits:
         return Outcome(found.limits, None, 0)
     held = [node.name for node in traced.held]
@@ -118,7 +117,7 @@ def check_op(
     (segment,) = parts.segments
     converted = convert_segment(source, segment)
     compared: list[Compared] = []
-    for inputs in _inputs(traced, dynamic):
+    for inputs in _inputs(traced, ranges, dynamic):
         try:
             wanted = _outputs(traced, inputs, segment.outputs)
         except (RuntimeError, IndexError, ValueError):
@@ -146,8 +145,19 @@ class _Traced:
     module: GraphModule
     tensors: Mapping[str, torch.Tensor]
     held: Mapping[Node, torch.Tensor]
-    ranges: Mapping[str, Range]
+    env: ShapeEnv
     given: tuple[Any, ...]
+
+    def ranges(self, greatest: int) -> dict[str, Range]:
+        """Of each symbol, up to ``greatest`` or what it is grown to below."""
+        sizes = {str(symbol): int(size) for symbol, size in self.env.backed_var_to_val.items()}
+        found = {
+            str(symbol): _range(traced, max(greatest, sizes.get(str(symbol), 0) + max(CHANGES)))
+            for symbol, traced in self.env.var_to_range.items()
+        }
+        # How many elements the data choose has no greatest number of its own.
+        found = {name: own if is_backed(name) else Range(own.min, None) for name, own in found.items()}
+        return dict(counted_ranges(self.module.graph, NodeReader(), found))
 
 
 def _traced(
@@ -196,12 +206,7 @@ def _traced(
                 element.meta["val"] = item
                 returned.append(element)
     graph.output(tuple(returned))
-    sizes = {str(symbol): int(size) for symbol, size in env.backed_var_to_val.items()}
-    ranges = {str(symbol): _range(found, sizes.get(str(symbol), 0)) for symbol, found in env.var_to_range.items()}
-    # How many elements the data choose has no greatest number of its own.
-    ranges = {name: own if is_backed(name) else Range(own.min, None) for name, own in ranges.items()}
-    ranges = counted_ranges(graph, NodeReader(), ranges)
-    return _Traced(GraphModule(torch.nn.Module(), graph), tensors, held, ranges, tuple(_conditions(env)))
+    return _Traced(GraphModule(torch.nn.Module(), graph), tensors, held, env, tuple(_conditions(env)))
 
 
 def _getitem() -> Callable[..., Any]:
@@ -219,9 +224,8 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor, dynamic: bool, name: str, 
     return mode.from_tensor(tensor.detach(), source=ConstantSource(name), symbolic_context=context)
 
 
-def _range(found: Any, size: int) -> Range:
-    """What the trace left of a size, up to ``GREATEST`` or what it is grown to below."""
-    greatest = max(GREATEST, size + max(CHANGES))
+def _range(found: Any, greatest: int) -> Range:
+    """What the trace left of a size."""
     low = int(found.lower) if found.lower.is_number and abs(found.lower) < 2**62 else 0
     high = int(found.upper) if found.upper.is_number and abs(found.upper) < 2**62 else greatest
     return Range(low, min(high, greatest))
@@ -259,7 +263,7 @@ def _left_by_types(module: GraphModule) -> dict[str, Limit]:
     return limits
 
 
-def _inputs(traced: _Traced, dynamic: bool) -> list[dict[str, torch.Tensor]]:
+def _inputs(traced: _Traced, ranges: Mapping[str, Range], dynamic: bool) -> list[dict[str, torch.Tensor]]:
     """The sample's tensors, and those of other sizes: each symbol changed."""
     found = [dict(traced.tensors)]
     if not dynamic:
@@ -279,15 +283,15 @@ def _inputs(traced: _Traced, dynamic: bool) -> list[dict[str, torch.Tensor]]:
             changed[node.name] = tensor
         if all(changed[name].shape == traced.tensors[name].shape for name in changed):
             continue
-        if not _allowed(traced, {str(expr): value for expr, value in values.items()}):
+        if not _allowed(traced, ranges, {str(expr): value for expr, value in values.items()}):
             continue  # the op was traced for other sizes
         found.append(changed)
     return found
 
 
-def _allowed(traced: _Traced, values: Mapping[str, int]) -> bool:
+def _allowed(traced: _Traced, ranges: Mapping[str, Range], values: Mapping[str, int]) -> bool:
     """Whether sizes are within the ranges and conditions that tracing the op left."""
-    inside = all(value in traced.ranges[name] for name, value in values.items())
+    inside = all(value in ranges[name] for name, value in values.items())
     return inside and all(holds(c, values) for c in traced.given if free_symbols(c) <= values.keys())
 
 
