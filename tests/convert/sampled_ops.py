@@ -46,7 +46,7 @@ class Sampled:
 
 
 def run_samples(
-    case: tuple[Sampled, torch.dtype, bool], monkeypatch: pytest.MonkeyPatch, *, target: str = "11.4", most: int = 6
+    case: tuple[Sampled, torch.dtype, bool], monkeypatch: pytest.MonkeyPatch, *, target: str = "11.4", most: int
 ) -> None:
     """Convert and compare each sample; at least one must be taken, and nothing refused but what may be."""
     sampled, dtype, dynamic = case

@@ -78,7 +78,13 @@ SAMPLED = [
 
 @pytest.mark.parametrize("case", [case for sampled in SAMPLED for case in sampled.cases()])
 def test_samples(case: tuple[Sampled, torch.dtype, bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    run_samples(case, monkeypatch)
+    run_samples(case, monkeypatch, most=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for sampled in SAMPLED for case in sampled.cases()])
+def test_more_samples(case: tuple[Sampled, torch.dtype, bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    run_samples(case, monkeypatch, most=6)
 
 
 OLDEST = ("sum.dim_IntList", "any.dim", "argmax.default", "max.dim", "var.correction", "cumsum.default", "sort.default")

@@ -122,6 +122,7 @@ def test_pixels_without_a_batch_or_with_two_are_shuffled(shape: tuple[int, ...])
     assert not any(isinstance(placed.layer, Deconvolution) for placed in found.converted.network.layers)
 
 
+@pytest.mark.slow
 def test_too_many_weights_are_not_made() -> None:
     """1,024 channels that become 256 are 1 Mi weights; 4 times as many would be 16 Mi."""
     inner = segment_of(Grown(256, 2), "8.6", Precision.FP16)
@@ -213,6 +214,7 @@ def test_other_norms_are_one_layer(shape: tuple[int, ...], target: str, half: bo
     assert normalizations(found) == ([tuple(range(2, len(shape)))], 0)
 
 
+@pytest.mark.slow
 def test_what_follows_a_norm_in_parts_is_elementwise() -> None:
     class Large(Normed):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from examples import captioner, raft_like, two_linears, unet
@@ -67,6 +68,7 @@ def test_raft_like_names_counterexample_residues_and_dim() -> None:
     assert row(report, "image1.shape[2]").suggested == "8*_h"
 
 
+@pytest.mark.slow
 def test_raft_like_exports_with_what_is_suggested() -> None:
     model, args, kwargs, _ = raft_like.build()
     report = raft_report()

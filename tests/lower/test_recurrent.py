@@ -180,7 +180,7 @@ def states_exported(steps: int, recorded_wrong: bool, **options: Any) -> Exporte
 
 
 @pytest.mark.parametrize("options", [{"num_layers": 2, "bidirectional": True}, {"proj_size": 3}])
-@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("recorded_wrong", [False, True])
 def test_the_final_states_of_an_lstm_have_the_sizes_of_a_real_call(
     options: dict[str, Any], steps: int, recorded_wrong: bool

@@ -161,7 +161,7 @@ def test_exports_again_under_other_names(case: Case) -> None:
         assert_agrees(program, case.model, *args, **case.kwargs)
 
 
-@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("dynamic", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_torch_compile_agrees(case: Case, *, dynamic: bool) -> None:
     torch._dynamo.reset()
     fast = torch.compile(_compiled(case).module(), backend="aot_eager", dynamic=dynamic, fullgraph=True)

@@ -139,6 +139,7 @@ def test_powers_that_no_memory_holds_are_refused():
     assert not bounds(parse_expr("2**h"), box).exact
 
 
+@pytest.mark.slow
 def test_a_set_too_scattered_to_spell_out_is_not_spelled_out():
     """Coprime periods multiply; past the limit the answer is 'not proven', never a wrong or endless one."""
     condition = parse_condition("h % 65521 == 1 and h % 65519 == 2 and h % 65497 == 3")
