@@ -18,9 +18,9 @@ from torch.export import Dim, export, load
 
 import trtdiag as front
 from trtdiag.cli.main import main
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.errors import CaptureError
 from trtdiag.fixdims.fix import Change, Confirmation, Fix, Outcome, Reason
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 from torch.nn import functional as F
 
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import Noted, changes_between
 from trtdiag.fixdims.fix import Alternative, Change, Reason
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range

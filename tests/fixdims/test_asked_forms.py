@@ -13,9 +13,9 @@ from trtdiag.capture.attempted import attempted
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.inputs import input_tensors
 from trtdiag.capture.unexported import input_sketch
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind
+from trtdiag.dims.spelling.asked import asked_plan, structure_of
 from trtdiag.errors import CaptureError, DimsError
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind
-from trtdiag.fixdims.spelling.asked import asked_plan, structure_of
 from trtdiag.symbolic import Range
 
 

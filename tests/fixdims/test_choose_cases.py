@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trtdiag.fixdims.solver.choose import choose
+from trtdiag.dims.solver.choose import choose
 from trtdiag.symbolic import ProofKind, Range, parse_condition, to_text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trtdiag.fixdims.solver.choose import choose
+from trtdiag.dims.solver.choose import choose
 from trtdiag.symbolic import Range, Sym, evaluate, free_symbols, parse_condition
 
 GUARDS = (Path(__file__).parent.parent / "symbolic" / "guards.txt").read_text().splitlines()

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.symbolic.random_guards import Guard, guards
-from trtdiag.fixdims.solver.choose import choose
-from trtdiag.fixdims.solver.sizes import PIN
+from trtdiag.dims.solver.choose import choose
+from trtdiag.dims.solver.sizes import PIN
 from trtdiag.symbolic import Range, evaluate, free_symbols, parse_condition
 
 QUICK = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

@@ -8,8 +8,8 @@ from torch import nn
 from torch.export import Dim
 
 from tests.fixdims import small_models as models
+from trtdiag.dims.plan import LeafKind
 from trtdiag.fixdims.fix import ALLOWED, Change, Fix, Outcome
-from trtdiag.fixdims.plan import LeafKind
 from trtdiag.fixdims.run import fix_dims
 
 

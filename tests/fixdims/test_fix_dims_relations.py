@@ -7,8 +7,8 @@ from torch.export import Dim
 
 from tests.fixdims import small_models as models
 from tests.fixdims.test_fix_dims_examples import change_of
+from trtdiag.dims.plan import LeafKind
 from trtdiag.fixdims.fix import Outcome
-from trtdiag.fixdims.plan import LeafKind
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.symbolic.ranges import Range
 

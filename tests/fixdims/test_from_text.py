@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.export import Dim, export
 
+from trtdiag.dims.plan import LeafKind
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.fix import Change, Fix, Outcome
-from trtdiag.fixdims.plan import LeafKind
 from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.symbolic import ProofKind
 

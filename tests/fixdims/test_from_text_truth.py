@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.guards.text_exceptions import CALLED, FEWER, NO_CONDITION, STATIC_BY_TORCH
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.fix import Fix, Outcome
-from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.text.from_text import fix_text
 
 TEXTS: dict[str, dict[str, Any]] = {

@@ -14,10 +14,10 @@ from torch.export import Dim, export
 
 from tests.fixdims.structure_cases import CASES, One, Pair, Two, t
 from trtdiag.capture.factory import Recipe
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.fixdims.spelling.asked import asked_plan, structure_of
-from trtdiag.fixdims.spelling.dim_names import Names
-from trtdiag.fixdims.spelling.spell import plan_diff, spell, spell_sites
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.spelling.asked import asked_plan, structure_of
+from trtdiag.dims.spelling.dim_names import Names
+from trtdiag.dims.spelling.spell import plan_diff, spell, spell_sites
 from trtdiag.symbolic import Range
 
 

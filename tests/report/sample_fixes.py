@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import (
     Alternative,
     Change,
@@ -16,7 +17,6 @@ from trtdiag.fixdims.fix import (
     Reason,
     UnreadCondition,
 )
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range

@@ -10,8 +10,8 @@ import pytest
 from sample_analysis import HOSTILE_NAMES
 from sample_fixes import MADE, change, fix, line, multiple
 
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Change, Fix, Reason, UnreadCondition
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.report.fix_json import FIX_SCHEMA, FIX_SCHEMA_PATH, json_fix
 from trtdiag.symbolic.ranges import Range
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from sample_analysis import HOSTILE_NAMES
 from sample_fixes import MADE, VIEW, change, fix, line, multiple, unread
 
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Alternative, ConflictSet, DataCheck, Fix, Outcome, Reason, UnreadCondition
-from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
 from trtdiag.report.fix_notebook import fix_snippet
 from trtdiag.report.fix_text import fix_text, print_fix
 from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, listed, place, proof_words

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from trtdiag.dims.asked_ranges import asked_range
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.changes import values_of
 from trtdiag.fixdims.fix import Alternative, Change, Reason
-from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
-from trtdiag.fixdims.system import asked_range
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Range, ValueSet
 

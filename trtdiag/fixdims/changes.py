@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trtdiag.dims.asked_ranges import asked_range
+from trtdiag.dims.declare import dim_names
 from trtdiag.dims.facts import GuardOrigin
-from trtdiag.fixdims.declare import dim_names
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Alternative, Change, Reason
-from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
-from trtdiag.fixdims.system import asked_range
 from trtdiag.symbolic import Proof, Range, ValueSet
 from trtdiag.symbolic.proof import ProofKind
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from trtdiag.dims.asked_ranges import System, asked_range, dims_in, from_data
+from trtdiag.dims.plan import Plan
+from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.fixdims.fix import ConflictSet, Reason
 from trtdiag.fixdims.notes import Notebook
-from trtdiag.fixdims.plan import Plan
-from trtdiag.fixdims.solver.chosen import Chosen
-from trtdiag.fixdims.system import System, asked_range, dims_in, from_data
 from trtdiag.fixdims.tried import Tried
 from trtdiag.symbolic import free_symbols, to_text
 from trtdiag.symbolic.expr import Condition

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trtdiag.dims.asked_ranges import affine, dims_in
+from trtdiag.dims.plan import DimDef, LeafKind, Plan
 from trtdiag.fixdims.fix import Alternative, Reason
 from trtdiag.fixdims.notes import Notebook
-from trtdiag.fixdims.plan import DimDef, LeafKind, Plan
-from trtdiag.fixdims.system import affine, dims_in
 from trtdiag.fixdims.tried import Corner, Tried
 from trtdiag.symbolic import free_symbols
 from trtdiag.symbolic.ranges import Range

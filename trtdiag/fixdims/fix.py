@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from torch.export import ExportedProgram
 
+from trtdiag.dims.plan import Plan
 from trtdiag.errors import DimsError
-from trtdiag.fixdims.plan import Plan
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.proof import Proof
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from trtdiag.dims.asked_ranges import asked_range
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.notes import Notebook
-from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
-from trtdiag.fixdims.system import asked_range
 from trtdiag.symbolic.ranges import Range
 
 MOST_STARTS = 3

@@ -6,19 +6,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trtdiag.dims.asked_ranges import System, dims_in, system_of
+from trtdiag.dims.declare import declared, dim_names, respelled
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.solver.choose import choose
+from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.torch_text import read_export_error
 from trtdiag.fixdims.changes import NO_PROOF, same_plan
 from trtdiag.fixdims.conflicts import conflict_set, stated
 from trtdiag.fixdims.corners import named_instead, note_smaller, raised_minimum
-from trtdiag.fixdims.declare import declared, dim_names, respelled
 from trtdiag.fixdims.fix import ConflictSet, Reason
 from trtdiag.fixdims.inside import starting_plans
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.other_examples import OtherExamples
-from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
-from trtdiag.fixdims.solver.choose import choose
-from trtdiag.fixdims.solver.chosen import Chosen
-from trtdiag.fixdims.system import System, dims_in, system_of
 from trtdiag.fixdims.tried import Tried
 from trtdiag.fixdims.unfinished import Unfinished
 from trtdiag.symbolic import Proof, free_symbols, to_text

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from trtdiag.capture.program import InputDim, Join, Pin
+from trtdiag.dims.asked_ranges import System, affine, dims_in
 from trtdiag.dims.facts import GuardOrigin
+from trtdiag.dims.plan import LeafKind, Plan
+from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.fixdims.changes import Noted, reason
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
 from trtdiag.fixdims.pins import PinnedGroup
-from trtdiag.fixdims.plan import LeafKind, Plan
-from trtdiag.fixdims.solver.chosen import Chosen
-from trtdiag.fixdims.system import System, affine, dims_in
 from trtdiag.fixdims.tried import Tried
 from trtdiag.symbolic import Progression, ValueSet, allowed, check, evaluate, free_symbols, to_text
 from trtdiag.symbolic.expr import Condition, Sym

@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from trtdiag.capture.program import InputDim
+from trtdiag.dims.asked_ranges import dims_in, system_of
+from trtdiag.dims.plan import Plan
+from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.fixdims.fix import Alternative
 from trtdiag.fixdims.pins import PinnedGroup, group_of, other_sizes, pinned_groups
-from trtdiag.fixdims.plan import Plan
-from trtdiag.fixdims.solver.chosen import Chosen
-from trtdiag.fixdims.system import dims_in, system_of
 from trtdiag.fixdims.tried import Tried
 from trtdiag.symbolic import free_symbols
 

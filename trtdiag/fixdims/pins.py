@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trtdiag.fixdims.plan import LeafKind, Plan
-from trtdiag.fixdims.system import asked_range, dims_in
+from trtdiag.dims.asked_ranges import asked_range, dims_in
+from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.fixdims.tried import Tried
 from trtdiag.symbolic.expr import Num
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trtdiag.capture.program import Program
+from trtdiag.dims.asked_ranges import affine
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.suggest import identifier
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.fixdims.system import affine
 from trtdiag.symbolic.expr import Num, Sym
 from trtdiag.symbolic.ranges import Range
 

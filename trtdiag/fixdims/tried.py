@@ -13,13 +13,13 @@ from trtdiag.capture.corner_run import NotRunnableError, ShapeRunner
 from trtdiag.capture.data_checks import assumed_checks, example_values
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.program import InputTensor, Join, Pin, Program
+from trtdiag.dims.asked_ranges import corner_points, system_of
 from trtdiag.dims.collect import gather
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
-from trtdiag.fixdims.plan import Plan
-from trtdiag.fixdims.spelling.asked import Structure
-from trtdiag.fixdims.spelling.examples import resized
-from trtdiag.fixdims.spelling.spell import spell
-from trtdiag.fixdims.system import corner_points, system_of
+from trtdiag.dims.plan import Plan
+from trtdiag.dims.spelling.asked import Structure
+from trtdiag.dims.spelling.examples import resized
+from trtdiag.dims.spelling.spell import spell
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.expr import Condition
 

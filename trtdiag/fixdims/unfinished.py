@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from trtdiag.dims.asked_ranges import asked_range
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Reason
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.fixdims.system import asked_range
 from trtdiag.fixdims.tried import Tried
 
 if TYPE_CHECKING:

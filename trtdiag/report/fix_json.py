@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from trtdiag import __version__
+from trtdiag.dims.plan import Plan
 from trtdiag.fixdims.fix import Alternative, Change, ConflictSet, DataCheck, Fix, Reason
-from trtdiag.fixdims.plan import Plan
 from trtdiag.report.fix_words import all_notes, fix_verdict
 from trtdiag.report.json_parts import Json, frame_json, json_text, kept_json, proof_json, range_json, strings
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
+from trtdiag.dims.spelling.spell import plan_diff
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Change, Fix, Outcome, Reason
-from trtdiag.fixdims.spelling.spell import plan_diff
 from trtdiag.graph.source import Stack
 from trtdiag.report.fix_words import (
     all_notes,

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.fixdims.fix import Change, Fix, Outcome
-from trtdiag.fixdims.plan import LeafKind, Plan
 from trtdiag.graph.source import Frame
 from trtdiag.report.text import amount, one_line, share_text
 from trtdiag.symbolic import Range

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trtdiag.dims.asked_ranges import asked_range
+from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.torch_text import ExportErrorText, Outside
 from trtdiag.fixdims.changes import spelled
 from trtdiag.fixdims.fix import Change, Reason
-from trtdiag.fixdims.plan import LeafKind, Plan
-from trtdiag.fixdims.system import asked_range
 from trtdiag.fixdims.text.system import TextSystem
 from trtdiag.symbolic import Proof, Range, allowed, free_symbols, progressions
 from trtdiag.symbolic.expr import Condition

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trtdiag.capture.program import InputDim, InputTensor
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.torch_text import ExportErrorText, TextGuard
 from trtdiag.fixdims.fix import UnreadCondition
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.fixdims.text.suggested import Suggested, read_suggested
 from trtdiag.symbolic import Relation, all_of, compare, conjuncts, free_symbols, substitute
 from trtdiag.symbolic.expr import Compare, Condition, Num, Sym, Truth

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from trtdiag.fixdims.solver.combinations import steps_of
-from trtdiag.fixdims.solver.fitting import Fitted
-from trtdiag.fixdims.solver.layout import NOBODY, Claim, Layout
-from trtdiag.fixdims.solver.oracle import Oracle
-from trtdiag.fixdims.solver.parts import Answer
-from trtdiag.fixdims.solver.runs import best_runs, fills, moved, rank, same_run
-from trtdiag.fixdims.solver.solving import Sets, causes
-from trtdiag.fixdims.solver.variants import affine
+from trtdiag.dims.solver.combinations import steps_of
+from trtdiag.dims.solver.fitting import Fitted
+from trtdiag.dims.solver.layout import NOBODY, Claim, Layout
+from trtdiag.dims.solver.oracle import Oracle
+from trtdiag.dims.solver.parts import Answer
+from trtdiag.dims.solver.runs import best_runs, fills, moved, rank, same_run
+from trtdiag.dims.solver.solving import Sets, causes
+from trtdiag.dims.solver.variants import affine
 from trtdiag.symbolic import BoundsCache, Progression, Range, Solution, ValueSet, free_symbols, holds
 from trtdiag.symbolic.expr import Condition, Sym
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trtdiag.capture.nesting import map_inputs
-from trtdiag.fixdims.spelling.site_text import split_site
+from trtdiag.dims.spelling.site_text import split_site
 
 _REST = re.compile(r"(?P<top>\w+)(?P<below>\[\d+\].*)")
 

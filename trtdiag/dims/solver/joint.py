@@ -9,14 +9,14 @@ from random import Random
 
 import numpy as np
 
-from trtdiag.fixdims.solver.clock import Clock
-from trtdiag.fixdims.solver.combinations import combined, steps_of
-from trtdiag.fixdims.solver.expand import expanded
-from trtdiag.fixdims.solver.oracle import Oracle
-from trtdiag.fixdims.solver.pairs import Plane, best_pair_anywhere
-from trtdiag.fixdims.solver.runs import best_runs, run_through
-from trtdiag.fixdims.solver.sizes import volume, words
-from trtdiag.fixdims.solver.solving import Sets
+from trtdiag.dims.solver.clock import Clock
+from trtdiag.dims.solver.combinations import combined, steps_of
+from trtdiag.dims.solver.expand import expanded
+from trtdiag.dims.solver.oracle import Oracle
+from trtdiag.dims.solver.pairs import Plane, best_pair_anywhere
+from trtdiag.dims.solver.runs import best_runs, run_through
+from trtdiag.dims.solver.sizes import volume, words
+from trtdiag.dims.solver.solving import Sets
 from trtdiag.symbolic import Progression, Range, ValueSet, free_symbols, holds_array, substitute
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.expr import Condition

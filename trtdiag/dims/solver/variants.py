@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import gcd, lcm
 
-from trtdiag.fixdims.solver.eliminate import fresh_name
-from trtdiag.fixdims.solver.layout import NOBODY, Layout, Origins, replaced
+from trtdiag.dims.solver.eliminate import fresh_name
+from trtdiag.dims.solver.layout import NOBODY, Layout, Origins, replaced
 from trtdiag.symbolic import Range, add, children, evaluate, free_symbols, is_integer, mul, substitute
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.conditions import compare

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, permutations, product
 
-from trtdiag.fixdims.solver.oracle import Oracle
-from trtdiag.fixdims.solver.runs import single
-from trtdiag.fixdims.solver.sizes import volume
+from trtdiag.dims.solver.oracle import Oracle
+from trtdiag.dims.solver.runs import single
+from trtdiag.dims.solver.sizes import volume
 from trtdiag.symbolic import Progression, Range
 
 MOST_ORDERS = 6

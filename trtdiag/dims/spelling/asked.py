@@ -12,9 +12,9 @@ from torch.export import Dim
 
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.nesting import REST, Node, nested_inputs
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.spelling.fits import written_children, written_dims
 from trtdiag.errors import DimsError
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.fixdims.spelling.fits import written_children, written_dims
 from trtdiag.symbolic.ranges import Range
 
 _INT64_MAX = 2**63 - 1

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from trtdiag.fixdims.solver.chosen import Chosen
-from trtdiag.fixdims.solver.clock import Clock
-from trtdiag.fixdims.solver.fitting import Fitted
-from trtdiag.fixdims.solver.layout import first_layout, within
-from trtdiag.fixdims.solver.naming import named
-from trtdiag.fixdims.solver.parts import Answer, Part, parts_of, usable_point
-from trtdiag.fixdims.solver.proving import proved, weakest
-from trtdiag.fixdims.solver.reasons import alternatives_to, narrowing
-from trtdiag.fixdims.solver.reduce import reduced
-from trtdiag.fixdims.solver.search import searched
-from trtdiag.fixdims.solver.slices import sliced
-from trtdiag.fixdims.solver.solving import Sets
+from trtdiag.dims.solver.chosen import Chosen
+from trtdiag.dims.solver.clock import Clock
+from trtdiag.dims.solver.fitting import Fitted
+from trtdiag.dims.solver.layout import first_layout, within
+from trtdiag.dims.solver.naming import named
+from trtdiag.dims.solver.parts import Answer, Part, parts_of, usable_point
+from trtdiag.dims.solver.proving import proved, weakest
+from trtdiag.dims.solver.reasons import alternatives_to, narrowing
+from trtdiag.dims.solver.reduce import reduced
+from trtdiag.dims.solver.search import searched
+from trtdiag.dims.solver.slices import sliced
+from trtdiag.dims.solver.solving import Sets
 from trtdiag.symbolic import (
     ConflictResult,
     Progression,

@@ -9,12 +9,12 @@ from typing import Any
 
 from torch.export import Dim
 
-from trtdiag.fixdims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.fixdims.spelling.asked import DimReader, Structure, asked_plan
-from trtdiag.fixdims.spelling.code_text import assigned, import_lines, named_tuples
-from trtdiag.fixdims.spelling.dim_names import Names
-from trtdiag.fixdims.spelling.site_text import split_site
-from trtdiag.fixdims.spelling.written_form import (
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.spelling.asked import DimReader, Structure, asked_plan
+from trtdiag.dims.spelling.code_text import assigned, import_lines, named_tuples
+from trtdiag.dims.spelling.dim_names import Names
+from trtdiag.dims.spelling.site_text import split_site
+from trtdiag.dims.spelling.written_form import (
     as_written,
     hints_for_integers,
     laid,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trtdiag.fixdims.solver.solving import Sets
+from trtdiag.dims.solver.solving import Sets
 from trtdiag.symbolic import (
     Num,
     Range,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trtdiag.capture.program import InputDim, InputTensor
-from trtdiag.fixdims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.symbolic import compare, free_symbols, mod, sub
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from trtdiag.fixdims.solver.fitting import Fitted
-from trtdiag.fixdims.solver.runs import along, moved, single
-from trtdiag.fixdims.solver.variants import affine
+from trtdiag.dims.solver.fitting import Fitted
+from trtdiag.dims.solver.runs import along, moved, single
+from trtdiag.dims.solver.variants import affine
 from trtdiag.symbolic import Progression, Range, add, free_symbols, mul, substitute
 from trtdiag.symbolic.expr import Expr, Sym
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import gcd
 
-from trtdiag.fixdims.solver.layout import Claim, Layout, replaced
+from trtdiag.dims.solver.layout import Claim, Layout, replaced
 from trtdiag.symbolic import Range, add, evaluate, floordiv, free_symbols, is_integer, mod, mul, sub
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.conditions import compare

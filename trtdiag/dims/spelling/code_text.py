@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trtdiag.fixdims.plan import Leaf
+from trtdiag.dims.plan import Leaf
 
 WIDTH = 100
 _STEP = 4

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trtdiag.fixdims.solver.combinations import steps_of
-from trtdiag.fixdims.solver.joint import Parameters, joint_runs
-from trtdiag.fixdims.solver.layout import Claim, Layout
-from trtdiag.fixdims.solver.runs import best_runs, keeps_all
-from trtdiag.fixdims.solver.sizes import Volume, volume, words
-from trtdiag.fixdims.solver.solving import Sets
-from trtdiag.fixdims.solver.variants import affine
+from trtdiag.dims.solver.combinations import steps_of
+from trtdiag.dims.solver.joint import Parameters, joint_runs
+from trtdiag.dims.solver.layout import Claim, Layout
+from trtdiag.dims.solver.runs import best_runs, keeps_all
+from trtdiag.dims.solver.sizes import Volume, volume, words
+from trtdiag.dims.solver.solving import Sets
+from trtdiag.dims.solver.variants import affine
 from trtdiag.symbolic import Progression, ValueSet, free_symbols
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trtdiag.fixdims.solver.clock import Clock
-from trtdiag.fixdims.solver.runs import over
+from trtdiag.dims.solver.clock import Clock
+from trtdiag.dims.solver.runs import over
 from trtdiag.symbolic import Progression, Range, check, free_symbols, holds_array
 from trtdiag.symbolic.expr import Condition, Truth
 from trtdiag.symbolic.grid import tuple_count

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from trtdiag.fixdims.solver.eliminate import layouts
-from trtdiag.fixdims.solver.fitting import Fitted, fitted, groups
-from trtdiag.fixdims.solver.layout import Layout, Origins
-from trtdiag.fixdims.solver.solving import Sets
-from trtdiag.fixdims.solver.variants import on_lines, straightened
+from trtdiag.dims.solver.eliminate import layouts
+from trtdiag.dims.solver.fitting import Fitted, fitted, groups
+from trtdiag.dims.solver.layout import Layout, Origins
+from trtdiag.dims.solver.solving import Sets
+from trtdiag.dims.solver.variants import on_lines, straightened
 
 MOST_STRAIGHTENED = 32
 MOST_LINED = 3  # pairs of parameters

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice, product
 
+from trtdiag.dims.solver.clock import Clock
+from trtdiag.dims.solver.fitting import Fitted
+from trtdiag.dims.solver.layout import Layout
+from trtdiag.dims.solver.oracle import Oracle
+from trtdiag.dims.solver.runs import best_runs
+from trtdiag.dims.solver.sizes import volume
+from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.within import try_all
-from trtdiag.fixdims.solver.clock import Clock
-from trtdiag.fixdims.solver.fitting import Fitted
-from trtdiag.fixdims.solver.layout import Layout
-from trtdiag.fixdims.solver.oracle import Oracle
-from trtdiag.fixdims.solver.runs import best_runs
-from trtdiag.fixdims.solver.sizes import volume
-from trtdiag.fixdims.solver.solving import Sets
 from trtdiag.symbolic import Num, Progression, ValueSet, free_symbols, substitute
 from trtdiag.symbolic.expr import Condition
 

@@ -1,1 +1,0 @@
-"""From conditions to sizes that ``torch.export`` can say."""
