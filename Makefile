@@ -3,11 +3,14 @@
 #   PYTHON   the interpreter that makes the virtual environment       (default python3)
 #   VENV     where the virtual environment is                         (default .venv)
 #   ARGS     more arguments for pytest, `make test ARGS="-k guards"`; then without the budgets  (default none)
+#   TORCH    the torch that `make test-torch` takes, in a virtual environment of its own
 #   JOBS     how many processes run tests side by side                (default: one for each core)
 
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+TORCH ?=
+CONSTRAINTS ?= constraints.txt
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 # A file's tests share what they compile, and each process computes on one core.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
@@ -20,7 +23,7 @@ ZOO := transformers diffusers torch-geometric
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all budgets lint format bench bench-report bench-fix-dims clean
+.PHONY: help demo test test-all test-torch quick budgets lint format bench bench-report bench-fix-dims clean
 
 help: ## Print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
@@ -33,11 +36,19 @@ demo: $(VENV)/.package ## Export an example model and analyze it: no GPU, no Ten
 	@echo
 	@echo "The report: $(CURDIR)/demo/report.html (open it in a browser; report.json beside it says the same)"
 
-test: $(VENV)/.test lint $(if $(ARGS),,budgets) ## Lint, type check and run the tests that need neither GPU nor minutes
+test: $(VENV)/.test lint $(if $(ARGS),,budgets) quick ## Lint, type check and run the tests that need neither GPU nor minutes
+
+quick: $(VENV)/.test
 	$(PYTEST) -m "not slow and not gpu and not budget" $(ARGS)
 
 test-all: $(VENV)/.zoo lint $(if $(ARGS),,budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
 	$(PYTEST) -m "not gpu and not budget" $(ARGS)
+
+# No lint: the linters read the torch of constraints.txt.  Not for CI: where pip offers CUDA builds alone, torch brings
+# gigabytes of NVIDIA's libraries, and cannot be imported without them.
+test-torch: ## The quick tests with another torch: make test-torch TORCH=2.15.0 (its build may be some GB)
+	@test -n "$(TORCH)" || { echo "Say which torch: make test-torch TORCH=2.15.0"; exit 2; }
+	@$(MAKE) --no-print-directory VENV=.venv-torch-$(TORCH) CONSTRAINTS=.venv-torch-$(TORCH)/constraints.txt quick
 
 # Wall times, so nothing may run beside them: not the other tests, and not what they wait for (.NOTPARALLEL).
 budgets: $(VENV)/.test ## Hold the report's pages to their budgets of size and time, with nothing beside
@@ -62,27 +73,31 @@ bench-fix-dims: $(VENV)/.zoo ## Corrected dims beside torch's own loop on all li
 	$(BIN)/python benchmarks/fix_dims.py
 
 clean: ## Remove the virtual environment, caches and the demo's output
-	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-torch-* demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and alone: pip then takes the build that this machine offers, and nothing below replaces it.
-$(VENV)/.torch: constraints.txt
+$(VENV)/constraints.txt: constraints.txt
+	@mkdir -p $(@D)
+	sed 's/^torch==.*/torch==$(TORCH)/' $< > $@
+
+$(VENV)/.torch: $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "trtdiag needs Python 3.10 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1).  Try: make PYTHON=python3.11"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c constraints.txt torch
+	$(PIP) install -c $(CONSTRAINTS) torch
 	@touch $@
 
 $(VENV)/.package: $(VENV)/.torch pyproject.toml
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c $(CONSTRAINTS) -e .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.package
-	$(PIP) install -c constraints.txt -e '.[test]'
+	$(PIP) install -c $(CONSTRAINTS) -e '.[test]'
 	@touch $@
 
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.
 $(VENV)/.zoo: $(VENV)/.test
-	$(PIP) install -c constraints.txt --no-deps $(ZOO_WITHOUT_DEPS)
-	$(PIP) install -c constraints.txt $(ZOO) scipy pyyaml safetensors pillow tqdm
+	$(PIP) install -c $(CONSTRAINTS) --no-deps $(ZOO_WITHOUT_DEPS)
+	$(PIP) install -c $(CONSTRAINTS) $(ZOO) scipy pyyaml safetensors pillow tqdm
 	@touch $@
