@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 from torch.nn import functional
 
-from trtdiag.fixdims.changes import values_of
+from trtdiag.dims.compared import values_of
 from trtdiag.fixdims.text.from_text import fix_text
 
 

@@ -105,6 +105,12 @@ def from_data(condition: Condition, box: Mapping[str, Range]) -> bool:
     return any(_UNBACKED.fullmatch(symbol) for symbol in free_symbols(condition) if symbol not in box)
 
 
+def stated(conditions: Iterable[Condition], system: System) -> tuple[Condition, ...]:
+    """The distinct conditions that sizes must satisfy, in the order in which the solver gets them."""
+    recorded = [condition for condition in conditions if not from_data(condition, system.box)]
+    return tuple(dict.fromkeys([*recorded, *system.asked]))
+
+
 def corner_points(box: Mapping[str, Range], hints: Mapping[str, int]) -> list[dict[str, int]]:
     """The smallest and the largest sizes, and each symbol at its end with the others at the other end.
 

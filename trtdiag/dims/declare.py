@@ -9,7 +9,7 @@ from trtdiag.capture.program import InputDim, InputTensor
 from trtdiag.dims.asked_ranges import LOWEST_HINTED, affine, dims_in
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.solver.chosen import Chosen
-from trtdiag.dims.suggest import identifier
+from trtdiag.dims.spelling.dim_names import identifier
 from trtdiag.symbolic import add, mul, substitute
 from trtdiag.symbolic.expr import Expr, Num, Sym
 from trtdiag.symbolic.ranges import Range

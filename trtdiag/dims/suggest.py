@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, DimSuggestion, Verdict
 from trtdiag.dims.solved import Solved
+from trtdiag.dims.spelling.dim_names import identifier
 from trtdiag.symbolic import Progression, add, mul, progressions, substitute, to_text
 from trtdiag.symbolic.expr import Expr, Sym
 from trtdiag.symbolic.proof import Proof, ProofKind
@@ -95,9 +95,3 @@ def _summary(name: str, progression: Progression, asked: int | None) -> str:
     if progression.kept is not None and asked is not None:
         share = f": keeps {progression.kept} of {asked} values"
     return f"{progression.describe(name)}{share}"
-
-
-def identifier(name: str) -> str:
-    """A Python name for a dim: ``h`` as it is, ``x.shape[2]`` as ``x_dim2``."""
-    plain = re.sub(r"\.shape\[(\d+)\]$", r"_dim\1", name)
-    return re.sub(r"[\W_]+", "_", plain).strip("_") or "dim"

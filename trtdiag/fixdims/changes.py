@@ -6,15 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trtdiag.dims.asked_ranges import asked_range
+from trtdiag.dims.compared import kept_of, lost_words, same, sharing, spelled, values_of
 from trtdiag.dims.declare import dim_names
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Alternative, Change, Reason
-from trtdiag.symbolic import Proof, Range, ValueSet
+from trtdiag.symbolic import Proof
 from trtdiag.symbolic.proof import ProofKind
-
-MOST_STEP = 1 << 20
-"""A set of multiples of more is not counted: it takes a mask of that length."""
 
 
 @dataclass
@@ -50,7 +48,7 @@ def changes_between(
     """
     names = dim_names(asked)
     groups: dict[tuple[object, ...], list[str]] = {}
-    together, apart = _sharing(final), _sharing(asked)
+    together, apart = sharing(final), sharing(asked)
     for site, before in asked.leaves.items():
         after = final.leaves.get(site, before)
         rejoined = next((s for s in together if site in s), None) != next((s for s in apart if site in s), None)
@@ -88,75 +86,6 @@ def _unbounded(asked: Plan, final: Plan, names: Mapping[str, str], told: set[str
         )
 
 
-def same(before: Leaf, asked: Plan, after: Leaf, final: Plan) -> bool:
-    """Whether two declarations of one dim say the same, whatever their Dims are called."""
-    if before.kind is not after.kind:
-        return False
-    if before.kind is not LeafKind.DIM:
-        return before == after
-    return (before.scale, before.offset, asked_range(before, asked)) == (
-        after.scale,
-        after.offset,
-        asked_range(after, final),
-    )
-
-
-def same_plan(one: Plan, other: Plan) -> bool:
-    """Whether two plans declare the same sizes in the same words, names aside."""
-    if one.leaves.keys() != other.leaves.keys() or dict(one.sizes) != dict(other.sizes):
-        return False
-    if not all(same(leaf, one, other.leaves[site], other) for site, leaf in one.leaves.items()):
-        return False
-    return _sharing(one) == _sharing(other)
-
-
-def _sharing(plan: Plan) -> set[frozenset[str]]:
-    roots: dict[str, set[str]] = {}
-    for site, leaf in plan.leaves.items():
-        if leaf.kind is LeafKind.DIM:
-            roots.setdefault(leaf.root, set()).add(site)
-    return {frozenset(sites) for sites in roots.values()}
-
-
-def values_of(leaf: Leaf, plan: Plan) -> ValueSet | None:
-    """The sizes that a leaf admits; ``None`` where others determine them, or where its step is beyond all sizes."""
-    range_ = asked_range(leaf, plan)
-    if (leaf.kind is LeafKind.AUTO and leaf.range == Range()) or leaf.scale > MOST_STEP:
-        return None
-    if leaf.kind is LeafKind.DIM and leaf.scale > 1:
-        return ValueSet.residues(leaf.scale, [leaf.offset], range_)
-    return ValueSet.full(range_)
-
-
-def spelled(leaf: Leaf, plan: Plan) -> str:
-    """A leaf in one line: ``8*_h, _h: 17..270``, ``h: 2..64``, ``16``, ``Dim.DYNAMIC(min=9, max=64)``."""
-    match leaf.kind:
-        case LeafKind.STATIC:
-            return str(leaf.value)
-        case LeafKind.DIM:
-            ends = _ends(plan.range_of(leaf.root))
-            line = _line(leaf)
-            if line == leaf.root:
-                return f"{leaf.root}{ends}"
-            return f"{line}{', ' + leaf.root + ends if ends else ''}"
-        case _:
-            bounds = [f"{k}={v}" for k, v in (("min", leaf.range.min), ("max", leaf.range.max)) if v is not None]
-            return f"Dim.{leaf.kind.name}" + (f"({', '.join(bounds)})" if bounds else "")
-
-
-def _line(leaf: Leaf) -> str:
-    text = leaf.root if leaf.scale == 1 else f"{leaf.scale}*{leaf.root}"
-    return text if leaf.offset == 0 else f"{text} {'+' if leaf.offset > 0 else '-'} {abs(leaf.offset)}"
-
-
-def _ends(range_: Range) -> str:
-    if range_ == Range():
-        return ""
-    if range_.max is None:
-        return f" >= {range_.min}"
-    return f" <= {range_.max}" if range_.min is None else f": {range_.min}..{range_.max}"
-
-
 def _change(
     sites: Sequence[str],
     asked: Plan,
@@ -174,7 +103,7 @@ def _change(
         gathered.staying.extend(a for a in note.staying if a not in gathered.staying)
         gathered.alternatives.extend(a for a in note.alternatives if a not in gathered.alternatives)
     requested, admitted = values_of(before, asked), values_of(after, final)
-    kept = _kept(requested, admitted)
+    kept = kept_of(requested, admitted)
     allowed = next((note.allowed for note in known if note.allowed), "")
     name = names[first]
     if admitted is not None and allowed.partition(": ")[0] == admitted.describe(name):
@@ -188,7 +117,7 @@ def _change(
         kind=kind,
         why=tuple(gathered.reasons),
         kept=kept,
-        lost=_lost(requested, admitted, name),
+        lost=lost_words(requested, admitted, name),
         allowed=allowed,
         alternatives=(*gathered.staying, *gathered.alternatives, *_exact(known, allowed)),
         model_change=None,
@@ -207,24 +136,6 @@ def _after(leaf: Leaf, plan: Plan, site: str) -> str:
     return spelled(leaf, plan) + (f", with an example of size {size}" if size is not None else "")
 
 
-def _kept(requested: ValueSet | None, admitted: ValueSet | None) -> tuple[int, int] | None:
-    if requested is None or admitted is None or requested.count is None:
-        return None
-    return (requested.intersect(admitted).count or 0, requested.count)
-
-
-def _lost(requested: ValueSet | None, admitted: ValueSet | None, name: str) -> str:
-    if requested is None or admitted is None:
-        return ""
-    stays = ValueSet(requested.range, admitted.stretches)
-    gone = requested.intersect(stays.complement())
-    if gone.is_empty:
-        return ""
-    said, rest = gone.describe(name), f"all but {stays.describe(name)}"
-    words = said if len(gone.stretches) == 1 or len(said) <= len(rest) else rest
-    return words if gone.count is None else f"{words}: {gone.count} values"
-
-
 def _kind(site: str, asked: Plan, final: Plan) -> str:
     before = asked.leaves[site]
     after = final.leaves.get(site, before)
@@ -233,8 +144,8 @@ def _kind(site: str, asked: Plan, final: Plan) -> str:
     if (after.scale, after.offset) != (before.scale, before.offset):
         users = [leaf for leaf in final.leaves.values() if leaf.root == after.root]
         return "related" if any((leaf.scale, leaf.offset) == (1, 0) for leaf in users) else "multiple"
-    together = next((sites for sites in _sharing(final) if site in sites), frozenset())
-    apart = next((sites for sites in _sharing(asked) if site in sites), frozenset())
+    together = next((sites for sites in sharing(final) if site in sites), frozenset())
+    apart = next((sites for sites in sharing(asked) if site in sites), frozenset())
     return "shared" if together - apart else "range"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.dims.asked_ranges import System, asked_range, dims_in, from_data
+from trtdiag.dims.asked_ranges import System, asked_range, dims_in, stated
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.fixdims.fix import ConflictSet, Reason
@@ -12,18 +12,12 @@ from trtdiag.symbolic import free_symbols, to_text
 from trtdiag.symbolic.expr import Condition
 
 
-def stated(tried: Tried, system: System) -> tuple[Condition, ...]:
-    """The distinct conditions that sizes must satisfy, in the order in which the solver gets them."""
-    conditions = [c for c in tried.conditions if not from_data(c, system.box)]
-    return tuple(dict.fromkeys([*conditions, *system.asked]))
-
-
 def conflict_set(plan: Plan, tried: Tried, system: System, chosen: Chosen, notebook: Notebook) -> ConflictSet:
     """The conflict of ``chosen`` in the user's words."""
     assert chosen.conflict is not None
     dims = [dim for dim, _leaf in dims_in(tried.inputs, plan)]
     names = notebook.symbol_names(tried, dims, plan)
-    given = stated(tried, system)
+    given = stated(tried.conditions, system)
     members = [given[index] for index in chosen.conflict.members or ()]
     symbols = set().union(*(free_symbols(member) for member in members)) & system.box.keys()
     # Dims that became one symbol: where their ranges have nothing in common, what made them one is the conflict.

@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trtdiag.dims.asked_ranges import System, dims_in, system_of
+from trtdiag.dims.asked_ranges import System, dims_in, stated, system_of
+from trtdiag.dims.compared import same_plan
 from trtdiag.dims.declare import declared, dim_names, respelled
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.torch_text import read_export_error
-from trtdiag.fixdims.changes import NO_PROOF, same_plan
-from trtdiag.fixdims.conflicts import conflict_set, stated
+from trtdiag.fixdims.changes import NO_PROOF
+from trtdiag.fixdims.conflicts import conflict_set
 from trtdiag.fixdims.corners import named_instead, note_smaller, raised_minimum
 from trtdiag.fixdims.fix import ConflictSet, Reason
 from trtdiag.fixdims.inside import starting_plans
@@ -232,7 +233,7 @@ class Search:
 
     def chosen(self, tried: Tried, system: System) -> Chosen:
         """The sizes that satisfy what a try has left."""
-        return choose(stated(tried, system), system.box, tried.hints, determine=self._determine)
+        return choose(stated(tried.conditions, system), system.box, tried.hints, determine=self._determine)
 
     def _note_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> None:
         """Name the conditions that were not decided; only those of the last round stay open."""

@@ -15,15 +15,16 @@ from trtdiag.capture.data_checks import NeededCheck, needed_checks
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.program import Program
 from trtdiag.dims.asked_ranges import affine
+from trtdiag.dims.compared import same_plan
 from trtdiag.dims.plan import Plan
+from trtdiag.dims.program_plan import program_plan
 from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.spelling.spell import asked_code, spell, spell_sites
 from trtdiag.fixdims.advice import with_model_changes
-from trtdiag.fixdims.changes import changes_between, same_plan
+from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child import no_child, run_in_child
 from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.loop import Found, Search
-from trtdiag.fixdims.saved import program_plan
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.fixdims.tried import Tried, planned, read_program, run_at_corners, trial

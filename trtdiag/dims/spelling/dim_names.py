@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Iterable
 
 import sympy
@@ -38,3 +39,9 @@ def _computable(name: str) -> bool:
         return isinstance(sympy.sympify(name), sympy.Symbol)
     except (sympy.SympifyError, TypeError, AttributeError):
         return False
+
+
+def identifier(name: str) -> str:
+    """A Python name for a dim: ``h`` as it is, ``x.shape[2]`` as ``x_dim2``."""
+    plain = re.sub(r"\.shape\[(\d+)\]$", r"_dim\1", name)
+    return re.sub(r"[\W_]+", "_", plain).strip("_") or "dim"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from trtdiag.dims.compared import spelled
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.spelling.spell import Spelled, spell_sites
 from trtdiag.dims.torch_text import Outside
-from trtdiag.fixdims.changes import spelled
 from trtdiag.fixdims.text.system import split
 
 _ASSIGNMENT = "dynamic_shapes = "

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trtdiag.dims.asked_ranges import asked_range
+from trtdiag.dims.compared import spelled
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.torch_text import ExportErrorText, Outside
-from trtdiag.fixdims.changes import spelled
 from trtdiag.fixdims.fix import Change, Reason
 from trtdiag.fixdims.text.system import TextSystem
 from trtdiag.symbolic import Proof, Range, allowed, free_symbols, progressions

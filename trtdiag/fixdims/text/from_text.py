@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from trtdiag.dims.asked_ranges import LOWEST_HINTED, LOWEST_NAMED, asked_range
+from trtdiag.dims.compared import same, same_plan
 from trtdiag.dims.declare import declared, respelled
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver.choose import choose
@@ -13,7 +14,7 @@ from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.torch_text import ExportErrorText, read_export_error
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.advice import with_model_changes
-from trtdiag.fixdims.changes import changes_between, same, same_plan
+from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.fix import Change, Confirmation, ConflictSet, Fix, Outcome, Reason
 from trtdiag.fixdims.text.checks import data_check
 from trtdiag.fixdims.text.code import asked_text, outside_code, spelled_text

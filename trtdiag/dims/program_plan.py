@@ -5,7 +5,7 @@ from __future__ import annotations
 from trtdiag.capture.program import Program
 from trtdiag.dims.asked_ranges import affine
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.suggest import identifier
+from trtdiag.dims.spelling.dim_names import identifier
 from trtdiag.symbolic.expr import Num, Sym
 from trtdiag.symbolic.ranges import Range
 
