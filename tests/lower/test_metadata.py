@@ -157,3 +157,24 @@ def test_a_reduction_that_drops_its_symbols_is_honest() -> None:
 
     exported = export(Sums(), (torch.randn(5, 7),), dynamic_shapes={"x": {0: Dim("a", min=1, max=97)}})
     assert check_metadata(capture(exported)).defects == ()
+
+
+class AsksPython(nn.Module):
+    """Asks ops for answers that Python uses while tracing: torch keeps the calls, with no value of theirs."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        wide = torch.promote_types(x.dtype, y.dtype)
+        if torch.can_cast(x.dtype, y.dtype) and x.is_same_size(y) and torch.result_type(x, y) == wide:
+            return x.to(wide) + y
+        return x.to(wide) * 2
+
+
+@pytest.mark.parametrize("batch", [None, Dim("batch", min=1, max=7)], ids=["static", "dynamic"])
+def test_calls_whose_answer_only_python_used_have_no_value_to_be_wrong(batch: Dim | None) -> None:
+    spec = None if batch is None else {"x": {0: batch}, "y": {0: batch}}
+    exported = export(AsksPython(), (torch.randn(3, 5), torch.randn(3, 5).half()), dynamic_shapes=spec)
+    kept = {str(node.target) for node in exported.graph.nodes}
+    assert {"aten.promote_types.default", "aten.can_cast.default"} <= kept, "torch keeps no such call any more"
+    checked = check_metadata(capture(exported))
+    assert checked.defects == ()
+    assert checked.graph_module is exported.graph_module

@@ -80,8 +80,14 @@ def recheck(graph_module: GraphModule, numbers: Mapping[str, int], modes: Modes 
     return result
 
 
+_PLAIN = (torch.BoolType, torch.IntType, torch.FloatType)
+
+
 def needs_value(node: Node, graph_module: GraphModule) -> bool:
-    """Whether a node has a value at all: outputs, subgraphs and ops that return nothing (assertions) have none."""
+    """Whether a node has a value at all.
+
+    Outputs, subgraphs, ops that return nothing (assertions) and ops whose answer only Python used have none.
+    """
     if node.op == "output":
         return False
     if node.op == "get_attr":
@@ -90,8 +96,15 @@ def needs_value(node: Node, graph_module: GraphModule) -> bool:
             owner = getattr(owner, part, None)
         return isinstance(owner, torch.Tensor)
     if isinstance(node.target, OpOverload):
-        return bool(node.target._schema.returns)
+        return bool(node.target._schema.returns) and not _answers_python(node)
     return True
+
+
+def _answers_python(node: Node) -> bool:
+    """Whether an op gave tracing a plain bool, number or dtype: torch keeps such a call, unused, and ``None`` for it."""
+    if node.users or node.meta.get("val", _ABSENT) is not None or not isinstance(node.target, OpOverload):
+        return False
+    return all(isinstance(returned.type, _PLAIN) for returned in node.target._schema.returns)
 
 
 def rerun(
