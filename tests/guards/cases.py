@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.guards import (  # noqa: F401  each enters its cases when it is imported
+    decoders,
     image_residues,
     images,
     pairs,
@@ -10,6 +11,7 @@ from tests.guards import (  # noqa: F401  each enters its cases when it is impor
     sequences,
     timm_cases,
     torchvision_cases,
+    transformers_decoders,
     transformers_media,
     transformers_text,
 )
