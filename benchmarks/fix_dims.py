@@ -9,9 +9,10 @@ again, up to 5 rounds.  trtdiag: ``fix_dims``, then the program exported with it
 process of its own, both sides in it, after a small model has warmed both; which side is first alternates.  Seconds
 are wall seconds until the exported program is at hand.
 
-Both programs are judged alike (tests/harness/soundness.py): its guards at thousands of points, its module on shapes at
-the corners of the admitted sizes, beside them and at random.  ``sound``: it takes every asked size that its
-declaration admits.  ``kept``: how many of the asked sizes of each dim it admits.
+Both programs are judged alike: its guards at thousands of points, its module on shapes at the corners of the admitted
+sizes, beside them and at random (tests/harness/soundness.py), and both module and model on real tensors at small sizes
+that differ from each other (tests/harness/real_runs.py).  ``sound``: it takes every asked size that its declaration
+admits, with the model's results.  ``kept``: how many of the asked sizes of each dim it admits.
 """
 
 from __future__ import annotations

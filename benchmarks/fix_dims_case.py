@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import trtdiag
 from tests.guards import cases
 from tests.harness.admitted import Ask, Asked, admitted, asked_dims
+from tests.harness.real_runs import judge_on_data
 from tests.harness.soundness import judge
 
 TORCH_ROUNDS = 5
@@ -44,7 +45,7 @@ class Side:
         refusal: The first admitted size that it refuses, and the words.
         kept: Asked name -> how many of the asked sizes it admits.
         joint: How many combinations of asked sizes it admits: the axes' counts, multiplied.
-        tried: At how many points its guards were evaluated, and at how many it ran.
+        tried: At how many points its guards were evaluated, at how many it ran on shapes, at how many on real tensors.
         excluded: Points that say nothing about sizes.
         detail: More that the side has to say.
     """
@@ -55,7 +56,7 @@ class Side:
     refusal: str = ""
     kept: dict[str, int] = field(default_factory=dict)
     joint: int = 0
-    tried: tuple[int, int] = (0, 0)
+    tried: tuple[int, int, int] = (0, 0, 0)
     excluded: int = 0
     unfinished: bool = False
     detail: dict[str, Any] = field(default_factory=dict)
@@ -125,11 +126,12 @@ def judged(side: Side, program: ExportedProgram, ask: Ask, asked: Sequence[Asked
     """Fill in what the judge says of an export."""
     found = judge(program, ask, asked, limit_s=judge_s)
     of = admitted(program, ask, asked)
-    side.sound, side.tried, side.excluded = found.sound, (found.guarded, found.points), len(found.excluded)
-    side.unfinished = found.unfinished
-    if found.failures:
-        first = found.failures[0]
-        side.refusal = f"{len(found.failures)} points, as {first.point}: {first.message}"[:MESSAGE]
+    real = judge_on_data(program, ask, asked=asked, limit_s=judge_s)
+    side.sound, side.excluded = found.sound and not real.failures, len(found.excluded) + len(real.of_data)
+    side.tried, side.unfinished = (found.guarded, found.points, real.points), found.unfinished or real.unfinished
+    failures = [*found.failures, *real.failures]
+    if failures:
+        side.refusal = f"{len(failures)} points, as {failures[0].point}: {failures[0].message}"[:MESSAGE]
     side.kept = {}
     for one in asked:
         count = len(of.kept(one))

@@ -66,3 +66,8 @@ def best_kept(name: str) -> dict[str, int]:
         dim = measured["dims"][0]
         found[dim] = BEST[name][dim][0] if values is None else best_progression(values, measured["example"])
     return found
+
+
+def allowed_counts(name: str) -> dict[str, int]:
+    """For each dim of a live case that was measured alone, how many of the asked sizes the guards allow."""
+    return {measured["dims"][0]: measured["count"] for measured in _measured().get(name, {}).get("allowed", ())}

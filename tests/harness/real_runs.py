@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import random as randomness
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -18,7 +19,7 @@ from torch.export import ExportedProgram
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
-from tests.harness.admitted import Admitted, Ask, Point, admitted, asked_dims
+from tests.harness.admitted import Admitted, Ask, Asked, Point, admitted, asked_dims
 from tests.harness.soundness import repeated
 
 MOST_ELEMENTS = 2_000_000
@@ -47,11 +48,13 @@ class RealJudgement:
         failures: Admitted points at which the program or its model fails, or both differ.
         points: At how many both ran.
         of_data: Points that invented contents break (an index out of range); they say nothing of sizes.
+        unfinished: Whether the time was over before the last point.
     """
 
     failures: list[RealFailure] = field(default_factory=list)
     points: int = 0
     of_data: list[RealFailure] = field(default_factory=list)
+    unfinished: bool = False
 
     @property
     def sound(self) -> bool:
@@ -70,7 +73,7 @@ def unequal_points(of: Admitted, count: int) -> Iterator[Point]:
     low = {name: v[0] for name, v in values.items()}
     yield low
     for name, v in values.items():
-        yield from ({**low, name: one} for one in (v[min(1, len(v) - 1)], v[min(4, len(v) - 1)]))
+        yield from ({**low, name: one} for one in (v[min(place, len(v) - 1)] for place in (1, 4, 12)))
     chance = randomness.Random(SEED)
     names = list(values)
     for order in (names, names[::-1], *(chance.sample(names, len(names)) for _ in range(count))):
@@ -84,21 +87,32 @@ def unequal_points(of: Admitted, count: int) -> Iterator[Point]:
         yield {name: point[name] for name in names}
 
 
-def judge_on_data(program: ExportedProgram, ask: Ask, count: int = 12, asked: Ask | None = None) -> RealJudgement:
+def judge_on_data(
+    program: ExportedProgram,
+    ask: Ask,
+    count: int = 12,
+    asked: Sequence[Asked] | None = None,
+    limit_s: float = 120.0,
+) -> RealJudgement:
     """Run a program and its model on real tensors at admitted sizes.
 
     Args:
         program: The export.
         ask: The model and the declaration that the export was made with.
         count: How many random points beside the regular ones.
-        asked: What was asked at first, where that is something else: sizes outside of it count for nothing.
+        asked: The ranges that were asked at first; those of ``ask`` where left out.  Sizes outside do not count.
+        limit_s: No new point is begun after this.
     """
-    of = admitted(program, ask, asked_dims(asked or ask))
+    of = admitted(program, ask, asked_dims(ask) if asked is None else asked)
     assert program.example_inputs is not None
     leaves, spec = pytree.tree_flatten(program.example_inputs)
     module, found = program.module(), RealJudgement()
     seen: set[tuple[int, ...]] = set()
+    began = time.monotonic()
     for point in unequal_points(of, count):
+        if time.monotonic() - began > limit_s and found.points:
+            found.unfinished = True
+            break
         key = tuple(point[axis.name] for axis in of.axes)
         shapes = of.shapes(point)
         elements = sum(torch.Size(shape).numel() for shape in shapes if shape is not None)
