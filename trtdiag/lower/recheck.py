@@ -101,7 +101,7 @@ def needs_value(node: Node, graph_module: GraphModule) -> bool:
 
 
 def _answers_python(node: Node) -> bool:
-    """Whether an op gave tracing a plain bool, number or dtype: torch keeps such a call, unused, and ``None`` for it."""
+    """Whether an op gave tracing a plain bool, number or dtype: torch keeps the call, unused, and ``None`` for it."""
     if node.users or node.meta.get("val", _ABSENT) is not None or not isinstance(node.target, OpOverload):
         return False
     return all(isinstance(returned.type, _PLAIN) for returned in node.target._schema.returns)
