@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from trtdiag.capture.factory import Recipe
+from trtdiag.capture.inputs import user_arguments
 from trtdiag.capture.program import Program
 from trtdiag.symbolic import evaluate
 
@@ -22,7 +27,7 @@ def program_recipe(program: Program) -> Recipe | None:
         return None
     if exported.example_inputs is not None:
         args, kwargs = exported.example_inputs
-        return Recipe(exported.module(), tuple(args), dict(kwargs or {}), None)
+        return Recipe(_callable(exported), tuple(args), dict(kwargs or {}), None)
     leaves: list[Any] = []
     for tensor in program.inputs:
         if tensor.dtype is None:
@@ -33,4 +38,39 @@ def program_recipe(program: Program) -> Recipe | None:
             return None
         leaves.append(torch.zeros(sizes, dtype=tensor.dtype))
     args, kwargs = pytree.tree_unflatten(leaves, exported.call_spec.in_spec)
-    return Recipe(exported.module(), tuple(args), dict(kwargs), None)
+    return Recipe(_callable(exported), tuple(args), dict(kwargs), None)
+
+
+_REST = re.compile(r"(\w+)\[\d+\]")
+
+
+def _callable(exported: ExportedProgram) -> torch.nn.Module:
+    """The program's module, its ``forward`` with the parameters of the user's where they are known.
+
+    torch gives it one parameter for each argument (``rest_0``), while the program's inputs go by the user's names
+    (``rest[0]`` of ``*rest``): what is declared for one has to be found for the other.
+    """
+    module = exported.module()
+    names = user_arguments(exported)
+    if names is None or not any(_REST.fullmatch(name) for name in names):
+        return module
+    keywords = list(inspect.signature(module.forward).parameters)[len(names) :]
+    forward = module.forward
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    called.__signature__ = _signature(names, keywords)  # type: ignore[attr-defined]  # inspect.signature reads it
+    module.forward = called
+    return module
+
+
+def _signature(names: Sequence[str], keywords: Sequence[str]) -> inspect.Signature:
+    kinds = inspect.Parameter
+    found: dict[str, inspect.Parameter] = {}
+    for name in names:
+        rest = _REST.fullmatch(name)
+        plain, kind = (rest[1], kinds.VAR_POSITIONAL) if rest else (name, kinds.POSITIONAL_OR_KEYWORD)
+        found.setdefault(plain, kinds(plain, kind))
+    found.update({name: kinds(name, kinds.KEYWORD_ONLY) for name in keywords})
+    return inspect.Signature(list(found.values()))

@@ -17,7 +17,7 @@ from trtdiag.symbolic import from_sympy
 from trtdiag.symbolic.expr import Expr, Num, Sym
 
 _PARAMETER = re.compile(r"L\['(\w+)'\]")
-_NUMBERED = re.compile(r"(\w+?)_(\d+)((?:[\[.].*)?)")
+_NUMBERED = re.compile(r"(\w+?)_(\d+)")
 
 
 def input_tensors(
@@ -75,27 +75,63 @@ def _input(
 def user_names(exported: ExportedProgram) -> list[str]:
     """The name of every input leaf as the user writes it: ``x``, ``rest[0]['q'][0]``, ``opts['k'][1]``.
 
-    torch names placeholders by joining the parameter's name and the path below it with ``_``: taking the path away
-    again leaves the parameter's name, which is kept nowhere else in a saved file.
+    torch names placeholders by joining the parameter's name and the path below it with ``_``: where a program keeps
+    no names of its arguments, taking the path away again leaves the parameter's name.
     """
     spec = exported.call_spec.in_spec
-    user_inputs = list(exported.graph_signature.user_inputs)
     if spec is None:
-        return [str(name) for name in user_inputs]
+        return [str(name) for name in exported.graph_signature.user_inputs]
+    tops = _arguments(exported)
+    return [tops[_argument(path)] + "".join(_spell(key) for key in path[2:]) for path in _paths(spec)]
+
+
+def user_arguments(exported: ExportedProgram) -> list[str] | None:
+    """What the user calls each positional argument: ``x``, or ``rest[0]`` of ``*rest``.
+
+    ``None`` where one has no name: a program made without arguments, or an argument without inputs in it.
+    """
+    spec = exported.call_spec.in_spec
+    if spec is None:
+        return None
+    tops = _arguments(exported)
+    names = [tops.get((0, index)) for index in range(spec.child(0).num_children)]
+    return None if None in names else [str(name) for name in names]
+
+
+def _paths(spec: Any) -> list[tuple[Any, ...]]:
+    """The way to each leaf from ``(args, kwargs)``."""
     tree = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
-    paths, _ = pytree.tree_flatten_with_path(tree)
-    names: list[str] = []
-    for (path, _leaf), placeholder in zip(paths, user_inputs, strict=False):
-        keys = list(path)
-        keyword = isinstance(keys[0], pytree.SequenceKey) and keys[0].idx == 1
-        if keyword:
-            top, below = str(_key(keys[1])), keys[2:]
-        else:
-            below = keys[2:]
-            top = _strip(str(placeholder), below) if isinstance(placeholder, str) else f"args[{_key(keys[1])}]"
-        names.append(top + "".join(_spell(key) for key in below))
-    tops = _parameters(exported)
-    return [_vararg(name, tops) for name in names]
+    return [tuple(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+
+
+def _argument(path: Sequence[Any]) -> tuple[int, Any]:
+    return _key(path[0]), _key(path[1])
+
+
+def _arguments(exported: ExportedProgram) -> dict[tuple[int, Any], str]:
+    """The name of each argument of a call, by where it stands in ``(args, kwargs)``."""
+    tops: dict[tuple[int, Any], str] = {}
+    spec = exported.call_spec.in_spec
+    for path, placeholder in zip(_paths(spec), exported.graph_signature.user_inputs, strict=False):
+        positional, key = _key(path[0]) == 0, _key(path[1])
+        if not positional:
+            tops[1, key] = str(key)
+        elif isinstance(placeholder, str):
+            tops[0, key] = _strip(placeholder, path[2:])
+        else:  # a number that is no input of the graph: another leaf of the argument may have a name
+            tops.setdefault((0, key), f"args[{key}]")
+    kept = _kept_names(exported)
+    if len(kept) == spec.child(0).num_children + spec.child(1).num_children:
+        tops.update({(0, index): kept[index] for index in range(spec.child(0).num_children)})
+    # What torch's sources name and no argument is called is the parameter of several arguments.
+    gathering = _parameters(exported) - set(tops.values())
+    return {place: _vararg(top, gathering) if place[0] == 0 else top for place, top in tops.items()}
+
+
+def _kept_names(exported: ExportedProgram) -> list[str]:
+    """Torch's names for the arguments of a call, ``rest_0`` for those of ``*rest``; empty where it kept none."""
+    entries = [entry.signature for entry in exported.module_call_graph if entry.fqn == ""]
+    return list((entries[0].forward_arg_names if entries and entries[0] is not None else None) or [])
 
 
 def _parameters(exported: ExportedProgram) -> set[str]:
@@ -107,12 +143,10 @@ def _parameters(exported: ExportedProgram) -> set[str]:
     return {match[1] for text in texts for match in _PARAMETER.finditer(text)} | {"args"}
 
 
-def _vararg(name: str, parameters: set[str]) -> str:
-    """``rest_0['q']`` as ``rest[0]['q']`` where ``rest`` is known to be a parameter and ``rest_0`` is not."""
+def _vararg(name: str, gathering: set[str]) -> str:
+    """``rest_0`` as ``rest[0]`` where ``rest`` is a parameter that gathers arguments."""
     match = _NUMBERED.fullmatch(name)
-    if match is None or f"{match[1]}_{match[2]}" in parameters or match[1] not in parameters:
-        return name
-    return f"{match[1]}[{match[2]}]{match[3]}"
+    return name if match is None or match[1] not in gathering else f"{match[1]}[{match[2]}]"
 
 
 def _key(key: Any) -> Any:
