@@ -115,3 +115,20 @@ def test_an_op_is_decomposed_and_gives_the_same_numbers(name: str) -> None:
     assert lowered.limits == ()
     assert name not in targets(lowered)
     assert name in {str(node.target) for node in exported.graph.nodes}
+
+
+def flash(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x[None], x[None], x[None])
+
+
+@pytest.mark.parametrize(("op", "decomposed"), [(lambda x: flash(x)[0], True), (flash, False)])
+def test_an_output_that_a_decomposition_gets_wrong_matters_where_it_is_read(op: Op, decomposed: bool) -> None:
+    """torch's decomposition of this op returns the weights in the place of their logarithm, with an axis more."""
+    example = (torch.randn(3, 6, 5),)
+    exported = export(Call(op), example, dynamic_shapes={"x": {0: Dim("n", min=1, max=13)}})
+    _, lowered = assert_lowered_agrees(exported, example, keep=keep_nothing, beside_torch=False)
+    name = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+    assert (name not in targets(lowered)) is decomposed
+    limits = [(limit.target, limit.why) for limit in lowered.limits]
+    wrong = "its decomposition gives another dtype or other sizes than the program recorded"
+    assert limits == ([] if decomposed else [(name, wrong)])

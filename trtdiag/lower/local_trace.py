@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -23,6 +24,8 @@ from trtdiag.lower.template import Keys, Ref, Step, Template, UntraceableError, 
 
 Keep = Callable[[OpOverload], bool]
 
+_DISAGREES = "its decomposition gives another dtype or other sizes than the program recorded"
+
 
 class Tracer:
     """Decomposes calls until nothing is left to decompose; equal calls are traced once."""
@@ -31,12 +34,15 @@ class Tracer:
         self._mode = mode
         self._keep = keep
         self._proofs = proofs
-        self._known: dict[Any, Template | str] = {}
+        # The template of a call and which of its outputs are not as recorded, or why there is none.
+        self._known: dict[Any, tuple[Template, frozenset[int]] | str] = {}
         self._open: set[Any] = set()
         self.keys = Keys()
         self.traced = 0
 
-    def template(self, target: OpOverload, args: Any, kwargs: Any, vals: Sequence[Any], out: Any) -> Template | None:
+    def template(
+        self, target: OpOverload, args: Any, kwargs: Any, vals: Sequence[Any], out: Any, read: AbstractSet[int] | None
+    ) -> Template | None:
         """The decomposition of a call, ``None`` where the op has none or is kept.
 
         Args:
@@ -45,6 +51,8 @@ class Tracer:
             kwargs: As ``args``.
             vals: The value of each input.
             out: The recorded value of the call, with which the decomposition must agree.
+            read: The outputs that something reads, of an op with several; ``None``: all.  torch's decomposition of
+                attention on the CPU returns the weights in the place of their logarithm, which no model reads.
 
         Raises:
             UntraceableError: It has one that cannot be used here.
@@ -61,8 +69,8 @@ class Tracer:
         if known is None:
             self._open.add(key)
             try:
-                known = self._nested(self._one_level(target, decomposition, args, kwargs, vals), vals)
-                self._agrees(known, vals, out)
+                made = self._nested(self._one_level(target, decomposition, args, kwargs, vals), vals)
+                known = made, _other_outputs(made, vals, out)
             except UntraceableError as why:
                 known = str(why)
             finally:
@@ -70,8 +78,11 @@ class Tracer:
             self._known[key] = known
         if isinstance(known, str):
             raise UntraceableError(known)
-        only = known.steps[0] if len(known.steps) == 1 else None
-        return None if only is not None and only.target is target and only.args == tuple(args) else known
+        template, wrong = known
+        if wrong if read is None else wrong & read:
+            raise UntraceableError(_DISAGREES)
+        only = template.steps[0] if len(template.steps) == 1 else None
+        return None if only is not None and only.target is target and only.args == tuple(args) else template
 
     def _one_level(
         self, target: OpOverload, decomposition: Decomposition, args: Any, kwargs: Any, vals: Sequence[Any]
@@ -120,12 +131,13 @@ class Tracer:
             values.append(step.val)
             return Ref(template.inputs + len(steps) - 1)
 
-        for step in template.steps:
+        read = _read_outputs(template)
+        for index, step in enumerate(template.steps, template.inputs):
             args, kwargs = replaced(step.args, current, Ref), replaced(step.kwargs, current, Ref)
             if step.target is operator.getitem and isinstance(args[0], (list, tuple)):
                 now.append(args[0][args[1]])
                 continue
-            inner = self._inner(step, args, kwargs, values)
+            inner = self._inner(step, args, kwargs, values, read.get(index))
             if inner is None:
                 now.append(append(Step(step.target, args, kwargs, step.val)))
                 continue
@@ -133,22 +145,46 @@ class Tracer:
             now.append(_inlined(body, given, append))
         return Template(template.inputs, tuple(steps), replaced(template.result, current, Ref))
 
-    def _inner(self, step: Step, args: Any, kwargs: Any, values: list[Any]) -> tuple[Template, list[Ref]] | None:
+    def _inner(
+        self, step: Step, args: Any, kwargs: Any, values: list[Any], read: AbstractSet[int] | None
+    ) -> tuple[Template, list[Ref]] | None:
         if not isinstance(step.target, OpOverload):
             return None
         given: list[Ref] = gathered((args, kwargs), Ref)
         own = iter(range(len(given)))
         local_args, local_kwargs = replaced((args, kwargs), lambda _: Ref(next(own)), Ref)
         vals = [values[ref.index] for ref in given]
-        body = self.template(step.target, local_args, local_kwargs, vals, step.val)
+        body = self.template(step.target, local_args, local_kwargs, vals, step.val, read)
         return None if body is None else (body, given)
 
-    def _agrees(self, template: Template, vals: Sequence[Any], out: Any) -> None:
-        values = [*vals, *(step.val for step in template.steps)]
-        made = replaced(template.result, lambda ref: values[ref.index], Ref)
-        wanted, got = pytree.tree_leaves(out), pytree.tree_leaves(made)
-        if len(wanted) != len(got) or not all(map(_alike, wanted, got)):
-            raise UntraceableError("its decomposition gives another dtype or other sizes than the program recorded")
+
+def _other_outputs(template: Template, vals: Sequence[Any], out: Any) -> frozenset[int]:
+    """The positions of the outputs whose dtype or sizes the template gives otherwise than ``out``."""
+    values = [*vals, *(step.val for step in template.steps)]
+    made = replaced(template.result, lambda ref: values[ref.index], Ref)
+    wanted, got = (value if isinstance(value, (tuple, list)) else (value,) for value in (out, made))
+    if len(wanted) != len(got):
+        raise UntraceableError(_DISAGREES)
+    return frozenset(index for index, pair in enumerate(zip(wanted, got, strict=True)) if not _all_alike(*pair))
+
+
+def _all_alike(left: Any, right: Any) -> bool:
+    wanted, got = pytree.tree_leaves(left), pytree.tree_leaves(right)
+    return len(wanted) == len(got) and all(map(_alike, wanted, got))
+
+
+def _read_outputs(template: Template) -> dict[int, set[int]]:
+    """Value -> the outputs of it that are read, for the values of which single outputs are taken and nothing else."""
+    taken: dict[int, set[int]] = {}
+    used = set(gathered(template.result, Ref))
+    for index, step in reversed(list(enumerate(template.steps, template.inputs))):
+        refs = gathered((step.args, step.kwargs), Ref)
+        if step.target is not operator.getitem:
+            used.update(refs)
+        else:
+            outputs = taken.setdefault(refs[0].index, set())
+            outputs.update({step.args[1]} if Ref(index) in used or taken.get(index) else ())
+    return {index: read for index, read in taken.items() if Ref(index) not in used}
 
 
 @contextmanager

@@ -58,10 +58,17 @@ def _template(draft: Draft, tracer: Tracer, node: Node, changed_in_place: set[No
     args, kwargs = replaced((node.args, node.kwargs), lambda _: Ref(next(own)), Node)
     vals = [source.meta.get("val") for source in gathered((node.args, node.kwargs), Node)]
     try:
-        return tracer.template(op, args, kwargs, vals, node.meta.get("val"))
+        return tracer.template(op, args, kwargs, vals, node.meta.get("val"), _read_outputs(node))
     except UntraceableError as reason:
         draft.limit(node, str(reason))
         return None
+
+
+def _read_outputs(node: Node) -> set[int] | None:
+    """The outputs of an op with several that anything reads; ``None`` where it is taken whole."""
+    if any(user.target is not operator.getitem for user in node.users):
+        return None
+    return {position for user in node.users if user.users and isinstance(position := user.args[1], int)}
 
 
 def _splice(draft: Draft, node: Node, template: Template, several: dict[Node, Any]) -> None:
