@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 
 from tests.harness import facts
@@ -205,6 +206,23 @@ def test_a_failure_about_something_else_has_no_root_in_the_dims() -> None:
 def test_a_failure_without_a_word_still_has_evidence() -> None:
     (finding,) = found(facts.dims(), failed(""))
     assert finding.message == "torch.export failed: UserError"
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        # torch 2.15, after every undecided condition
+        " If this was caused by Python `not` on a symbolic boolean, use torch.sym_not() or an equivalent comparison"
+        " instead; Python `not` cannot be overloaded outside Dynamo bytecode tracing.",
+    ],
+)
+def test_what_torch_says_after_every_undecided_condition_is_no_evidence(ending: str) -> None:
+    advice = "consider using data-dependent friendly APIs such as guard_or_false."
+    message = f"Could not guard on data-dependent expression Eq(u0, 1)\n{advice}{ending}\nCaused by: (a.py:1 in b)"
+    (finding,) = found(facts.dims(), failed(message))
+    said = [evidence.fact for evidence in finding.evidence if evidence.source == "UserError"]
+    assert said == ["Could not guard on data-dependent expression Eq(u0, 1)", advice]
 
 
 def test_a_pinned_dim_explains_a_failure_when_nothing_stronger_does() -> None:

@@ -15,10 +15,11 @@ from trtdiag.dims.facts import DimSystem, Verdict
 # What torch.export says when dynamic_shapes and the model's guards do not agree; the last two are its solver's crashes.
 _ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "Expected an equality constraint", "The inequality, ")
 
-# Lines about torch's own logging; they are the same in every message.
+# Lines about torch's own logging, and the ends of others that speak of no model; they are the same in every message.
 _BOILERPLATE = re.compile(
     r"(For (more|extended|C\+\+)|If you suspect|The error above occurred|Caused by: \(|.*draft_export)"
 )
+_ENDINGS = re.compile(r" (For more information|If this was caused by Python `not`).*")
 _MOST_LINES = 8
 
 _CHANGE_DIMS = "change dynamic_shapes as the findings about guards and dims say; trtdiag fix-dims tries it out"
@@ -90,7 +91,7 @@ def _telling(message: str) -> list[str]:
     """The lines of torch's message that speak of this model."""
     told: list[str] = []
     for line in message.splitlines():
-        line = line.partition(" For more information")[0].strip().removeprefix("- ")
+        line = _ENDINGS.sub("", line).strip().removeprefix("- ")
         if told and told[-1].endswith(":") and line:
             told[-1] += f" {line}"  # what a heading announces stands in the next line: Suggested fixes: h = 8*_h
         elif line and not _BOILERPLATE.match(line):
