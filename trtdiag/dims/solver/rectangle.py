@@ -46,8 +46,12 @@ class Rectangle:
     @property
     def worth(self) -> tuple[int, int]:
         """The cells, where a single row or column costs as any pin does; of equal ones the less narrow is better."""
-        size = self.height * self.width * (PIN if self.height > 1 else 1) * (PIN if self.width > 1 else 1)
-        return size, min(self.height, self.width)
+        return self.height * self.width * _price(self.height) * _price(self.width), min(self.height, self.width)
+
+
+def _price(count: int) -> int:
+    """What a count is multiplied by, in whole numbers: the same for all that are compared."""
+    return PIN.numerator if count > 1 else PIN.denominator
 
 
 def pair_mask(
@@ -103,10 +107,10 @@ def around(mask: Mask, row: int, column: int) -> Rectangle | None:
     if mask.shape[0] > mask.shape[1]:
         turned = around(mask.T, column, row)
         return None if turned is None else Rectangle(turned.left, turned.right, turned.top, turned.bottom)
-    right = _reach(mask[:, column:]) + column - 1
-    left = column + 1 - _reach(mask[:, column::-1])
-    up = _corners(left[row::-1], right[row::-1])
-    down = _corners(left[row:], right[row:])
+    right = reach(mask[:, column:]) + column - 1
+    left = column + 1 - reach(mask[:, column::-1])
+    up = corners(left[row::-1], right[row::-1])
+    down = corners(left[row:], right[row:])
     best: tuple[tuple[int, int], Rectangle] | None = None
     size = max(1, MOST_CORNERS // len(down[0]))
     for begin in range(0, len(up[0]), size):
@@ -130,19 +134,20 @@ def around(mask: Mask, row: int, column: int) -> Rectangle | None:
 
 def _worth(widths: Index, heights: Index, cells: int) -> Index:
     """``Rectangle.worth`` as one number."""
-    free = np.where(widths > 1, PIN, 1) * np.where(heights > 1, PIN, 1)
-    worth: Index = widths * heights * free * (cells + 1) + np.minimum(widths, heights)
+    fixed, free = PIN.denominator, PIN.numerator
+    price = np.where(widths > 1, free, fixed) * np.where(heights > 1, free, fixed)
+    worth: Index = widths * heights * price * (cells + 1) + np.minimum(widths, heights)
     return worth
 
 
-def _reach(mask: Mask) -> Index:
+def reach(mask: Mask) -> Index:
     """How many cells of each row are true from its begin on."""
     full = mask.all(axis=1)
     reach: Index = np.where(full, mask.shape[1], np.argmin(mask, axis=1)).astype(np.int64)
     return reach
 
 
-def _corners(left: Index, right: Index) -> tuple[Index, Index, Index]:
+def corners(left: Index, right: Index) -> tuple[Index, Index, Index]:
     """How far the rows go before the common columns get fewer, and these columns; rows start at the cell's own."""
     lefts, rights = np.maximum.accumulate(left), np.minimum.accumulate(right)
     blocked = np.flatnonzero(left > right)

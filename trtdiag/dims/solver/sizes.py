@@ -8,9 +8,9 @@ from math import prod
 
 from trtdiag.symbolic import Progression
 
-Volume = tuple[int, int, Fraction]
-PIN = 4
-"""Own choice: a size that could vary is pinned only where that keeps more than four times as many combinations."""
+Volume = tuple[int, Fraction, Fraction]
+PIN = Fraction(4, 3)
+"""Own choice: a size that could vary is pinned only where that keeps more than a third more combinations."""
 
 
 def volume(runs: Mapping[str, Progression], pinned: int = 0) -> Volume:
@@ -23,8 +23,8 @@ def volume(runs: Mapping[str, Progression], pinned: int = 0) -> Volume:
     endless = [run for run in runs.values() if run.kept is None]
     price = PIN ** (pinned + sum(run.single is not None for run in runs.values()))
     kept = prod(run.kept for run in runs.values() if run.kept is not None)
-    density = price * prod(run.step for run in endless) if endless else 0
-    return -len(endless), density, -Fraction(kept, price)
+    density = price * prod(run.step for run in endless) if endless else Fraction(0)
+    return -len(endless), density, -kept / price
 
 
 def words(runs: Mapping[str, Progression]) -> tuple[int, int, int]:
