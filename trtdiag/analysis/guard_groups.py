@@ -72,7 +72,8 @@ def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
     found: dict[tuple[tuple[str, ...], Frame | None], list[Constraint]] = {}
     following: Counter[tuple[str, ...]] = Counter()
     for constraint in dims.constraints:
-        if constraint.verdict is not verdict or constraint in tied or _pins(constraint, pinned):
+        asked = constraint.origin.asked is not None  # GRD308 reports it
+        if constraint.verdict is not verdict or asked or constraint in tied or _pins(constraint, pinned):
             continue
         if constraint.follows and not constraint.origin.branch:
             following[constraint.symbols] += 1

@@ -47,6 +47,7 @@ class Rule:
         severity: Of its hits, unless a hit says it is milder.
         page: The text of ``trtdiag explain``.
         needs: The types of the facts it reads, in the order of the check's parameters.
+        does_without: Those of them that may be missing: their parameters then get ``None``.
         check: Yields one hit per occurrence; never prints, never raises for a fault of the model.
     """
 
@@ -56,6 +57,7 @@ class Rule:
     page: Page
     needs: tuple[type, ...]
     check: Check
+    does_without: frozenset[type] = frozenset()
 
     @property
     def title(self) -> str:
@@ -78,22 +80,27 @@ def rule(rule_id: str, name: str, severity: Severity) -> Callable[[Check], Rule]
             raise _refuse(where, f"name {name!r} is not kebab-case of two or more words")
         if not inspect.isgeneratorfunction(check):
             raise _refuse(where, "its check is not a generator function")
-        return Rule(rule_id, name, severity, parse_page(check.__doc__, where), _needs(check, where), check)
+        needs, does_without = _needs(check, where)
+        return Rule(rule_id, name, severity, parse_page(check.__doc__, where), needs, check, does_without)
 
     return build
 
 
-def _needs(check: Check, where: str) -> tuple[type, ...]:
+def _needs(check: Check, where: str) -> tuple[tuple[type, ...], frozenset[type]]:
     hints = typing.get_type_hints(check)
-    needs = []
+    needs, does_without = [], set()
     for parameter in inspect.signature(check).parameters:
-        fact = hints.get(parameter)
+        fact: typing.Any = hints.get(parameter)
+        members = [member for member in typing.get_args(fact) if member is not type(None)]
+        if len(members) == 1 and len(typing.get_args(fact)) == 2:  # ``Fact | None``
+            fact = members[0]
+            does_without.add(fact)
         if fact not in FACTS:
             raise _refuse(where, f"parameter {parameter!r} has type {fact!r}, which is not a fact")
         needs.append(fact)
-    if not needs:
+    if not set(needs) - does_without:
         raise _refuse(where, "its check reads no fact")
-    return tuple(needs)
+    return tuple(needs), frozenset(does_without)
 
 
 def _refuse(where: str, because: str) -> InternalError:

@@ -86,13 +86,13 @@ def _reason_not_to_run(
         return "not selected"
     if rule.id in unwanted:
         return "ignored"
-    absent = [need.__name__ for need in rule.needs if facts.get(need) is None]
+    absent = [need.__name__ for need in rule.needs if facts.get(need) is None and need not in rule.does_without]
     return f"needs {' and '.join(absent)}, which could not be computed for this program" if absent else ""
 
 
 def _hits(rule: Rule, facts: Mapping[type, object]) -> list[Hit]:
     try:
-        return list(rule.check(*(facts[need] for need in rule.needs)))
+        return list(rule.check(*(facts.get(need) for need in rule.needs)))
     except Exception as fault:
         raise InternalError(
             f"rule {rule.id} ({rule.name}) stopped with {type(fault).__name__}: {fault}",

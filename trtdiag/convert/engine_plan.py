@@ -100,8 +100,12 @@ def plan_engines(
 
 
 def given_conditions(dims: DimSystem) -> tuple[Condition, ...]:
-    """The conditions that every input satisfies: the program itself refuses what breaks one of its guards."""
-    found = dict.fromkeys(c.condition for c in dims.constraints if free_symbols(c.condition))
+    """The conditions that every input satisfies: the program itself refuses what breaks one of its guards.
+
+    What an op asks for and no guard ensures is not among them: the program lets such inputs in.
+    """
+    guards = (c.condition for c in dims.constraints if c.origin.asked is None)
+    found = dict.fromkeys(condition for condition in guards if free_symbols(condition))
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""All recorded conditions of a program, as one list of distinct conditions over graph symbols."""
+"""All conditions of a program, recorded or asked by its ops, as one list of distinct ones over graph symbols."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from trtdiag.capture.program import Program, RawGuard
 from trtdiag.capture.reading import read_guards
+from trtdiag.dims.asked_by_ops import asked_by_ops
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
 from trtdiag.graph.source import Stack
 from trtdiag.symbolic.expr import And, Condition, Truth
@@ -20,7 +21,10 @@ class Gathered:
 
 
 def gather(program: Program) -> Gathered:
-    """Read every guard of ``program``; the same condition found twice keeps the better stack and both places."""
+    """Read every guard of ``program``; the same condition found twice keeps the better stack and both places.
+
+    After the guards stand conditions that ops ask for and no guard ensures (``GuardOrigin.asked``).
+    """
     gathered = Gathered()
     for read in read_guards(program):
         guard = read.guard
@@ -34,6 +38,7 @@ def gather(program: Program) -> Gathered:
                 known = gathered.conditions.get(part)
                 origin = origin_of_guard(guard)
                 gathered.conditions[part] = origin if known is None else merged(known, origin)
+    gathered.conditions.update(asked_by_ops(program, tuple(gathered.conditions)))
     return gathered
 
 

@@ -21,11 +21,31 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
+class AskedByOp:
+    """What an op asks of its sizes and the program does not ensure.
+
+    Attributes:
+        what: Which sizes (``dim -2 of key and value``).
+        how: How they have to stand to each other (``equal``).
+        sizes: Symbol -> value, at which the program's guards hold and the op refuses.
+        refusal: What the op said there, run alone on real tensors; empty where it was not run.
+        untried: Why it was not run; empty where it was.
+    """
+
+    what: str
+    how: str
+    sizes: Mapping[str, int]
+    refusal: str
+    untried: str = ""
+
+
+@dataclass(frozen=True)
 class GuardOrigin:
     """Where a constraint was found (``_guards_code``, ``ShapeEnv``, ...), and what caused it.
 
     ``branch`` is True when a Python condition in the user's code caused it, False when an op did, None if unknown.
-    ``op`` is the op (``aten.view.default``) and ``node`` its graph node, where an op caused it.
+    ``op`` is the op (``aten.view.default``) and ``node`` its graph node, where an op caused it.  ``asked`` is set where
+    no guard says it and an op asks for it.
     """
 
     found_in: tuple[str, ...]
@@ -33,6 +53,7 @@ class GuardOrigin:
     branch: bool | None = None
     op: str | None = None
     node: str | None = None
+    asked: AskedByOp | None = None
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def _attributed(constraints: Sequence[Constraint], program: Program) -> list[Con
 
 
 def _lost(constraint: Constraint) -> bool:
-    return constraint.origin.stack.best is None and not constraint.follows
+    return constraint.origin.stack.best is None and constraint.origin.asked is None and not constraint.follows
 
 
 def _conflicts(

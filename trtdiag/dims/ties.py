@@ -24,7 +24,8 @@ def tied(constraints: Sequence[Constraint], sites: Sites, joins: Sequence[Join] 
             found.append(replace(_tie(dims, None), origin=_origin(dims, joins)))
     for constraint in constraints:
         condition = constraint.condition
-        if not isinstance(condition, Compare) or condition.relation is not Relation.EQ:
+        asked = constraint.origin.asked is not None  # a finding of its own
+        if asked or not isinstance(condition, Compare) or condition.relation is not Relation.EQ:
             continue
         left, right = _dims_of(condition.left, sites), _dims_of(condition.right, sites)
         if left and right:

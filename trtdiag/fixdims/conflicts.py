@@ -27,7 +27,7 @@ def conflict_set(plan: Plan, tried: Tried, system: System, chosen: Chosen, noteb
     for dim in dims:
         if free_symbols(dim.expr) & symbols:
             ranges.append(f"{notebook.names.get(dim.site, dim.site)} in {asked_range(plan.leaves[dim.site], plan)}")
-    notebook.note_joins(tried, dims, names)
+    notebook.note_joins(tried, dims, names, plan)
     for dim in dims:
         if any(system.box[s].empty for s in free_symbols(dim.expr) if s in system.box):
             reasons += [r for r in notebook.of(dim.site).reasons if r not in reasons and r.by != "torch.export"]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from trtdiag.capture.program import InputDim, Join, Pin
 from trtdiag.dims.asked_ranges import System, affine, dims_in
 from trtdiag.dims.facts import GuardOrigin
-from trtdiag.dims.plan import LeafKind, Plan
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.fixdims.changes import Noted, reason
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
@@ -45,9 +45,10 @@ class Notebook:
             for dim in sites:
                 self.of(dim.site).because(reasons)
         for dim in dims:
+            self.of(dim.site).because(self._asked(dim, tried, system, names, dims))
             if isinstance(dim.expr, Sym):
                 self._sets(dim, tried, chosen, system)
-        self.note_joins(tried, dims, names)
+        self.note_joins(tried, dims, names, plan)
 
     def symbol_names(self, tried: Tried, dims: Sequence[InputDim], plan: Plan) -> dict[str, str]:
         """Symbol -> the user's name, that of a dim which is just this symbol before any other."""
@@ -79,6 +80,14 @@ class Notebook:
         sizes = ", ".join(f"{name} = {value}" for name, value in self._sizes(broken, dims).items())
         return reason(to_text(condition, names), origin, sizes)
 
+    def _asked(
+        self, dim: InputDim, tried: Tried, system: System, names: Mapping[str, str], dims: Sequence[InputDim]
+    ) -> list[Reason]:
+        """What ops ask of this dim together with others: one Dim in the place of two narrows neither range."""
+        symbols = free_symbols(dim.expr)
+        asked = [c for c, origin in tried.conditions.items() if origin.asked is not None and symbols & free_symbols(c)]
+        return [self._reason(condition, tried, system, names, dims) for condition in asked[:_MOST_REASONS]]
+
     def _sizes(self, point: Mapping[str, int], dims: Sequence[InputDim]) -> dict[str, int]:
         """A point over symbols as sizes of dims: a root's value means little to the reader."""
         sizes: dict[str, int] = {}
@@ -106,12 +115,12 @@ class Notebook:
         note.alternatives.sort(key=lambda a: -(a.kept[0] if a.kept else 0))
         del note.alternatives[_MOST_ALTERNATIVES:]
 
-    def note_joins(self, tried: Tried, dims: Sequence[InputDim], names: Mapping[str, str]) -> None:
-        """Note which dims torch made of one symbol, and because of what."""
+    def note_joins(self, tried: Tried, dims: Sequence[InputDim], names: Mapping[str, str], plan: Plan) -> None:
+        """Note which dims torch made of one symbol, and because of what; those that ``plan`` made one say nothing."""
         by_site = {dim.site: dim for dim in dims}
         for join in tried.joins:
             first, second = (by_site.get(site) for site in join.sites)
-            if first is None or second is None:
+            if first is None or second is None or _declared_one(plan.leaves[first.site], plan.leaves[second.site]):
                 continue
             left, right = self.names.get(first.site, first.site), to_text(first.expr, names)
             if left == right:
@@ -140,6 +149,11 @@ class Notebook:
                 note.kind = "example"
                 if not group.by_example:
                     note.staying.append(Alternative(f"{name} = {group.value}, static", None, "keeps the example"))
+
+
+def _declared_one(one: Leaf, other: Leaf) -> bool:
+    """Whether two dims are made of one Dim by their declaration."""
+    return one.kind is LeafKind.DIM and other.kind is LeafKind.DIM and one.root == other.root
 
 
 def _worth_naming(other: Progression, best: Progression) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trtdiag.analysis.asked_of_ops import asked_at
 from trtdiag.analysis.fallback_hits import calls, fallback_hits, reasons, stays
 from trtdiag.analysis.fallbacks import OUR_FAULT, FallbackGroup, PartitionFacts, Why
 from trtdiag.analysis.finding import Hit, Severity
 from trtdiag.analysis.odd_tensors import by_origin
 from trtdiag.analysis.rule import rule
+from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.facts import DtypeFacts
 
 
 @rule("OPS502", "op-over-limit", Severity.WARNING)
-def op_over_limit(facts: PartitionFacts, dtypes: DtypeFacts) -> Iterator[Hit]:
+def op_over_limit(facts: PartitionFacts, dtypes: DtypeFacts, dims: DimSystem) -> Iterator[Hit]:
     """An op has a converter, but not for this call: it stays in PyTorch.
 
     Why:
@@ -38,7 +40,7 @@ def op_over_limit(facts: PartitionFacts, dtypes: DtypeFacts) -> Iterator[Hit]:
     """
     for group in facts.groups:
         if group.why is Why.LIMIT:
-            yield from fallback_hits(facts, group, _message(group), _advice(group), _root(group, dtypes))
+            yield from fallback_hits(facts, group, _message(group), _advice(group), _root(group, dtypes, dims))
 
 
 def _message(group: FallbackGroup) -> str:
@@ -53,11 +55,12 @@ def _advice(group: FallbackGroup) -> str:
     return "write this line in another way, or leave it: results stay right"
 
 
-def _root(group: FallbackGroup, dtypes: DtypeFacts) -> str:
-    """The finding about the tensor that brought the dtype in, where there is only one."""
+def _root(group: FallbackGroup, dtypes: DtypeFacts, dims: DimSystem) -> str:
+    """The finding about the tensor that brought the dtype in, where there is only one, or about unfitting sizes."""
     of_code = {"double-precision": ("TYP402", dtypes.float64), "no-counterpart": ("TYP403", dtypes.unsupported)}
     if group.code not in of_code:
-        return ""
+        asked = asked_at(dims, [left.place.node for left in group.left])
+        return "" if asked is None else f"GRD308:{asked.text}"
     rule_id, tensors = of_code[group.code]
     origins = by_origin(tensors)
     return f"{rule_id}:{origins[0].key}" if len(origins) == 1 else ""

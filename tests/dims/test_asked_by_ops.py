@@ -1,0 +1,162 @@
+"""What ops ask of their sizes and no guard ensures becomes a condition, if the op alone confirms it, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, export
+from torch.nn.functional import scaled_dot_product_attention
+
+from trtdiag.capture.load import capture
+from trtdiag.capture.program import Program
+from trtdiag.dims import asked_by_ops as asking
+from trtdiag.dims import tried_op
+from trtdiag.dims.collect import gather
+from trtdiag.dims.facts import GuardOrigin
+from trtdiag.fixdims.run import fix_dims
+from trtdiag.shapes.demand import Ask, Demand
+from trtdiag.symbolic import Num, to_text
+
+A, B = Dim("a", min=2, max=64), Dim("b", min=2, max=64)
+
+
+class Applied(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        return self.function(x, y)
+
+
+def program_of(function: Callable[..., Any], x: torch.Tensor, y: torch.Tensor, dims: Any = None) -> Program:
+    shapes = {"x": {0: A}, "y": {0: B}, **(dims or {})}
+    return capture(export(Applied(function), (x, y), dynamic_shapes=shapes))
+
+
+def asked(program: Program) -> dict[str, GuardOrigin]:
+    found = gather(program).conditions
+    return {to_text(c, program.names): origin for c, origin in found.items() if origin.asked is not None}
+
+
+def put(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(100, 4).index_put((torch.arange(x.shape[0]),), y)
+
+
+def write(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.new_zeros(6, x.shape[0]).slice_scatter(y, 0, 0, 2)
+
+
+def choose(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.new_zeros(3, x.shape[0]).select_scatter(y[:, 0], 0, 0)
+
+
+def attend(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return scaled_dot_product_attention(torch.ones(1, 2, 3, 8), x.view(1, 2, -1, 8), y.view(1, 2, -1, 8))
+
+
+def test_what_is_written_into_the_front_has_to_fit() -> None:
+    def front(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.slice_scatter(y, 0, 0, y.shape[0])
+
+    ((text, origin),) = asked(program_of(front, torch.randn(9, 4), torch.randn(6, 4))).items()
+    assert text in ("y.shape[0] <= x.shape[0]", "x.shape[0] >= y.shape[0]")
+    assert origin.asked is not None
+    assert origin.asked.sizes == {"s77": 2, "s17": 3}
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "dims", "text"),
+    [
+        (put, ((6, 4), (6, 4)), {}, "y.shape[0] == x.shape[0]"),
+        (write, ((6,), (2, 6)), {"y": {1: B}}, "y.shape[1] == x.shape[0]"),
+        (choose, ((6,), (6, 2)), {}, "y.shape[0] == x.shape[0]"),
+        (attend, ((2, 6, 8), (2, 6, 8)), {"x": {1: A}, "y": {1: B}}, "y.shape[1] == x.shape[1]"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_torch_does_not_look_at_is_a_condition(
+    function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], dims: dict[str, Any], text: str
+) -> None:
+    program = program_of(function, *map(torch.randn, shapes), dims)
+    found = asked(program)
+    sides = {frozenset(condition.split(" == ")) for condition in found}
+    assert sides == {frozenset(text.split(" == "))}
+    (origin,) = found.values()
+    assert origin.asked is not None
+    assert origin.asked.refusal
+    assert len(set(origin.asked.sizes.values())) == 2
+    assert origin.stack.best is not None
+    assert origin.op is not None
+    assert origin.op.startswith("aten.")
+
+
+def test_what_torch_does_guard_is_not_asked_again() -> None:
+    assert asked(program_of(lambda x, y: x[: y.shape[0]] + y, torch.randn(9, 4), torch.randn(6, 4))) == {}
+
+
+def test_one_dim_for_both_ensures_it() -> None:
+    assert asked(program_of(put, torch.randn(6, 4), torch.randn(6, 4), {"y": {0: A}})) == {}
+
+
+def test_what_a_check_of_the_model_ensures_is_not_asked() -> None:
+    def checked(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        torch._check(x.shape[0] == y.shape[0])
+        return put(x, y)
+
+    program = program_of(checked, torch.randn(6, 4), torch.randn(6, 4), {"x": {0: Dim.DYNAMIC}, "y": {0: Dim.DYNAMIC}})
+    assert asked(program) == {}
+
+
+def test_a_size_that_data_decides_is_left_to_the_program() -> None:
+    def some(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(100, 4).index_put((torch.nonzero(x)[:, 0],), y)
+
+    assert asked(program_of(some, torch.randn(6), torch.randn(6, 4))) == {}
+
+
+def test_a_rule_that_the_op_does_not_confirm_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = program_of(lambda x, y: (x.sum() + y).relu(), torch.randn(6, 4), torch.randn(6, 4))
+
+    def wrong(call: Any) -> tuple[Demand, ...]:
+        size = call.shape("self")[0]
+        return () if isinstance(size, Num) else (Demand(Ask.AT_MOST, size, Num(5), "made up"),)
+
+    monkeypatch.setattr(asking, "rule_for", lambda op: op if "relu" in str(op) else None)
+    monkeypatch.setattr(asking, "demands_of", wrong)
+    assert asked(program) == {}
+
+
+def test_a_call_too_large_to_run_is_asked_and_said_to_be_untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tried_op, "MOST_ELEMENTS", 8)
+    program = program_of(put, torch.randn(6, 4), torch.randn(6, 4))
+    (origin,) = asked(program).values()
+    assert origin.asked is not None
+    assert not origin.asked.refusal
+    assert "elements" in origin.asked.untried
+
+
+def test_nested_graphs_are_read_too() -> None:
+    def guarded(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return put(x.relu(), y)
+
+    (origin,) = asked(program_of(guarded, torch.randn(6, 4), torch.randn(6, 4))).values()
+    assert "." in (origin.node or "")
+
+
+def test_fix_dims_declares_one_dim_for_both() -> None:
+    model = Applied(put)
+    fix = fix_dims((model, (torch.randn(6, 4), torch.randn(6, 4)), {}, {"x": {0: A}, "y": {0: B}}))
+    shared = fix.dynamic_shapes["x"][0]
+    assert shared is fix.dynamic_shapes["y"][0]
+    assert (shared.min, shared.max) == (2, 64)
+    assert fix.confirmation.exported
+    reasons = [reason for change in fix.changes for reason in change.why]
+    assert reasons
+    assert {reason.by for reason in reasons} == {"aten.index_put.default"}
+    assert all("test_asked_by_ops" in str(reason.stack.best) for reason in reasons)
