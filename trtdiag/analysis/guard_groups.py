@@ -138,7 +138,7 @@ def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evide
 
 def proof_text(proof: Proof) -> str:
     """How a statement was established, in words."""
-    checked = f", {proof.checked:,} values" if proof.checked else ""
+    checked = f", {counted(proof.checked, 'value')}" if proof.checked else ""
     return f"{proof.kind.value}{checked}{': ' + proof.detail if proof.detail else ''}"
 
 
