@@ -75,6 +75,7 @@ class Constraint:
         kept: How many of the declared values satisfy it, and of how many, for a bounded single symbol.
         follows: It breaks, but only where another broken constraint of the same symbols breaks too: not a cause.
         only_at_zero: It breaks only where a size is 0, in a range whose start nobody may have asked for.
+        share: Of the declared sizes those that satisfy it, where it breaks; of a sample where they are many.
     """
 
     condition: Condition
@@ -90,6 +91,7 @@ class Constraint:
     follows: bool = False
     only_at_zero: bool = False
     refused: Mapping[str, int] = field(default_factory=dict)
+    share: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
 from trtdiag.dims.solved import Solved
+from trtdiag.dims.solver.shares import share_held
 from trtdiag.dims.within import by_bounds, try_all
 from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, substitute, to_text
 from trtdiag.symbolic.expr import Condition, Expr
@@ -46,7 +47,16 @@ def judge(
     for condition, origin in conditions.items():
         if condition not in judged:
             judged[condition] = _joint(condition, origin, solved, causes, hints, sites)
-    return [judged[condition] for condition in conditions]
+    return [_shared_out(judged[condition], box) for condition in conditions]
+
+
+def _shared_out(constraint: Constraint, box: Mapping[str, Range]) -> Constraint:
+    """With the share of sizes that satisfy it, where it is a cause."""
+    if constraint.verdict is not Verdict.BREAKS:
+        return constraint
+    kept = constraint.kept
+    exact = None if kept is None or kept[1] == 0 else kept[0] / kept[1]
+    return replace(constraint, share=share_held(constraint.condition, box) if exact is None else exact)
 
 
 def _together(condition: Condition, tied: Mapping[str, Expr]) -> Condition:
