@@ -15,6 +15,8 @@ from trtdiag.capture.program import Program
 from trtdiag.errors import InternalError
 from trtdiag.lower.facts import Checked
 
+_MOST_LIBRARY_LINES = 3
+
 
 @dataclass(frozen=True)
 class NotRun:
@@ -162,7 +164,11 @@ def _root(finding: Finding, hits: list[Hit], ids: Mapping[str, str]) -> str | No
 
 
 def _evidence(hits: list[Hit]) -> tuple[Evidence, ...]:
-    return tuple(dict.fromkeys(evidence for hit in hits for evidence in hit.evidence))
+    """What the hits tell, and the lines of a model library that the user's lines lead to."""
+    told = dict.fromkeys(evidence for hit in hits for evidence in hit.evidence)
+    inside = dict.fromkeys(hit.place.frame.inside for hit in hits if hit.place.frame is not None)
+    lines = [frame for frame in inside if frame is not None][:_MOST_LIBRARY_LINES]
+    return (*told, *(Evidence(frame.code or f"in {frame.function}", str(frame)) for frame in lines))
 
 
 def _places(hits: list[Hit]) -> tuple[Place, ...]:

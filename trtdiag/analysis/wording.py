@@ -45,8 +45,10 @@ def identifier(name: str) -> str:
 
 
 def at_line(frame: Frame | None) -> str:
-    """`` at model.py:41``, or nothing."""
-    return "" if frame is None else f" at {frame}"
+    """`` at model.py:41``, ``, in timm/layers/pos_embed.py:9`` where that line leads to a library's, or nothing."""
+    if frame is None:
+        return ""
+    return f" at {frame}" if frame.inside is None else f" at {frame}, in {frame.inside.short}"
 
 
 def stated_by(target: Target, statement: str) -> str:

@@ -10,7 +10,7 @@ from trtdiag.capture.guard_stacks import GuardStacks
 from trtdiag.capture.program import ExportFailure, RawGuard
 from trtdiag.capture.recorded import in_roots
 from trtdiag.capture.torch_private import replacements, shape_env_guards
-from trtdiag.graph.source import NO_STACK, Frame, Stack
+from trtdiag.graph.source import NO_STACK, OWN, Frame, Stack
 
 # torch tells the user to try draft_export in a paragraph of its own; it says nothing about the model.
 _ADVICE = "The error above occurred when calling torch.export.export."
@@ -30,7 +30,7 @@ def user_stack(error: BaseException) -> Stack:
         code = tb.tb_frame.f_code
         frame = Frame(code.co_filename, tb.tb_lineno, code.co_name)
         module = str(tb.tb_frame.f_globals.get("__name__", ""))
-        if module.split(".")[0] not in ("torch", "trtdiag") and frame.package not in ("torch", "python"):
+        if module.split(".")[0] not in ("torch", OWN) and frame.package not in ("torch", "python"):
             frames.append(frame)
     return Stack(tuple(dict.fromkeys(frames))) if frames else NO_STACK
 

@@ -21,7 +21,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.capture.data_values import EXPORT_MODULE
 from trtdiag.capture.recorded import in_roots
-from trtdiag.graph.source import Frame, Stack
+from trtdiag.graph.source import OWN, Frame, Stack
 
 _MAX_FRAMES = 40
 # Files that every guard passes through: the symbolic shapes themselves, SymBool.__bool__, logging.
@@ -93,7 +93,7 @@ def running_op(frame: FrameType | None) -> str | None:
             func = frame.f_locals.get("func")
             return str(func) if isinstance(func, torch._ops.OpOverload) else None
         package = str(frame.f_globals.get("__name__", "")).split(".")[0]
-        if package not in ("torch", "trtdiag") and Frame(file, 0).package != "python":
+        if package not in ("torch", OWN) and Frame(file, 0).package != "python":
             return None
         frame = frame.f_back
     return None
@@ -104,22 +104,25 @@ def python_stack(frame: FrameType | None) -> Stack:
 
     Of torch's frames the innermost that is more than bookkeeping is kept as the last one: a guard whose stack ends
     outside torch comes from a Python condition on a size, any other from an op.  What called the export is no part of
-    the model: it is kept only where the model has no line outside torch, and so no better place.
+    the model: it is kept only where the model has no line outside torch, and so no better place, and only as far as
+    this package, which whoever asked for an analysis calls.
     """
     frames: list[Frame] = []
     innermost = True
+    outside = False
     while frame is not None and len(frames) < _MAX_FRAMES:
         code = frame.f_code
         here = Frame(code.co_filename, frame.f_lineno, code.co_name)
         module = str(frame.f_globals.get("__name__", ""))
-        if module == EXPORT_MODULE and any(known.package != "torch" for known in frames):
-            break
         package = module.split(".")[0]
+        outside = outside or module == EXPORT_MODULE
+        if outside and (package == OWN or any(known.package != "torch" for known in frames)):
+            break
         if package == "torch" or here.package == "torch":
             if innermost and not _BOOKKEEPING.search(here.file):
                 frames.append(here)
                 innermost = False
-        elif package != "trtdiag" and here.package != "python":
+        elif package != OWN and here.package != "python":
             frames.append(Frame(here.file, here.line, here.function, linecache.getline(here.file, here.line).strip()))
             innermost = False
         frame = frame.f_back

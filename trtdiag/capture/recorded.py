@@ -12,9 +12,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.capture.program import RawGuard
-from trtdiag.capture.torch_private import guards_code, replacements, shape_env_guards
-from trtdiag.graph.source import NO_STACK, Stack, parse_stack
+from trtdiag.capture.torch_private import guards_code, replacements, shape_env_guards, symbol_sources
+from trtdiag.graph.source import NO_STACK, OWN, Stack, parse_stack
 
+_EXPORT_FILE = re.compile(r"[/\\]torch[/\\]export[/\\]__init__\.py$")
 _ASSERTED = re.compile(r"Runtime assertion failed for expression (?P<condition>.+) on node '[^']*'$", re.DOTALL)
 
 
@@ -28,9 +29,11 @@ def recorded_guards(exported: ExportedProgram, env: ShapeEnv | None) -> Iterator
         known = replacements(env)
         for condition, stack in shape_env_guards(env):
             yield RawGuard(in_roots(condition, known), "ShapeEnv", stack)
+        loaded = not symbol_sources(env)  # then torch noted the lines that read the file
         for asserts in getattr(env, "deferred_runtime_asserts", {}).values():
             for deferred in asserts:
-                yield RawGuard(in_roots(deferred.expr, known), "ShapeEnv", _deferred_stack(deferred))
+                stack = NO_STACK if loaded else _deferred_stack(deferred)
+                yield RawGuard(in_roots(deferred.expr, known), "ShapeEnv", stack)
     for text in guards_code(exported):
         yield RawGuard(text, "_guards_code")
     yield from _assertions(exported.graph_module, "")
@@ -49,7 +52,13 @@ def in_roots(condition: Any, known: Mapping[str, Any]) -> Any:
 def _deferred_stack(deferred: Any) -> Stack:
     trace = getattr(deferred, "stack", None)
     summary = trace.summary() if trace is not None and hasattr(trace, "summary") else None
-    return NO_STACK if not summary else parse_stack("".join(summary.format()))
+    return NO_STACK if not summary else _of_model(parse_stack("".join(summary.format())))
+
+
+def _of_model(stack: Stack) -> Stack:
+    """The frames inside the export: who called it is no part of the model."""
+    outside = [i for i, frame in enumerate(stack.frames) if frame.package == OWN or _EXPORT_FILE.search(frame.file)]
+    return Stack(stack.frames[outside[-1] + 1 :]) if outside else stack
 
 
 def _assertions(graph_module: GraphModule, prefix: str) -> Iterator[RawGuard]:

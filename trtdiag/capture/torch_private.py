@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from trtdiag.graph.source import NO_STACK, Frame, Stack
+from trtdiag.graph.source import NO_STACK, OWN, Frame, Stack
 from trtdiag.symbolic.ranges import Range
 
 _INT64_MAX = 2**63 - 1
@@ -38,17 +38,20 @@ def guards_code(exported: ExportedProgram) -> list[str]:
 
 
 def shape_env_guards(env: ShapeEnv) -> list[tuple[object, Stack]]:
-    """Each guard's sympy condition and the frame that torch noted for it."""
-    return [(guard.expr, _sloc_stack(getattr(guard, "sloc", None))) for guard in env.guards]
+    """Each guard's sympy condition and the frame that torch noted for it.
+
+    In a program that was loaded, whose symbols have no sources, torch noted the line that loaded it: none is given.
+    """
+    loaded = not symbol_sources(env)
+    return [(guard.expr, NO_STACK if loaded else _sloc_stack(getattr(guard, "sloc", None))) for guard in env.guards]
 
 
 def _sloc_stack(sloc: Any) -> Stack:
     location = getattr(sloc, "framework_loc", None)
     if location is None or isinstance(location, str):
         return NO_STACK
-    return Stack(
-        (Frame(str(location.filename), int(location.lineno or 0), str(location.name), (location.line or "").strip()),)
-    )
+    frame = Frame(str(location.filename), int(location.lineno or 0), str(location.name), (location.line or "").strip())
+    return NO_STACK if frame.package in (OWN, "python") else Stack((frame,))
 
 
 def backed_hints(env: ShapeEnv) -> dict[str, int]:

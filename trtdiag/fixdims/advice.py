@@ -148,7 +148,7 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
     if change.kind == "shared" or not (change.lost or after.kind is LeafKind.STATIC):
         return None  # nothing is lost that a change of the model would bring back
     for reason in change.why:
-        frame = reason.stack.best
+        frame = _asking(reason)
         if frame is None or not frame.code:
             continue
         text = (
@@ -159,6 +159,12 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
         if text is not None:
             return Alternative(text, _all_of(change, frame, before, asked), _left(change, frame))
     return None
+
+
+def _asking(reason: Reason) -> Frame | None:
+    """The line to change: the library's own, where the user's only calls it."""
+    frame = reason.stack.best
+    return frame if frame is None or frame.inside is None else frame.inside
 
 
 def _pinned(reason: Reason, frame: Frame) -> str | None:
@@ -202,12 +208,12 @@ def _all_of(change: Change, frame: Frame, before: Leaf, asked: Plan) -> tuple[in
     requested = values_of(before, asked)
     if requested is None or requested.count is None:
         return None
-    alone = all(reason.stack.best == frame for reason in _causes(change))
+    alone = all(_asking(reason) == frame for reason in _causes(change))
     return (requested.count, requested.count) if alone else None
 
 
 def _left(change: Change, frame: Frame) -> str:
-    others = [reason.text for reason in _causes(change) if reason.stack.best != frame]
+    others = [reason.text for reason in _causes(change) if _asking(reason) != frame]
     return f"the other conditions remain: {'; '.join(others[:2])}" if others else ""
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)$')
 _STDLIB = str(PurePath(sysconfig.get_paths()["stdlib"]))
 _PACKAGES = ("site-packages", "dist-packages")
+OWN = "trtdiag"
+_HERE = Path(__file__).parents[1]
+_PLUMBING = ("torch", "python", OWN)
 
 
 @lru_cache(maxsize=4096)
@@ -19,25 +22,57 @@ def _package(file: str) -> str | None:
     for index, part in enumerate(parts[:-1]):
         if part in _PACKAGES:
             return parts[index + 1].removesuffix(".py")
+        # A checkout of this package, here or on another machine: its folder with a file that this package has.
+        if part == OWN and _HERE.joinpath(*parts[index + 1 :]).is_file():
+            return OWN
     if file.startswith((_STDLIB, "<")):
         return "python"
     # A source checkout or a foreign machine's stdlib: recognise the folders that torch itself is made of.
     return "torch" if "/torch/nn/" in file or "/torch/_" in file else None
 
 
+@lru_cache(maxsize=4096)
+def _is_launcher(file: str) -> bool:
+    """Whether a file is what an installer writes to start a command: ``bin/pytest``, ``Scripts/pytest.exe``."""
+    parts = PurePath(file.replace("\\", "/")).parts
+    starts = any(part in ("bin", "Scripts") for part in parts[-3:-1])
+    return starts and ("." not in parts[-1] or any(part.endswith((".exe", "-script.py")) for part in parts[-2:]))
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One line of a stack: ``file``, ``line`` (from 1), ``function`` and the text of the line, if known."""
+    """One line of a stack.
+
+    Attributes:
+        file: The file.
+        line: From 1.
+        function: The function's name, ``<module>`` outside all.
+        code: The text of the line, if known.
+        inside: For a line of the user's that calls into a model library: the innermost line there.
+    """
 
     file: str
     line: int
     function: str = ""
     code: str = ""
+    inside: Frame | None = field(default=None, compare=False, repr=False)
 
     @property
     def package(self) -> str | None:
-        """The installed package that the file belongs to (``torch``, ``transformers``), ``None`` for a user's file."""
+        """The installed package that the file belongs to (``torch``, ``transformers``), ``None`` for a user's file.
+
+        What an installer writes to start a command counts as Python's.
+        """
+        if self.function == "<module>" and _is_launcher(self.file):
+            return "python"
         return _package(self.file)
+
+    @property
+    def short(self) -> str:
+        """``transformers/modeling_utils.py:88`` for a line of an installed package, else the whole place."""
+        parts = PurePath(self.file.replace("\\", "/")).parts
+        start = next((index + 1 for index, part in enumerate(parts) if part in _PACKAGES), 0)
+        return f"{'/'.join(parts[start:]) if start else self.file}:{self.line}"
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -55,10 +90,18 @@ class Stack:
         return next((f for f in reversed(self.frames) if f.package is None), None)
 
     @property
+    def library(self) -> Frame | None:
+        """The innermost frame in an installed package that is neither torch nor this one: a model library's line."""
+        return next((f for f in reversed(self.frames) if f.package not in (None, *_PLUMBING)), None)
+
+    @property
     def best(self) -> Frame | None:
-        """The user's frame; else the innermost outside torch and Python (a model library's line); else ``None``."""
-        library = (f for f in reversed(self.frames) if f.package not in ("torch", "python"))
-        return self.user or next(library, None)
+        """The user's frame, with the library's line that it leads to ``inside``; else the library's; else ``None``."""
+        library = self.library
+        user = self.user
+        if user is None or library is None or self.frames.index(library) < self.frames.index(user):
+            return user or library
+        return replace(user, inside=library)
 
 
 NO_STACK = Stack(())

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from trtdiag.dims.spelling.spell import plan_diff
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Change, Fix, Outcome, Reason
-from trtdiag.graph.source import Stack
+from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.fix_words import (
     all_notes,
     allowed_words,
@@ -203,11 +203,15 @@ class _Page:
             self.prose(words, style=style, first=f"    {label:<{_LABEL_COLUMNS}}", hang=_LABEL_COLUMNS + 4)
 
     def source(self, label: str, stack: Stack) -> None:
-        """A source line, its code cut to what fits."""
+        """A source line, and the line of a model library that it leads to, their code cut to what fits."""
         frame = stack.best
         if frame is None:
             return
-        head = f"    {label:<{_LABEL_COLUMNS}}{place(frame)}"
+        self._source_line(f"    {label:<{_LABEL_COLUMNS}}{place(frame)}", frame)
+        if frame.inside is not None:
+            self._source_line(f"    {'':<{_LABEL_COLUMNS}}in {one_line(frame.inside.short)}", frame.inside)
+
+    def _source_line(self, head: str, frame: Frame) -> None:
         self.lines.append(Text(head, style="dim"))
         room = self.width - len(head) - 2
         if frame.code and room < _LEAST_CODE_COLUMNS:

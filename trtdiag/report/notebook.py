@@ -100,4 +100,5 @@ def _ordered(analysis: Analysis) -> list[Finding]:
 
 def _where(finding: Finding) -> str:
     frame = next((place.frame for place in finding.places if place.frame is not None), None)
-    return f" ({one_line(str(frame))})" if frame else ""
+    inside = f", in {one_line(frame.inside.short)}" if frame is not None and frame.inside is not None else ""
+    return f" ({one_line(str(frame))}{inside})" if frame else ""

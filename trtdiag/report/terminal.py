@@ -104,6 +104,8 @@ def _where(finding: Finding) -> str:
     frame = next((place.frame for place in finding.places if place.frame is not None), None)
     more = len(finding.places) - 1
     where = one_line(str(frame)) if frame else ""
+    if frame is not None and frame.inside is not None:
+        where += f", in {one_line(frame.inside.short)}"
     return f"{where} (+{more:,})" if where and more > 0 else where
 
 

@@ -65,7 +65,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
     if not lines:
         facts.append(Evidence("no message", failure.error_type))
     facts.append(Evidence(failure.relaxed or "no graph could be obtained", "how the analysis went on"))
-    frame = failure.stack.user
+    frame = failure.stack.best
     if frame is not None:
         facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
     if not roots and _about_dims(failure) and _all_hold(dims):
