@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,12 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from tests.models.registry import Ask
-from trtdiag.capture.program import InputDim, InputTensor
-from trtdiag.symbolic import Num
 from trtdiag.verify.compare import FLOAT32, compare
-from trtdiag.verify.inputs import InputMaker
 
 SEED = 5
 """For models that draw random numbers themselves."""
+OTHERS_SEED = 20240229
+"""For the other inputs."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Response:
 
 
 class Responses:
-    """A model with its example, and with other inputs of the same shapes, as verification makes them.
+    """A model with its example, and with other inputs of the same shapes and of values that the example has.
 
     Args:
         ask: The model.
@@ -43,7 +43,8 @@ class Responses:
     def __init__(self, ask: Ask) -> None:
         self._module = ask[0]
         self._given, self._tree = tree_flatten((ask[1], ask[2]))
-        self._others = InputMaker([_static(value) for value in self._given], self._given, indices=()).at({})
+        generator = torch.Generator().manual_seed(OTHERS_SEED)
+        self._others = [_other(value, generator) for value in self._given]
         self._before = self._outputs(self._given)
 
     @property
@@ -72,10 +73,25 @@ class Responses:
         return [value.clone() for value in found if isinstance(value, torch.Tensor)]
 
 
-def _static(value: Any) -> InputTensor:
-    if not isinstance(value, torch.Tensor):
-        return InputTensor("x", "x", None, ())
-    return InputTensor("x", "x", value.dtype, tuple(InputDim("x", k, Num(size)) for k, size in enumerate(value.shape)))
+def _other(value: Any, generator: torch.Generator) -> Any:
+    """Floats with the same mean and deviation, of one sign where the example's are; else its values in another order.
+
+    Where all rows begin alike, or end alike, the others do: of a mask that is the side without padding.
+    """
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return value
+    if value.dtype.is_floating_point and bool(torch.isfinite(value).all()) and float(value.std(correction=0)) > 0:
+        made = torch.randn(value.shape, generator=generator) * value.std(correction=0) + value.mean()
+        low, high = float(value.min()), float(value.max())
+        return made.clamp(low if low >= 0 else -math.inf, high if high <= 0 else math.inf).to(value.dtype)
+    flat = value.reshape(-1)
+    made = flat[torch.randint(0, flat.numel(), (value.numel(),), generator=generator)].reshape(value.shape)
+    for place in (0, -1) if value.dim() else ():
+        ends = value.select(-1, place).reshape(-1)
+        if bool((ends == ends[0]).all()):
+            made.select(-1, place).fill_(ends[0].item())
+            break
+    return made
 
 
 def _response(before: torch.Tensor, after: torch.Tensor) -> Response:

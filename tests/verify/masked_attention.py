@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from trtdiag.capture.load import capture
+from trtdiag.capture.made_inputs import InputMaker
 from trtdiag.capture.program import Program
 from trtdiag.convert.engine_plan import given_conditions
 from trtdiag.dims.system import dim_system
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.trees import leaves_of
 from trtdiag.verify.facts import OutputError, PointResult, Verification
-from trtdiag.verify.inputs import InputMaker
 from trtdiag.verify.run import _Run, verify
 
 ROWS, PIXELS, CHANNELS = 3, 64, 8

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 
 from trtdiag.capture.factory import Recipe, call_factory, load_factory, recipe_of
 from trtdiag.capture.load import Source, capture, names_factory
+from trtdiag.capture.made_inputs import InputMaker
 from trtdiag.capture.on_device import on_device
 from trtdiag.capture.program import Program
 from trtdiag.errors import UserError
@@ -20,7 +21,6 @@ from trtdiag.graph.trees import leaves_of, rebuilt
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.shapes.opt_sizes import conditions_of, opt_sizes
 from trtdiag.symbolic import Range, free_symbols
-from trtdiag.verify.inputs import InputMaker
 from trtdiag.verify.points import points
 
 ENDS = ("min", "opt", "max")

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from trtdiag.capture.made_inputs import SEED, InputMaker
 from trtdiag.capture.program import Program
 from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.graph.index_inputs import index_inputs
@@ -18,7 +19,6 @@ from trtdiag.symbolic import Condition, Range, evaluate, free_symbols
 from trtdiag.verify import gpu_wait
 from trtdiag.verify.compare import compare, tolerance_for
 from trtdiag.verify.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
-from trtdiag.verify.inputs import SEED, InputMaker
 from trtdiag.verify.points import nearer, points
 from trtdiag.verify.unstable import Movement, nudged, unstable_notes, unstable_words
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
+from trtdiag.capture.made_inputs import SEED
 from trtdiag.options import Precision
 from trtdiag.verify.facts import OutputError, PointResult, Tolerance
-from trtdiag.verify.inputs import SEED
 
 FACTOR = 4.0
 """How many times its movement an output may be off.

@@ -20,10 +20,11 @@ _INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.
 class InputMaker:
     """Makes flat user inputs at points.
 
-    Floats are normal with the example's mean and deviation; integers and bools repeat the example's values in shuffled
-    order, since an index that the example has is one that the program takes; where all rows of the example begin or end
-    alike, so do these.  Where they may be indices into a dim,
-    being less than its size in the example, they stay less than its size at the point.
+    An input that has the example's shape at a point is the example's.  Of another shape, floats are normal with the
+    example's mean and deviation; integers, bools and masks are the example's values, repeated or cut along each dim,
+    since what the example has is what the program takes: as many special tokens in a row, positions that count up go
+    on counting.  Where they may be indices into a dim, being less than its size in the example, they stay less than its
+    size at the point.
 
     Args:
         inputs: The user's inputs in order.
@@ -83,36 +84,64 @@ class InputMaker:
 
 
 def _like(example: torch.Tensor, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
-    count = torch.Size(shape).numel()
+    if tuple(example.shape) == tuple(shape):
+        return example
     if example.dtype.is_floating_point and example.numel():
         values = example.float()
-        finite = values[torch.isfinite(values)]
-        if finite.numel() == values.numel() and float(finite.std(correction=0)) > 0:
-            made = torch.randn(shape, generator=generator) * finite.std(correction=0) + finite.mean()
-            low, high = float(finite.min()), float(finite.max())
-            # Values of one sign (probabilities, masks, sizes) keep it.
+        low, high = float(values.min()), float(values.max())
+        if bool(torch.isfinite(values).all()) and not _two_values(example):
+            made = torch.randn(shape, generator=generator) * values.std(correction=0) + values.mean()
+            # Values of one sign (probabilities, sizes) keep it.
             return made.clamp(low if low >= 0 else -math.inf, high if high <= 0 else math.inf).to(example.dtype)
+    return repeated(example, shape)
+
+
+def repeated(example: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """The example's values at another shape of as many dims, repeated or cut along each dim; zeros where it has none.
+
+    Integers that count up in equal steps along a dim, three or more of them, go on so.  A mask that hides the first of
+    a row and none of the last is cut and repeated from its end: that is its padding, and a row that hides all it has is
+    an example of nothing.
+    """
     if not example.numel():
         return torch.zeros(list(shape), dtype=example.dtype)
-    flat = example.reshape(-1)
-    order = torch.randint(0, flat.numel(), (count,), generator=generator)
-    return _with_ends(flat[order].reshape(list(shape)), example)
-
-
-def _with_ends(made: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
-    """The first of each row, or else the last, as in the example where all of its rows have the same there.
-
-    Of a mask that is the side without padding: a row that masks all it has is no example of anything, and what
-    attention gives for it differs among PyTorch's own kernels.
-    """
-    if not made.numel() or made.dim() != example.dim() or not made.dim():
-        return made
-    for place in (0, -1):
-        ends = example.select(-1, place).reshape(-1)
-        if bool((ends == ends[0]).all()):
-            made.select(-1, place).fill_(ends[0].item())
-            break
+    made = example
+    for dim, size in enumerate(shape):
+        old = made.shape[dim]
+        if old == size:
+            continue
+        step = _step(made, dim)
+        if step is not None and size > old:
+            first = made.narrow(dim, 0, 1)
+            across = [1] * made.dim()
+            across[dim] = size
+            made = first + (step * torch.arange(size, dtype=made.dtype)).reshape(across)
+            continue
+        start = old - size if dim == made.dim() - 1 and _padded_first(example) else 0
+        made = made.index_select(dim, (torch.arange(size) + start) % old)
     return made
+
+
+def _step(values: torch.Tensor, dim: int) -> int | None:
+    """By how much integers count up or down along a dim, the same everywhere; ``None`` where they do not."""
+    if values.dtype not in _INTEGERS or values.shape[dim] < 3:
+        return None
+    steps = values.diff(dim=dim)
+    step = int(steps.reshape(-1)[0])
+    return step if step and bool((steps == step).all()) else None
+
+
+def _two_values(values: torch.Tensor) -> bool:
+    """Whether there are no more: of a mask of floats one may be the least that the dtype has."""
+    return bool(((values == values.min()) | (values == values.max())).all())
+
+
+def _padded_first(mask: torch.Tensor) -> bool:
+    """Whether it is a mask, of which some row hides its first and none its last."""
+    if not _two_values(mask):
+        return False
+    shown = mask > mask.min()
+    return bool(shown.select(-1, -1).all()) and not bool(shown.select(-1, 0).all())
 
 
 def _inside(made: torch.Tensor, example: torch.Tensor, resized: Sequence[tuple[int, int]]) -> torch.Tensor:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from trtdiag.capture.made_inputs import InputMaker
 from trtdiag.capture.program import InputDim, InputTensor
 from trtdiag.symbolic import parse_expr
-from trtdiag.verify.inputs import InputMaker
 
 
 def _input(dtype: torch.dtype | None, *sizes: str) -> InputTensor:
@@ -30,6 +30,37 @@ def test_integers_are_the_examples() -> None:
     assert isinstance(made, torch.Tensor)
     assert set(made.tolist()) == {3, 5, 9}
     assert made.dtype == torch.int64
+
+
+def test_inputs_of_the_examples_shape_are_the_examples() -> None:
+    """A prompt with its image tokens in place, beside a batch that is larger."""
+    ids, pixels = torch.tensor([[1, 7, 7, 7, 5, 2]]), torch.randn(3, 4)
+    inputs = [_input(torch.int64, "b", "6"), _input(torch.float32, "3", "4")]
+    same = InputMaker(inputs, [ids, pixels]).at({"b": 1})
+    assert torch.equal(same[0], ids)
+    assert torch.equal(same[1], pixels)
+    more = InputMaker(inputs, [ids, pixels]).at({"b": 5})
+    assert (more[0] == 7).sum(1).tolist() == [3] * 5
+
+
+@pytest.mark.parametrize("first", [0, 11])
+def test_positions_go_on_counting(first: int) -> None:
+    example = torch.arange(first, first + 5)
+    (made,) = InputMaker([_input(torch.int64, "n")], [example], ()).at({"n": 13})
+    (rows,) = InputMaker([_input(torch.int64, "b", "n")], [example.expand(2, 5)], ()).at({"b": 3, "n": 13})
+    assert made.tolist() == list(range(first, first + 13))
+    assert torch.equal(rows, made.expand(3, 13))
+    (cut,) = InputMaker([_input(torch.int64, "n")], [example], ()).at({"n": 1})
+    assert cut.tolist() == [first]
+
+
+@pytest.mark.parametrize("hidden", [-torch.inf, torch.finfo(torch.float32).min])
+def test_a_mask_that_is_padded_first_is_cut_at_its_padding(hidden: float) -> None:
+    example = torch.tensor([[[[hidden, hidden, hidden, 0.0, 0.0]]]])
+    for size, shown in ((1, 1), (2, 2), (7, 4)):
+        (made,) = InputMaker([_input(torch.float32, "1", "1", "1", "n")], [example]).at({"n": size})
+        assert int((made == 0).sum()) == shown
+        assert float(made.flatten()[-1]) == 0
 
 
 def test_integers_that_may_be_indices_stay_inside() -> None:
@@ -55,7 +86,7 @@ def test_no_row_of_a_mask_hides_all(dtype: torch.dtype, place: int) -> None:
         assert columns == 1 or not bool(made.all())
 
 
-def test_rows_that_begin_and_end_in_many_ways_are_drawn() -> None:
+def test_rows_that_begin_and_end_in_many_ways_are_repeated() -> None:
     example = torch.tensor([[1, 0, 0], [0, 1, 1]])
     made = InputMaker([_input(torch.int64, "n", "m")], [example], ()).at({"n": 101, "m": 3})[0]
     assert set(made[:, 0].tolist()) == set(made[:, 2].tolist()) == {0, 1}
