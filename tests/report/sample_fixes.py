@@ -75,13 +75,23 @@ def fix(**changes: object) -> Fix:
         asked_code=f'{HEAD}h = Dim("h", min=135, max=2160)\n\ndynamic_shapes = {{"x": {{2: h}}}}\n',
         changes=(change(),),
         proof=ALL,
-        confirmation=Confirmation(True, 2, ("x.shape[2] = 135", "x.shape[2] = 512")),
+        confirmation=Confirmation(
+            True,
+            2,
+            ("x.shape[2] = 135", "x.shape[2] = 512"),
+            ran_on_data=("x.shape[2] = 137", "x.shape[2] = 135", "x.shape[2] = 512"),
+        ),
     )
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 def unchanged() -> Fix:
-    return fix(outcome=Outcome.UNCHANGED, changes=(), asked_code=fix().code, confirmation=Confirmation(True, 1, ("a",)))
+    return fix(
+        outcome=Outcome.UNCHANGED,
+        changes=(),
+        asked_code=fix().code,
+        confirmation=Confirmation(True, 1, ("a",), ran_on_data=("a",)),
+    )
 
 
 def multiple() -> Fix:

@@ -27,7 +27,7 @@ VERDICTS = {
     "static": "h must change: proven, exported again in 2 rounds, run at its smallest and largest sizes",
     "other_example": "the example needs another size in b: proven, exported again in 2 rounds, run at its smallest "
     "and largest sizes",
-    "unbounded": "h must change: proven, exported again in 2 rounds, run at 2 of its sizes",
+    "unbounded": "h must change: proven, exported again in 2 rounds, run at 3 of its sizes",
     "hint": "h must be declared in other words: proven, exported again in 2 rounds, run at its smallest and largest "
     "sizes",
     "conflict": "no dims can make this export: 2 conditions contradict each other",
@@ -166,8 +166,12 @@ def test_where_only_a_largest_size_is_missing_there_is_nothing_to_paste() -> Non
 
 def test_what_was_not_checked_is_said() -> None:
     assert "no model at hand" in fix_text(MADE["from_text"]()).split("Not checked:")[1]
-    never_run = fix(confirmation=replace(fix().confirmation, ran=()))
+    never_run = fix(confirmation=replace(fix().confirmation, ran=(), ran_on_data=()))
     assert "not run at the ends of its ranges" in " ".join(fix_text(never_run).split())
+    shapes = replace(fix().confirmation, ran_on_data=(), not_on_data=("the model is on the meta device, without data",))
+    words = " ".join(fix_text(fix(confirmation=shapes)).split())
+    assert words.startswith("h must change: proven, exported again in 2 rounds, not run on real data ")
+    assert "- on real data: the model is on the meta device, without data - run on shapes alone at x.shape[2]" in words
     assert "Declare this" not in fix_text(MADE["conflict"]())
     assert "What torch says" not in fix_text(MADE["conflict"]())  # the conflict says it better
     failed = replace(MADE["limit_hit"](), failure="RuntimeError: first\n\nsecond line\n")

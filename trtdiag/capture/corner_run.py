@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from io import StringIO
+from math import prod
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from trtdiag.capture.program import InputDim, InputTensor
 from trtdiag.symbolic import evaluate
@@ -67,18 +70,39 @@ class ShapeRunner:
         Raises:
             NotRunnableError: What the program does depends on data.
         """
+        return self._run(point, nullcontext())
+
+    def most_elements(self, point: Mapping[str, int]) -> int:
+        """The elements of the largest tensor at ``point``, as far as it runs there: its inputs and all between.
+
+        Raises:
+            NotRunnableError: What the program does depends on data, or such a tensor cannot be.
+        """
+        count = _Counting()
+        self._run(point, count)
+        return count.most
+
+    def input_elements(self, point: Mapping[str, int]) -> int:
+        """The elements of the largest input at ``point``."""
+        return max((prod(self.size(dim, point) for dim in tensor.dims) for tensor in self._inputs), default=0)
+
+    def _run(self, point: Mapping[str, int], watch: AbstractContextManager[object]) -> str:
         # No size is symbolic here, so every guard of the program is decided by numbers.
         mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-        with mode, torch.no_grad(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        quiet = redirect_stdout(StringIO()), redirect_stderr(StringIO())
+        # The formula of attention: what the fused kernels take is checked when they run, if at all.
+        # Of tensors of one element FakeTensorMode follows the values, and so writes into them.
+        single = [buffer for buffer in self._module.buffers() if buffer.numel() == 1]
+        with put_back(single), mode, torch.no_grad(), quiet[0], quiet[1], sdpa_kernel(SDPBackend.MATH), watch:
             args, kwargs = pytree.tree_unflatten([self._fake(*pair, point) for pair in self._pairs()], self._spec)
             try:
                 self._module(*args, **kwargs)
             except _UNDECIDABLE as error:
-                raise NotRunnableError(f"{type(error).__name__}: {_first_line(error)}") from error
+                raise NotRunnableError(f"{type(error).__name__}: {first_line(error)}") from error
             except Exception as error:  # whatever refuses these sizes, its words are the answer
                 if isinstance(error.__context__, _UNDECIDABLE) or "data-dependent" in str(error):
-                    raise NotRunnableError(_first_line(error)) from error
-                return f"{type(error).__name__}: {_first_line(error)}"
+                    raise NotRunnableError(first_line(error)) from error
+                return f"{type(error).__name__}: {first_line(error)}"
         return ""
 
     def _pairs(self) -> Iterable[tuple[Any, InputTensor]]:
@@ -91,9 +115,40 @@ class ShapeRunner:
         try:
             return torch.empty(sizes, dtype=leaf.dtype, device=leaf.device)
         except RuntimeError as error:  # the bytes of such a tensor do not fit into 64 bits
-            raise NotRunnableError(f"no tensor of {sizes} can be made: {_first_line(error)}") from error
+            raise NotRunnableError(f"no tensor of {sizes} can be made: {first_line(error)}") from error
 
 
-def _first_line(error: BaseException) -> str:
+class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Notes the elements of the largest tensor that any op gives."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = func(*args, **(kwargs or {}))
+        self.most = max(self.most, most_elements(given))
+        return given
+
+
+@contextmanager
+def put_back(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Afterwards the tensors hold what they held before."""
+    before = [(tensor, tensor.detach().clone()) for tensor in tensors]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value in before:
+                tensor.copy_(value)
+
+
+def most_elements(value: Any) -> int:
+    """The elements of the largest of its tensors."""
+    return max((leaf.numel() for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)), default=0)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's words."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else "no message"

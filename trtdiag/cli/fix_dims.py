@@ -122,7 +122,8 @@ def _given_out(
             raise refusal
         click.echo(f"{output} not saved: {refusal.message}, {refusal.because}", err=True)
         return 1
-    return int(fix.outcome is not Outcome.UNCHANGED and program is None)
+    failing = fix.confirmation.exported is False  # the program refuses sizes that it admits
+    return int((fix.outcome is not Outcome.UNCHANGED or failing) and program is None)
 
 
 def _check_usage(source: str, module_path: Path | None, output: Path | None, *, apply_: bool, force: bool) -> None:

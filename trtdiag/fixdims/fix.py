@@ -45,6 +45,10 @@ ALLOWED = "allowed by the guards, but no single Dim says it"
 """The note of the alternative that is the exact allowed set."""
 
 
+REFUSES = "the exported program refuses sizes that it admits"
+"""How the note of a confirmation begins where the export passed and a run failed."""
+
+
 @dataclass(frozen=True)
 class Alternative:
     """Something else that could be declared, or a change of the model.
@@ -137,7 +141,11 @@ class Confirmation:
     Attributes:
         exported: Whether the export passed with it; ``None`` where there is no model at hand.
         rounds: How many exports it took.
-        ran: Sizes at which the exported program was run on shapes (fake tensors), as ``h = 136, w = 136``.
+        ran: Sizes at which the exported program was run on shapes alone (fake tensors), as ``h = 136, w = 136``: the
+            smallest, the largest, then others.
+        ran_on_data: Sizes at which it was run on tensors.
+        not_on_data: Sizes at which it was not, or why it was not at all; where it failed for what the inputs held, so
+            that nothing is known of the sizes.
         note: What was not tried, and why; empty where nothing is open.
     """
 
@@ -145,6 +153,8 @@ class Confirmation:
     rounds: int = 0
     ran: tuple[str, ...] = ()
     note: str = ""
+    ran_on_data: tuple[str, ...] = ()
+    not_on_data: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

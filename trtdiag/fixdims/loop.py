@@ -215,7 +215,7 @@ class Search:
             return
         answer = self.attempt(named, "with the asked Dims for sizes that torch works out")
         ran = not isinstance(answer, str) and answer.passed and not answer.unrun
-        if ran and not isinstance(answer, str) and not any(corner.refusal for corner in answer.corners):
+        if ran and not isinstance(answer, str) and not answer.refused:
             note_smaller(named, hinted, self.notebook)
 
     def _choice(self, plan: Plan, tried: Tried) -> tuple[Plan, Tried, Chosen]:

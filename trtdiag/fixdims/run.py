@@ -23,16 +23,17 @@ from trtdiag.dims.spelling.spell import asked_code, spell, spell_sites
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child import no_child, run_in_child
+from trtdiag.fixdims.confirmed import confirmation, refusals
 from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.loop import Found, Search
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.text.from_text import fix_text
-from trtdiag.fixdims.tried import Tried, planned, read_program, run_at_corners, trial
+from trtdiag.fixdims.trials import planned, ran, trial
+from trtdiag.fixdims.tried import Tried, read_program
 from trtdiag.symbolic import Proof, ProofKind
 
 DEFAULT_LIMIT_S = 600.0
 DEFAULT_ROUNDS = 8
-MOST_REFUSAL_CHARACTERS = 300
 MOST_OPEN = 3
 MOST_CHECKS = 12
 """A model that counts a size in a loop needs one check for each turn: more of them say nothing new."""
@@ -122,8 +123,8 @@ def _run_known(known: Tried, program: Program, asked: Plan, recipe: Recipe, limi
     exported = program.exported
     if exported is None:
         return known
-    step("run on shapes")
-    ended = run_in_child(lambda: run_at_corners(known, exported, asked, recipe), limit_s)
+    step("run at its smallest and largest sizes")
+    ended = run_in_child(lambda: ran(known, exported, asked, recipe, limit_s), limit_s)
     return replace(known, unrun=ended.failure) if ended.value is None else ended.value
 
 
@@ -155,7 +156,12 @@ class _Exporter:
         given = given if self.recipe.dynamic_shapes is not None else None
         ended = run_in_child(
             lambda: trial(
-                self.recipe, plan, given, lambda: planned(self.recipe, self.structure, plan), assume=self.assume
+                self.recipe,
+                plan,
+                given,
+                lambda: planned(self.recipe, self.structure, plan),
+                assume=self.assume,
+                limit_s=self.limit_s,
             ),
             self.limit_s,
         )
@@ -200,14 +206,15 @@ def _assembled(
     original = kind in ("live", "factory") and recipe.dynamic_shapes is not None
     plan = found.plan if found.plan is not None else asked
     unread = _unread(found)
+    refused = refusals(found)
     proof = found.proof if not unread else Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
+    if refused and found.plan is not None:
+        proof = Proof(ProofKind.NONE, found.proof.checked, f"the program fails at {refused[0]}")
     ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}
     changes = (
         () if found.plan is None else changes_between(asked, plan, found.notebook.sites, proof, _worked_out(found))
     )
     changes = with_model_changes(changes, asked, plan, ranks)
-    refused = _refusals(found)
-    confirmed = found.confirmed and not refused
     changed = bool(changes) or not same_plan(asked, plan)
     outcome = Outcome.CHANGED if changed else Outcome.UNCHANGED
     refusing = bool(found.failure) and not found.confirmed
@@ -228,7 +235,7 @@ def _assembled(
         asked_code=asked_code(structure) if original else spell(asked, structure).code,
         changes=changes,
         proof=proof,
-        confirmation=Confirmation(confirmed, found.rounds, _ran(found), _unrun(found, refused, checks)),
+        confirmation=confirmation(found, refused, assumed=bool(checks)),
         unread=unread,
         conflicts=tuple(found.conflicts),
         checks=checks,
@@ -295,35 +302,6 @@ def _unread(found: Found) -> tuple[UnreadCondition, ...]:
     if found.last is None:
         return ()
     return tuple(UnreadCondition(guard.text, guard.why) for guard in found.last.unread)
-
-
-def _refusals(found: Found) -> list[str]:
-    corners = () if found.last is None else found.last.corners
-    return [
-        f"{', '.join(f'{site} = {size}' for site, size in corner.sizes)}: {corner.refusal[:MOST_REFUSAL_CHARACTERS]}"
-        for corner in corners
-        if corner.refusal
-    ]
-
-
-def _ran(found: Found) -> tuple[str, ...]:
-    if found.last is None or not found.confirmed:
-        return ()
-    return tuple(
-        ", ".join(f"{site} = {size}" for site, size in corner.sizes)
-        for corner in found.last.corners
-        if not corner.refusal and corner.sizes
-    )
-
-
-def _unrun(found: Found, refused: Sequence[str], checks: Sequence[DataCheck]) -> str:
-    if checks:
-        return "exported with the checks assumed, not yet written into the model"
-    if refused:
-        return f"the exported program refuses sizes that it admits: {refused[0]}"
-    if found.last is not None and found.last.unrun:
-        return f"not run at its smallest and largest sizes: {found.last.unrun}"
-    return ""
 
 
 def _commented(code: str) -> str:

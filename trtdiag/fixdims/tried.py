@@ -1,25 +1,14 @@
-"""One export with a plan, in a child process: what it leaves behind as plain values."""
+"""One export with a plan: what it leaves behind as plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from torch.export import ExportedProgram
-
-from trtdiag.capture.attempted import attempted
-from trtdiag.capture.corner_run import NotRunnableError, ShapeRunner
-from trtdiag.capture.data_checks import assumed_checks, example_values
-from trtdiag.capture.factory import Recipe
 from trtdiag.capture.program import InputTensor, Join, Pin, Program
-from trtdiag.dims.asked_ranges import corner_points, system_of
+from trtdiag.capture.real_run import RunOutcome
 from trtdiag.dims.collect import gather
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
-from trtdiag.dims.plan import Plan
-from trtdiag.dims.spelling.asked import Structure
-from trtdiag.dims.spelling.examples import resized
-from trtdiag.dims.spelling.spell import spell
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.expr import Condition
 
@@ -31,6 +20,23 @@ class Corner:
     point: Mapping[str, int]
     sizes: tuple[tuple[str, int], ...]
     refusal: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run on tensors: how it ended, the sizes by site, and torch's words or why it was not run."""
+
+    outcome: RunOutcome
+    sizes: tuple[tuple[str, int], ...]
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class OnData:
+    """What the program said to tensors: its runs, or why there are none."""
+
+    runs: tuple[Run, ...] = ()
+    unrun: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class Tried:
         joins: Dims that became one, and why.
         corners: Runs at the smallest and largest sizes, where it passed.
         unrun: Why it was not run, empty where it was.
+        on_data: Runs on tensors, where it passed; what they ask of the sizes is among the conditions.
         seconds: What the export took.
     """
 
@@ -69,58 +76,15 @@ class Tried:
     joins: tuple[Join, ...]
     corners: tuple[Corner, ...] = ()
     unrun: str = ""
+    on_data: OnData = OnData()
     seconds: float = 0.0
 
-
-def planned(recipe: Recipe, structure: Structure, plan: Plan) -> Recipe:
-    """The recipe with the plan's declaration and, where it says so, other example sizes."""
-    args, kwargs = recipe.args, recipe.kwargs
-    if plan.sizes:
-        args, kwargs = resized(args, kwargs, recipe.parameter_names(), plan.sizes)
-    return replace(recipe, args=args, kwargs=kwargs, dynamic_shapes=spell(plan, structure).dynamic_shapes)
-
-
-def trial(recipe: Recipe, plan: Plan, given: object, spelled: Callable[[], Recipe], *, assume: bool = False) -> Tried:
-    """Export with ``plan`` and read what is left; to be called in a child process.
-
-    Args:
-        recipe: As the user gave it.
-        plan: The plan that ``spelled`` declares.
-        given: The user's own ``dynamic_shapes`` to use as they are; ``None`` spells the plan.
-        spelled: Gives the recipe with the plan spelled.
-        assume: Go on where only data decides, the way the example goes.
-    """
-    used = spelled() if given is None else replace(recipe, dynamic_shapes=given)
-    with _assuming(used) if assume else nullcontext():
-        outcome = attempted(used)
-    tried = read_program(outcome.program, finished=outcome.finished)
-    exported = outcome.program.exported
-    return tried if exported is None else run_at_corners(tried, exported, plan, used)
-
-
-def run_at_corners(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe) -> Tried:
-    """``tried`` with what its program says at the smallest and largest sizes of ``plan``."""
-    corners: list[Corner] = []
-    try:
-        runner = ShapeRunner(exported, tried.inputs, used.args, used.kwargs)
-        for point in corner_points(system_of(tried.inputs, plan).box, tried.hints):
-            corners.append(Corner(point, _sizes(tried.inputs, plan, runner, point), runner.refusal(point)))
-    except NotRunnableError as error:
-        return replace(tried, corners=tuple(corners), unrun=str(error))
-    return replace(tried, corners=tuple(corners))
-
-
-def _assuming(recipe: Recipe) -> AbstractContextManager[object]:
-    values = example_values(recipe.module, recipe.args, recipe.kwargs, recipe.dynamic_shapes)
-    return assumed_checks(values)
-
-
-def _sizes(
-    inputs: tuple[InputTensor, ...], plan: Plan, runner: ShapeRunner, point: Mapping[str, int]
-) -> tuple[tuple[str, int], ...]:
-    return tuple(
-        (dim.site, runner.size(dim, point)) for tensor in inputs for dim in tensor.dims if dim.site in plan.leaves
-    )
+    @property
+    def refused(self) -> tuple[tuple[tuple[tuple[str, int], ...], str], ...]:
+        """The sizes at which its program failed, by site, with torch's words."""
+        corners = [(corner.sizes, corner.refusal) for corner in self.corners if corner.refusal]
+        runs = [(run.sizes, run.words) for run in self.on_data.runs if run.outcome is RunOutcome.REFUSED]
+        return (*corners, *runs)
 
 
 def read_program(program: Program, *, finished: bool = True) -> Tried:

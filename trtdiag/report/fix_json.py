@@ -45,6 +45,8 @@ def fix_json(fix: Fix) -> dict[str, Json]:
             "exported": fix.confirmation.exported,
             "rounds": fix.confirmation.rounds,
             "ran": strings(fix.confirmation.ran),
+            "ran_on_data": strings(fix.confirmation.ran_on_data),
+            "not_on_data": strings(fix.confirmation.not_on_data),
             "note": fix.confirmation.note,
         },
         "versions": {"running_torch": str(torch.__version__)},

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import LeafKind, Plan
-from trtdiag.fixdims.fix import Change, Fix, Outcome
+from trtdiag.fixdims.fix import REFUSES, Change, Fix, Outcome
 from trtdiag.graph.source import Frame
 from trtdiag.report.text import amount, one_line, share_text
 from trtdiag.symbolic import Range
@@ -71,12 +71,17 @@ def not_checked(fix: Fix) -> list[str]:
     found = []
     if fix.confirmation.exported is None and not fix.confirmation.note:
         found.append("the export with this declaration: there is no model at hand")
-    elif fix.confirmation.exported and not fix.confirmation.ran:
+    elif fix.confirmation.exported and not (fix.confirmation.ran or fix.confirmation.ran_on_data):
         found.append("the exported program was not run at the ends of its ranges")
     if fix.confirmation.note:
         found.append(fix.confirmation.note)
+    found += [f"on real data: {why}" for why in fix.confirmation.not_on_data]
+    shapes = [sizes for sizes in fix.confirmation.ran if sizes not in fix.confirmation.ran_on_data]
+    if shapes:
+        more = f" and {len(shapes) - _BOTH_ENDS} more" if len(shapes) > _BOTH_ENDS else ""
+        found.append(f"run on shapes alone at {'; '.join(one_line(sizes) for sizes in shapes[:_BOTH_ENDS])}{more}")
     if fix.outcome is not Outcome.IMPOSSIBLE:
-        found.append("numerics: nothing was run on data")
+        found.append("numerics: no outputs were compared")
     return found
 
 
@@ -164,17 +169,26 @@ def _certainty(fix: Fix) -> str:
     if sure.exported is None:
         parts.append("not exported (no model at hand)")
     elif not sure.exported:
-        parts.append("the export with it did not pass")
+        refused = sure.note.startswith(REFUSES)  # which is why it is not proven
+        parts.append("exported" if refused else "the export with it did not pass")
     else:
         again = "exported" if fix.outcome is Outcome.UNCHANGED else "exported again"
         parts.append(again if sure.rounds <= 1 else f"{again} in {sure.rounds} rounds")
-        if _open_ended(fix.plan) and sure.ran:
-            parts.append(f"run at {amount(len(sure.ran), 'of its sizes', 'of its sizes')}")
-        elif len(sure.ran) >= _BOTH_ENDS:
-            parts.append("run at its smallest and largest sizes")
-        elif sure.ran:
-            parts.append(f"run at {one_line(sure.ran[0])}")
+        parts.append(_run_words(fix))
     return ", ".join(parts)
+
+
+def _run_words(fix: Fix) -> str:
+    """At how many sizes it was run on tensors."""
+    sure = fix.confirmation
+    if not sure.ran_on_data:
+        return "not run on real data"
+    if len(sure.ran_on_data) == 1:
+        return f"run at {one_line(sure.ran_on_data[0])}"
+    ends = len(sure.ran) >= _BOTH_ENDS and set(sure.ran[:_BOTH_ENDS]) <= set(sure.ran_on_data)
+    if ends and not _open_ended(fix.plan):
+        return "run at its smallest and largest sizes"
+    return f"run at {amount(len(sure.ran_on_data), 'of its sizes', 'of its sizes')}"
 
 
 def _open_ended(plan: Plan) -> bool:

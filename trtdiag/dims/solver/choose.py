@@ -16,7 +16,6 @@ from trtdiag.dims.solver.proving import proved, weakest
 from trtdiag.dims.solver.reasons import alternatives_to, narrowing
 from trtdiag.dims.solver.reduce import reduced
 from trtdiag.dims.solver.search import searched
-from trtdiag.dims.solver.shares import decisive_first
 from trtdiag.dims.solver.slices import sliced
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.symbolic import (
@@ -73,7 +72,7 @@ def choose(
         chosen,
         open=tuple(origins.get(condition, condition) for condition in chosen.open),
         narrowed_by={
-            name: decisive_first(tuple(dict.fromkeys(origins.get(cause, cause) for cause in causes)), ranges)
+            name: tuple(dict.fromkeys(origins.get(cause, cause) for cause in causes))
             for name, causes in chosen.narrowed_by.items()
         },
     )

@@ -69,7 +69,6 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
             cause=group.cause,
             because_of=_root(group, dims),
             severity=_severity(group),
-            order=group.lead.share,
         )
 
 

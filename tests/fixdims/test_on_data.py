@@ -1,0 +1,176 @@
+"""What is called proven runs on tensors, at sizes that differ wherever the answer leaves them free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+from torch.nn import functional
+
+from trtdiag.dims.plan import LeafKind
+from trtdiag.fixdims.fix import Fix, Outcome
+from trtdiag.fixdims.run import fix_dims
+from trtdiag.report.fix_words import fix_verdict
+
+
+class Decoder(torch.nn.Module):
+    """One layer of attention over a cache whose keys and values come as two inputs."""
+
+    def __init__(self, heads: int = 2, size: int = 8) -> None:
+        super().__init__()
+        self.heads, self.size = heads, size
+        self.project = torch.nn.Linear(heads * size, 3 * heads * size)
+
+    def forward(self, x: torch.Tensor, past_k: torch.Tensor, past_v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        batch, tokens, _ = x.shape
+        new = self.project(x).view(batch, tokens, 3 * self.heads, self.size).transpose(1, 2)
+        q, k, v = new.chunk(3, 1)
+        k, v = torch.cat([past_k, k], 2), torch.cat([past_v, v], 2)
+        return functional.scaled_dot_product_attention(q, k, v), k, v
+
+
+class Masked(torch.nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+class Positions(torch.nn.Module):
+    """Token and position embedding: nothing guards the length against the table's."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.tokens, self.places = torch.nn.Embedding(100, 8), torch.nn.Embedding(rows, 8)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
+
+
+class ImageTokens(torch.nn.Module):
+    """Features of an image in the place of its tokens: how many there are, the prompt says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = torch.nn.Embedding(50, 8)
+
+    def forward(self, ids: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        embedded = self.tokens(ids)
+        embedded[ids == 49] = features
+        return embedded
+
+
+@torch.library.custom_op("trtdiag_tests::picky", mutates_args=())
+def picky(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] % 4 == 3:
+        raise ValueError(f"{x.shape[0]} does not suit")
+    return x + 1
+
+
+@picky.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("trtdiag_tests::zipped", mutates_args=())
+def zipped(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    if x.shape != z.shape:
+        raise ValueError(f"{x.shape[0]} and {z.shape[0]}")
+    return x + z
+
+
+@zipped.register_fake
+def _(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+class Zipped(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        return zipped(x, y, z)
+
+
+class Picky(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return picky(x)
+
+
+def _pairs(fix: Fix, one: str, other: str) -> set[tuple[int, int]]:
+    """The sizes of two dims at which the program ran on tensors."""
+    sizes = [dict(part.split(" = ") for part in sizes.split(", ")) for sizes in fix.confirmation.ran_on_data]
+    return {(int(each[one]), int(each[other])) for each in sizes}
+
+
+def test_keys_and_values_of_a_cache_get_one_dim() -> None:
+    """With 7 keys and 9 values the program fails; fake tensors do not see it, and torch guards nothing."""
+    args = (torch.randn(1, 1, 16), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8))
+    dims = {"x": None, "past_k": {2: Dim("past_k", max=64)}, "past_v": {2: Dim("past_v", max=64)}}
+    fix = fix_dims(Decoder().eval(), args, dynamic_shapes=dims)
+    assert fix.proven
+    assert fix.plan.leaves["past_k.shape[2]"].root == fix.plan.leaves["past_v.shape[2]"].root != ""
+    assert fix.confirmation.exported
+    assert all(k == v for k, v in _pairs(fix, "past_k.shape[2]", "past_v.shape[2]"))
+    equations = {reason.text for change in fix.changes for reason in change.why}
+    assert equations & {"past_k == past_v", "past_v == past_k"}
+
+
+def test_sizes_that_an_op_of_the_users_own_wants_equal_get_one_dim() -> None:
+    """What no shape function says, the runs say."""
+    args, dims = (torch.randn(5), torch.randn(5), torch.randn(5)), tuple({0: Dim(name, max=64)} for name in "abc")
+    fix = fix_dims(Zipped(), args, dynamic_shapes=dims)
+    assert fix.proven
+    roots = [leaf.root for leaf in fix.plan.leaves.values()]
+    assert roots[0] == roots[2] != roots[1]
+    why = [reason for change in fix.changes for reason in change.why]
+    assert {reason.by for reason in why} == {"trtdiag_tests.zipped.default"}
+    assert {reason.text for reason in why} < {"a == c", "c == a"}  # torch numbers its symbols as it likes
+    assert {reason.counterexample for reason in why} < {"a = 1, c = 2", "c = 1, a = 2"}
+    assert {a < b for a, b in _pairs(fix, "x.shape[0]", "y.shape[0]") if a != b} == {True, False}
+
+
+@pytest.mark.slow
+def test_four_sizes_of_one_op_become_two() -> None:
+    args = (torch.randn(1, 2, 3, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 1, 3, 5))
+    dims: Any = ({2: Dim("q", max=50)}, {2: Dim("k", max=50)}, {2: Dim("v", max=50)}, None)
+    dims = (*dims[:3], {2: Dim("mq", max=50), 3: Dim("mk", max=50)})
+    fix = fix_dims(Masked(), args, dynamic_shapes=dims)
+    roots = {site: leaf.root for site, leaf in fix.plan.leaves.items() if leaf.kind is LeafKind.DIM}
+    assert fix.proven
+    assert roots["k.shape[2]"] == roots["v.shape[2]"] == roots["mask.shape[3]"]
+    assert roots["q.shape[2]"] == roots["mask.shape[2]"] != roots["k.shape[2]"]
+    assert {q < k for q, k in _pairs(fix, "q.shape[2]", "k.shape[2]") if q != k} == {True, False}
+
+
+def test_a_table_of_positions_ends_the_range() -> None:
+    dims = ({0: Dim("b", max=4), 1: Dim("n", max=64)},)
+    fix = fix_dims(Positions(37).eval(), (torch.randint(0, 100, (2, 7)),), dynamic_shapes=dims)
+    assert fix.proven
+    assert fix.plan.range_of(fix.plan.leaves["ids.shape[1]"].root).max == 37
+    assert (4, 37) in _pairs(fix, "ids.shape[0]", "ids.shape[1]")
+    assert {b < n for b, n in _pairs(fix, "ids.shape[0]", "ids.shape[1]") if b > 1 and n > 1} == {True, False}
+
+
+def test_contents_that_do_not_fit_other_sizes_refuse_none() -> None:
+    """Of 4 image tokens in 9 as many as there are features: at other sizes they are not, whatever the dims are."""
+    ids = torch.tensor([[3, 1, 49, 49, 49, 49, 7, 2, 5]])
+    dims = ({1: Dim("n", max=64)}, {0: Dim("features", max=16)})
+    fix = fix_dims(ImageTokens(), (ids, torch.randn(4, 8)), dynamic_shapes=dims)
+    assert fix.proven
+    assert fix.outcome is Outcome.UNCHANGED
+    assert any("not decided at " in why for why in fix.confirmation.not_on_data)
+
+
+def test_without_data_it_is_said() -> None:
+    module = torch.nn.Linear(4, 3, device="meta")
+    fix = fix_dims(module, (torch.randn(2, 4, device="meta"),), dynamic_shapes=({0: Dim("b", max=64)},))
+    assert fix.proven
+    assert fix.confirmation.not_on_data == ("the model is on the meta device, without data",)
+    assert fix_verdict(fix).text.endswith("exported, not run on real data")
+
+
+def test_where_nothing_mends_it_nothing_is_proven() -> None:
+    """An op of the user's own whose shape function leaves out what it asks for."""
+    args, dims = (torch.randn(5),), ({0: Dim("n", max=64)},)
+    fix = fix_dims(Picky(), args, dynamic_shapes=dims)
+    assert not fix.proven
+    assert fix.proof.detail == "the program fails at x.shape[0] = 3: ValueError: 3 does not suit"
+    assert fix.confirmation.exported is False
