@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import overload
 
+from trtdiag.shapes.demand import Ask, Demand
 from trtdiag.symbolic import (
     Condition,
     Expr,
@@ -18,6 +19,7 @@ from trtdiag.symbolic import (
     free_symbols,
     holds,
     implied,
+    mod,
     mul,
     sub,
     substitute,
@@ -194,6 +196,24 @@ class SizeFacts:
         if right == ONE or self.equal(left, right):
             return left
         return None
+
+    def fulfils(self, demand: Demand) -> bool:
+        """Whether two sizes are proven to stand to each other as is asked; which of several ways must be proven, too.
+
+        "Equal, or one is 1" gives a shape only where it is known which.
+        """
+        left, right = demand.left, demand.right
+        match demand.ask:
+            case Ask.EQUAL:
+                return self.equal(left, right)
+            case Ask.ALIKE:
+                return self.broadcast(left, right) is not None
+            case Ask.REPEATS:
+                return left == ONE or self.equal(left, right)
+            case Ask.AT_MOST:
+                return self.at_least(sub(right, left), 0)
+            case Ask.MULTIPLE:
+                return left == right or self.equal(mod(left, right), Num(0))
 
     def quotient(self, whole: Sequence[Expr], parts: Sequence[Expr]) -> Expr | None:
         """The size that completes ``parts`` to as many elements as ``whole``; ``None`` where none is proven to."""

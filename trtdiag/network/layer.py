@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -13,6 +13,7 @@ import torch
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import SizeFacts
 from trtdiag.network.tensor import Shape, Tensor
+from trtdiag.shapes.demand import Demand
 from trtdiag.symbolic import Expr, to_text
 
 
@@ -104,6 +105,13 @@ def require_rank(tensor: Tensor, ranks: Collection[int], role: str = "the input"
 def require_equal(facts: SizeFacts, left: Expr, right: Expr, what: str) -> None:
     """Refuse sizes that are not proven to be the same."""
     require(facts.equal(left, right), f"{what}: {to_text(left)} and {to_text(right)} are not proven to be equal")
+
+
+def require_fitting(facts: SizeFacts, demands: Iterable[Demand]) -> None:
+    """Refuse sizes that are not proven to stand to each other as an operation asks."""
+    for demand in demands:
+        left, right = to_text(demand.left), to_text(demand.right)
+        require(facts.fulfils(demand), f"{demand.what}: {left} and {right} are not proven to be {demand.ask.value}")
 
 
 def broadcast(inputs: Sequence[Tensor], facts: SizeFacts) -> Shape:

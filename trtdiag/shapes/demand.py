@@ -17,6 +17,8 @@ Shape = Sequence[Expr]
 
 ONE = Num(1)
 
+SUMMED = "the dim that is summed over"
+
 
 class Ask(Enum):
     """How two sizes have to stand to each other."""
@@ -132,7 +134,7 @@ def concatenated(shapes: Sequence[Shape], axis: int) -> Demands:
 def multiplied(left: Shape, right: Shape) -> Demands:
     """A matrix product of two tensors of one dim or more; the dims before their matrices broadcast."""
     rows = right[-2] if len(right) > 1 else right[-1]
-    yield from equal(left[-1], rows, "the dim that is summed over")
+    yield from equal(left[-1], rows, SUMMED)
     yield from alike(left[:-2], right[:-2], "the batches")
 
 
@@ -146,7 +148,7 @@ def attended(query: Shape, key: Shape, value: Shape, mask: Shape | None = None, 
         mask: That of a mask which is repeated to (batch..., heads, queries, keys).
         shared: Whether several heads of the query may share one of key and value.
     """
-    yield from equal(query[-1], key[-1], "the dim that is summed over, of query and key")
+    yield from equal(query[-1], key[-1], SUMMED)
     yield from equal(key[-2], value[-2], "dim -2 of key and value")
     before = 2
     if shared and min(len(query), len(key), len(value)) > 2:

@@ -10,10 +10,10 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import FLOATS, DType
-from trtdiag.network.facts import ONE, SizeFacts
-from trtdiag.network.layer import Layer, require, require_dtype, require_equal, require_rank, require_same_dtype
+from trtdiag.network.facts import SizeFacts
+from trtdiag.network.layer import Layer, require_dtype, require_fitting, require_rank, require_same_dtype
 from trtdiag.network.tensor import Tensor
-from trtdiag.symbolic import Num, to_text
+from trtdiag.shapes.demand import attended, equal, same_shape
 
 MOST_SCORES = 1 << 30
 """Own choice: that are computed at once by the reference function, 4 GiB of float32."""
@@ -55,18 +55,14 @@ class Attention(Layer):
         require_same_dtype(inputs[:3])
         for tensor in inputs:
             require_rank(tensor, (4,), "each input")
-        require_equal(facts, query.shape[0], key.shape[0], "batch of query and key")
-        require_equal(facts, query.shape[3], key.shape[3], "the dim that is summed over")
-        for axis in range(3):
-            require_equal(facts, key.shape[axis], value.shape[axis], f"dim {axis} of key and value")
-        heads, shared = query.shape[1], key.shape[1]
-        whole = isinstance(heads, Num) and isinstance(shared, Num) and shared.value and heads.value % shared.value == 0
-        require(bool(whole) or heads == shared, f"{to_text(shared)} key heads do not divide {to_text(heads)} heads")
-        if len(inputs) == 4:
+        require_fitting(facts, equal(query.shape[0], key.shape[0], "batch of query and key"))
+        require_fitting(facts, same_shape(key.shape[:2], value.shape[:2], "key and value"))
+        batch, shared = query.shape[:1], key.shape[1:2]
+        mask = inputs[3].shape if len(inputs) == 4 else None
+        key_shape, value_shape = (*batch, *key.shape[1:]), (*batch, *shared, *value.shape[2:])
+        require_fitting(facts, attended(query.shape, key_shape, value_shape, mask, shared=True))
+        if mask is not None:
             require_dtype(inputs[3], (DType.BOOL, query.dtype), "the mask")
-            scores = (query.shape[0], heads, query.shape[2], key.shape[2])
-            for axis, (size, asked) in enumerate(zip(inputs[3].shape, scores, strict=True)):
-                require(size == ONE or facts.equal(size, asked), f"dim {axis} of the mask is {to_text(size)}")
         return (Tensor(query.dtype, (*query.shape[:3], value.shape[3])),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -11,8 +11,9 @@ import torch
 
 from trtdiag.network.dtype import COMPUTED
 from trtdiag.network.facts import SizeFacts
-from trtdiag.network.layer import Layer, require, require_axes, require_dtype, require_equal, require_same_dtype
+from trtdiag.network.layer import Layer, require, require_axes, require_dtype, require_fitting, require_same_dtype
 from trtdiag.network.tensor import Tensor, with_array
+from trtdiag.shapes.demand import concatenated
 from trtdiag.symbolic import add
 
 
@@ -30,10 +31,7 @@ class Concatenation(Layer):
         require_same_dtype(inputs)
         require(len({tensor.rank for tensor in inputs}) == 1, "the inputs differ in rank")
         require_axes((self.axis,), first.rank)
-        for tensor in inputs[1:]:
-            for axis, (left, right) in enumerate(zip(first.shape, tensor.shape, strict=True)):
-                if axis != self.axis:
-                    require_equal(facts, left, right, f"dim {axis}")
+        require_fitting(facts, concatenated([tensor.shape for tensor in inputs], self.axis))
         arrays = [array for tensor in inputs if (array := tensor.array()) is not None]
         if len(arrays) == len(inputs):
             return (with_array(first.dtype, np.concatenate(arrays, self.axis)),)

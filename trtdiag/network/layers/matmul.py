@@ -11,8 +11,9 @@ import torch
 
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import SizeFacts
-from trtdiag.network.layer import Layer, broadcast, require, require_dtype, require_equal, require_same_dtype
+from trtdiag.network.layer import Layer, broadcast, require, require_dtype, require_fitting, require_same_dtype
 from trtdiag.network.tensor import Shape, Tensor
+from trtdiag.shapes.demand import SUMMED, equal
 
 
 class MatrixOperation(Enum):
@@ -45,7 +46,7 @@ class MatrixMultiply(Layer):
         columns, other, second = _split(right, self.op1)
         if self.op1 is not MatrixOperation.VECTOR:
             columns, other = other, columns
-        require_equal(facts, inner[0], other[0], "the dim that is summed over")
+        require_fitting(facts, equal(inner[0], other[0], SUMMED))
         batch = broadcast((Tensor(left.dtype, first), Tensor(right.dtype, second)), facts)
         return (Tensor(left.dtype, (*batch, *rows, *columns)),)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from trtdiag.shapes.demand import Demands, alike, all_alike, equal, multiplied, same_shape, spread
+from trtdiag.shapes.demand import SUMMED, Demands, alike, all_alike, equal, multiplied, same_shape, spread
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks
 from trtdiag.symbolic import Expr
-
-_SUMMED = "the dim that is summed over"
 
 
 @asks("matmul", "mm", "mv")
@@ -23,7 +21,7 @@ def bmm(call: OpCall) -> Demands:
     """As many matrices on both sides."""
     left, right = call.shape("self"), call.shape("mat2")
     yield from equal(left[0], right[0], "the batches")
-    yield from equal(left[2], right[1], _SUMMED)
+    yield from equal(left[2], right[1], SUMMED)
 
 
 @asks("addmm", "addmv", "addbmm", "baddbmm", "_addmm_activation")
@@ -32,7 +30,7 @@ def added_to_product(call: OpCall) -> Demands:
     added, left, right = call.tensor_shapes()[:3]
     if len(left) == 3:
         yield from equal(left[0], right[0], "the batches")
-    yield from equal(left[-1], right[-2] if len(right) > 1 else right[0], _SUMMED)
+    yield from equal(left[-1], right[-2] if len(right) > 1 else right[0], SUMMED)
     rows = left[:-1] if len(added) == len(left) else left[-2:-1]
     yield from spread(added, (*rows, *right[-1:]) if len(right) > 1 else rows, "what is added and the product")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.shapes.demand import Demands, alike, all_alike, equal, spread
+from trtdiag.shapes.demand import SUMMED, Demands, alike, all_alike, equal, spread
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks, asks_pointwise
 
@@ -52,4 +52,4 @@ def prelu(call: OpCall) -> Demands:
 def dot(call: OpCall) -> Demands:
     """Two vectors of one length."""
     left, right = call.tensor_shapes()[:2]
-    yield from equal(left[0], right[0], "the dim that is summed over")
+    yield from equal(left[0], right[0], SUMMED)
