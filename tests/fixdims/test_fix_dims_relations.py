@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.export import Dim
 
@@ -135,3 +136,19 @@ def test_a_minimum_is_raised_only_where_the_refusal_names_the_size() -> None:
     for b, s, p in ((1, 2, 2), (8, 61, 509), (1, 61, 2)):
         out = program(torch.ones(b, 4, s, 8), torch.ones(b, 4, p, 8), torch.ones(b, 1, s, s + p))
         assert out.shape == (b, 4, s, 8)
+
+
+class Apart(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if (x.shape[0] > 3) != (x.shape[1] > 5) else x * 2
+
+
+@pytest.mark.skipif(torch.__version__ < "2.15", reason="before, torch raises TypeError where conditions are compared")
+def test_conditions_that_are_compared_with_each_other_are_solved() -> None:
+    spec = {"x": {0: Dim("a", min=2, max=64), 1: Dim("b", min=2, max=64)}}
+    fix = fix_dims(Apart(), (torch.randn(8, 5),), dynamic_shapes=spec)
+    assert fix.proven
+    assert fix.plan.range_of("a") == Range(4, 64)
+    assert fix.plan.range_of("b") == Range(2, 5)
+    for sizes in ((4, 2), (4, 5), (64, 2), (64, 5)):
+        assert torch.equal(fix.program.module()(torch.ones(sizes)), torch.full(sizes, 2.0))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trtdiag.symbolic import ExpressionError, Sym, free_symbols, number, parse_condition, parse_expr, to_text
+from trtdiag.symbolic import ExpressionError, Sym, evaluate, free_symbols, number, parse_condition, parse_expr, to_text
 
 SAME = {
     # torch's notation, sympy's notation, and what we print for either
@@ -43,6 +44,9 @@ SAME = {
     "minus infinity": ("h != -int_oo and h > 3", "Gt(h, 3)", "h >= 4"),
     "round": ("round(h / 4) == 2", "Eq(RoundToInt(h/4), 2)", None),
     "constant": ("3 > 2", "Gt(3, 2)", "True"),
+    "conditions apart": ("(h > 3) != (w > 5)", "Ne(h > 3, w > 5)", "h <= 3 and w >= 6 or h >= 4 and w <= 5"),
+    "conditions alike": ("(h > 3) == (w > 5)", "Eq(h > 3, w > 5)", "h <= 3 and w <= 5 or h >= 4 and w >= 6"),
+    "a condition and a truth": ("(h > 3) == True", "Ne(h > 3, False)", "h >= 4"),
 }
 
 
@@ -84,6 +88,17 @@ def test_sources_become_symbols(text, source):
     assert parse_expr(f"{text} - 1", lambda _: number(4)) == number(3)
 
 
+@pytest.mark.parametrize("text", ["(6 // h > 2) != (w > 5)", "(h % 2 == 0) == (w // h == 3)"])
+def test_compared_conditions_hold_where_python_says_so_and_not_where_it_raises(text):
+    condition = parse_condition(text)
+    for h, w in product(range(10), repeat=2):
+        try:
+            wanted = eval(text, {"h": h, "w": w})
+        except ZeroDivisionError:
+            wanted = False
+        assert evaluate(condition, {"h": h, "w": w}) is wanted
+
+
 REFUSED = {
     "IsNonOverlappingAndDenseIndicator(a, b, 1) == 1": "the function IsNonOverlappingAndDenseIndicator is not known",
     "OpaqueUnaryFn_sqrt(h) > 2": "the function OpaqueUnaryFn_sqrt is not known",
@@ -105,6 +120,10 @@ REFUSED = {
     "h @ w == 1": "the operator MatMult has no meaning for sizes",
     "h & 3 == 1": "h & 3 works on the bits of a number",
     "(h > 2) + 1 == 2": "(h > 2) + 1 computes with a condition",
+    "(h > 2) < (w > 2)": "h > 2 is a condition where a number is needed",
+    "(h > 2) == w": "h > 2 is a condition where a number is needed",
+    "Eq(h, w > 2)": "w > 2 is a condition where a number is needed",
+    "(" * 40 + "h == 2" + ") != (w > 2)" * 40: "it compares conditions of more than 500 operations with each other",
     "not h": "h is a number where a condition is needed",
     "h > (w > 2)": "w > 2 is a condition where a number is needed",
     "oo + 1 > h": "it computes with infinity",

@@ -153,6 +153,8 @@ CONDITIONS = {
     sympy.And(sympy.Gt(a, 3), sympy.Lt(b, 9)): "a >= 4 and b <= 8",
     sympy.Or(sympy.Gt(a, 3), sympy.Lt(b, 9)): "a >= 4 or b <= 8",
     sympy.Not(sympy.Eq(a, b)): "a != b",
+    sympy.Ne(sympy.Gt(a, 3), sympy.Gt(b, 5)): "a <= 3 and b >= 6 or a >= 4 and b <= 5",
+    sympy.Eq(sympy.Gt(a, 3), sympy.Gt(b, 5)): "a <= 3 and b <= 5 or a >= 4 and b >= 6",
     sympy.true: "True",
     sympy.false: "False",
     sympy.Le(u0, int_oo, evaluate=False): "True",

@@ -14,6 +14,7 @@ from trtdiag.symbolic.conditions import FLIPPED
 from trtdiag.symbolic.expr import Condition, Expr, Relation, Sym, Truth
 from trtdiag.symbolic.functions import (
     FUNCTIONS,
+    OF_CONDITIONS,
     RELATIONS,
     ExpressionError,
     FunctionError,
@@ -99,6 +100,8 @@ def _relation(relation: Relation, left: Any, right: Any, depth: int) -> Conditio
             _node(other, depth + 1)
             return Truth(compare_infinite(seen, sign))
     first, second = _node(left, depth + 1), _node(right, depth + 1)
+    if is_condition(first) and is_condition(second) and relation in OF_CONDITIONS:
+        return OF_CONDITIONS[relation](first, second)  # type: ignore[arg-type]
     return call_function(_NAMES[relation], [first, second])  # type: ignore[return-value]
 
 

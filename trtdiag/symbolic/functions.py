@@ -8,7 +8,7 @@ from fractions import Fraction
 from trtdiag.symbolic import build
 from trtdiag.symbolic.conditions import TRUE, all_of, any_of, compare, negate
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation
-from trtdiag.symbolic.tree import is_condition, is_integer
+from trtdiag.symbolic.tree import is_condition, is_integer, size
 
 
 class ExpressionError(ValueError):
@@ -35,6 +35,7 @@ class FunctionError(Exception):
 Node = Expr | Condition
 MOST_EXPONENT = 64  # sizes are integers of 64 bits; a higher power of one is no size
 MOST_NUMBER_EXPONENT = 1024
+MOST_COMPARED_NODES = 500  # each comparison of two conditions writes both of them twice
 
 
 def absolute(arg: Expr) -> Expr:
@@ -78,6 +79,27 @@ def _modular_indexing(base: Expr, divisor: Expr, modulus: Expr) -> Expr:
 
 def _relation(relation: Relation) -> Callable[[Expr, Expr], Condition]:
     return lambda left, right: compare(relation, left, right)
+
+
+def agree(left: Condition, right: Condition) -> Condition:
+    """``left == right``: both conditions hold, or neither does.
+
+    Raises:
+        FunctionError: They are too large for that.
+    """
+    _must_be_small(left, right)
+    return any_of((all_of((left, right)), all_of((negate(left), negate(right)))))
+
+
+def differ(left: Condition, right: Condition) -> Condition:
+    """``left != right``: one of the conditions holds, the other does not; see ``agree``."""
+    _must_be_small(left, right)
+    return any_of((all_of((left, negate(right))), all_of((negate(left), right))))
+
+
+def _must_be_small(left: Condition, right: Condition) -> None:
+    if size(left) + size(right) > MOST_COMPARED_NODES:
+        raise FunctionError(f"it compares conditions of more than {MOST_COMPARED_NODES} operations with each other")
 
 
 def _all(*args: Condition) -> Condition:
@@ -140,6 +162,11 @@ RELATIONS = {
     "StrictGreaterThan": Relation.GT,
     "Ge": Relation.GE,
     "GreaterThan": Relation.GE,
+}
+# The relations that conditions can be in (torch 2.15: ``(L['x'].size()[0] > 3) != (L['x'].size()[1] > 5)``).
+OF_CONDITIONS: dict[Relation, Callable[[Condition, Condition], Condition]] = {
+    Relation.EQ: agree,
+    Relation.NE: differ,
 }
 for _name, _each in RELATIONS.items():
     _define("ee", _relation(_each), _name)

@@ -15,6 +15,7 @@ from trtdiag.symbolic import build
 from trtdiag.symbolic.conditions import FLIPPED, all_of, any_of, compare, negate
 from trtdiag.symbolic.expr import Condition, Expr, Relation, Sym, Truth
 from trtdiag.symbolic.functions import (
+    OF_CONDITIONS,
     RELATIONS,
     ExpressionError,
     FunctionError,
@@ -110,7 +111,9 @@ class _Reader:
         return ExpressionError(self.text, why)
 
     def expr(self, node: ast.expr, depth: int) -> Expr:
-        result = self.node(node, depth)
+        return self.number(node, self.node(node, depth))
+
+    def number(self, node: ast.expr, result: Expr | Condition) -> Expr:
         if is_condition(result):
             raise self.error(f"{_brief(node)} is a condition where a number is needed")
         return result  # type: ignore[return-value]
@@ -238,7 +241,10 @@ class _Reader:
                     raise self.error("it compares two infinities")
                 self.expr(other, depth + 1)
                 return Truth(compare_infinite(seen, sign))
-        return compare(relation, self.expr(left, depth + 1), self.expr(right, depth + 1))
+        first, second = self.node(left, depth + 1), self.node(right, depth + 1)
+        if is_condition(first) and is_condition(second) and relation in OF_CONDITIONS:
+            return OF_CONDITIONS[relation](first, second)  # type: ignore[arg-type]
+        return compare(relation, self.number(left, first), self.number(right, second))
 
     def membership(self, item: ast.expr, op: ast.cmpop, group: ast.expr, depth: int) -> Condition:
         if not isinstance(group, ast.Tuple | ast.List | ast.Set):
