@@ -8,7 +8,7 @@ import json
 import pytest
 
 from trtdiag.dims.torch_text import Created, Outside, Solved, read_export_error
-from trtdiag.dims.torch_text_lines import bare, clean_lines
+from trtdiag.dims.torch_text_lines import bare, physical_lines
 from trtdiag.symbolic import Range, parse_condition
 from trtdiag.symbolic import holds as holds_at
 from trtdiag.symbolic.expr import Condition
@@ -180,4 +180,4 @@ def test_torchs_own_advice_and_stack() -> None:
 def test_ordinary_text_stays_as_it_is() -> None:
     for line in ("    x = y | z", "  - a list", "plain words", "x > 3", "def f(x): return x[0]", "E = mc"):
         assert bare(line) == line
-    assert clean_lines("a\r\nb\rc\x0cd") == ["a", "b", "c", "d"]
+    assert [line.text for line in physical_lines("a\r\nb\rc\x0cd")] == ["a", "b", "c", "d"]

@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from trtdiag.dims.torch_text_lines import MOST_CHARACTERS, clean_lines
+from trtdiag.dims.torch_text_joins import Piece, settle
+from trtdiag.dims.torch_text_lines import MOST_CHARACTERS, physical_lines
 from trtdiag.dims.torch_text_sentences import (
     MOST_GUARD_CHARACTERS,
     MOST_STATEMENT_CHARACTERS,
@@ -21,10 +22,10 @@ from trtdiag.dims.torch_text_sentences import (
     Parser,
     Solved,
     TextGuard,
-    read_sentence,
     read_specialised,
 )
 from trtdiag.dims.torch_text_stacks import MOST_LINES, advice_in, named_at, stack_around, stack_in
+from trtdiag.dims.torch_text_wraps import Pasted, starts, unwrapped
 
 __all__ = ["MOST_GUARD_CHARACTERS", "Created", "ExportErrorText", "Outside", "Solved", "TextGuard", "read_export_error"]
 
@@ -34,6 +35,19 @@ MOST_GUARDS = 10_000
 _SHOWN = 400
 _SHORTEST = 12  # a shorter line tells nothing
 _MOST_STACKS = 200  # so many data-dependent conditions get their stack
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A line that may go on otherwise than it was read: a sentence may be cut there, or a part of one lost.
+
+    Attributes:
+        line: Its number, from 1.
+        text: What it says.
+    """
+
+    line: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,7 @@ class ExportErrorText:
         outside: Examples that lie outside their declared range.
         created: What a log says of the symbols: their sources, examples and ranges.
         solved: Sizes that torch's solver ended at; no conditions, but the example is among them.
+        cuts: Lines behind which a terminal or a log may have broken a sentence, so that it may say something else.
     """
 
     guards: tuple[TextGuard, ...]
@@ -57,15 +72,28 @@ class ExportErrorText:
     outside: tuple[Outside, ...] = ()
     created: tuple[Created, ...] = ()
     solved: tuple[Solved, ...] = ()
+    cuts: tuple[Cut, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """A sentence of torch's with its continuation lines; ``start`` and ``end`` are line numbers."""
+    """A sentence of torch's with its continuation lines.
+
+    Attributes:
+        text: Of its first line.
+        pieces: All that may belong to it.
+        start: Number of its first line in the mended text.
+        end: Number of the first line behind it.
+        following: That line, ``None`` where it surely begins something else.
+        unknown_before: Whether something stands before it that is neither torch's nor a known prefix.
+    """
 
     text: str
+    pieces: tuple[Piece, ...]
     start: int
     end: int
+    following: str | None = None
+    unknown_before: bool = False
 
 
 # Fixed words of every sentence that is read; where none stands in a line, the line is noise.
@@ -92,11 +120,15 @@ _MIDDLE = ("inferred to be a constant", "specialized it to be a constant", "a sp
 _CUT = re.compile(
     r"(?=(?:- )?(?:Not all values of |You marked |The values of |Suggested fixes:|Specializations unexpectedly req))"
 )
-# The first line after a sentence that is none of its own.
-_ENDS = re.compile(
-    r"\s*(?:- |File \"|Traceback |Suggested fixes:|For more |Set TORCH|The error above|User [Ss]tack|Caused by"
-    r"|Specializations unexpectedly|consider using|```|The following |[\w.]*(?:Error|Exception|Warning): )"
+# What may stand before a sentence on its line.
+_BEFORE = re.compile(r"[\s\d.*-]*|.*(?:Error|Exception|Warning)[\w '\"(:-]*")
+# Words of which every sentence has several, so that some are left whole wherever it is cut.
+_LEFT_OVER = re.compile(
+    r"(?P<all>satisfy the generated guard|are valid because|in the specified range|must always be (?:equal|related))"
+    r"|values of|specified range|satisfy the|generated guard|valid because|was inferred|inferred to be|always be"
+    r"|as dynamic but|code specialized|specialized it|be a constant"
 )
+_FEW_LEFT_OVER = 2  # so many of the short ones are no accident
 _VIOLATED = re.compile(r"Constraints violated \((?P<names>[^)]{1,2000})\)")
 _SUGGESTION = re.compile(
     r"^\s*-?\s*(?P<line>[A-Za-z_]\w{0,200} = (?:Dim\(.{0,300}|None\b.{0,60}|-?[\w+*/ ().-]{1,200}))$"
@@ -117,7 +149,7 @@ def read_export_error(text: str) -> ExportErrorText:
     """
     with warnings.catch_warnings():  # Python warns of doubtful literals in what it parses
         warnings.simplefilter("ignore")
-        reader = _Reader(clean_lines(text))
+        reader = _Reader(unwrapped(physical_lines(text)))
         reader.read()
     if len(text) > MOST_CHARACTERS:
         reader.unread[f"... {len(text) - MOST_CHARACTERS} more characters, not looked at"] = None
@@ -127,8 +159,9 @@ def read_export_error(text: str) -> ExportErrorText:
 class _Reader:
     """Walks the lines once and collects what they say."""
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
+    def __init__(self, pasted: Pasted) -> None:
+        self.pasted = pasted
+        self.lines = pasted.lines
         self.parser = Parser()
         self.guards: dict[TextGuard, None] = {}
         self.unread: dict[str, None] = {}
@@ -137,7 +170,9 @@ class _Reader:
         self.outside: dict[Outside, None] = {}
         self.created: dict[Created, None] = {}
         self.solved: dict[Solved, None] = {}
-        self.stated: set[str] = set()
+        self.cuts: dict[Cut, None] = {}
+        self.used: set[int] = set()
+        self.stated: set[tuple[str, ...]] = set()
         self.beyond = 0
         self.stacks = 0
 
@@ -155,6 +190,7 @@ class _Reader:
             tuple(self.outside),
             tuple(self.created),
             tuple(self.solved),
+            tuple(self.cuts),
         )
 
     def read(self) -> None:
@@ -173,6 +209,7 @@ class _Reader:
                 index = self.telling(index)
             else:
                 index += 1
+        self.left_over()
 
     def telling(self, index: int) -> int:
         """Read the line, and what continues it; the number of the line after that."""
@@ -181,57 +218,111 @@ class _Reader:
         if "Constraints violated (" in head:
             for match in _VIOLATED.finditer(head):
                 self.violated.update(dict.fromkeys(name.strip() for name in match["names"].split(", ")))
-        pieces = [line]
+        spans = [(0, len(line))]
         if len(line) > 20 and sum(map(line.count, (*_BEGINS, "Suggested fixes:", "Specializations unexp"))) > 1:
-            pieces = _CUT.split(line)
-        for number, piece in enumerate(pieces):
+            places = sorted({0, *(match.start() for match in _CUT.finditer(line))})
+            spans = list(zip(places, [*places[1:], len(line)], strict=True))
+        self.used.add(index)
+        for start, end in spans:
+            piece = line[start:end]
             if "Suggested fixes:" in piece:
                 rest = piece.partition("Suggested fixes:")[2].strip()
                 self.suggestions.update({rest: None} if rest else {})
                 return self.suggested(following)
-            if len(pieces) > 1 and not any(phrase in piece for phrase in (*_TELLING, *_MIDDLE)):
+            if len(spans) > 1 and not any(phrase in piece for phrase in (*_TELLING, *_MIDDLE)):
                 continue
-            statement = _Statement(piece[: MOST_STATEMENT_CHARACTERS + 1], index, following)
-            if number == len(pieces) - 1 and any(phrase in piece for phrase in _CONTINUING):
+            begin = next((piece.find(phrase) for phrase in _BEGINS if phrase in piece), 0)
+            statement = _Statement(
+                piece[: MOST_STATEMENT_CHARACTERS + 1],
+                self.pieces(index, start, end),
+                index,
+                following,
+                unknown_before=_BEFORE.fullmatch(piece[max(0, begin - 400) : begin]) is None,
+            )
+            if end == len(line) and (") ... " in piece or any(phrase in piece for phrase in _CONTINUING)):
                 statement = self.continued(statement)
-                following = statement.end
-            self.state(statement)
+            following = self.state(statement)
         return following
 
+    def pieces(self, index: int, start: int, end: int) -> tuple[Piece, ...]:
+        """The pasted lines that a part of a mended line came from."""
+        text, number = self.lines[index], self.pasted.numbers[index]
+        joins = self.pasted.joins.get(index, [])
+        found = []
+        begin = 0
+        for offset, join in enumerate(joins):
+            if begin < end and join.at > start:
+                share = text[max(begin, start) : min(join.at - len(join.glue), end)]
+                found.append(Piece(share, number + offset, join.glue, join.sure))
+            begin = join.at
+        if begin < end:
+            share = text[max(begin, start) : min(end, start + MOST_STATEMENT_CHARACTERS + 1)]
+            found.append(Piece(share, number + len(joins), open=index in self.pasted.open))
+        return tuple(found) or (Piece("", number),)
+
     def continued(self, statement: _Statement) -> _Statement:
-        """The statement with the lines that go on with it: up to an empty line, or one that begins something else."""
-        parts, length, end = [statement.text], len(statement.text), statement.end
+        """The statement with the lines that may go on with it: up to an empty line, or one that begins another."""
+        pieces, length, end = list(statement.pieces), len(statement.text), statement.end
         while end < len(self.lines) and end < statement.start + MOST_LINES and length < MOST_STATEMENT_CHARACTERS:
             line = self.lines[end]
-            if not line.strip() or _ENDS.match(line) or any(phrase in line for phrase in _TELLING):
+            if not line.strip() or starts(line) or any(phrase in line for phrase in _TELLING):
                 break
-            parts.append(line.strip())
+            pieces += self.pieces(end, 0, len(line))
             length += len(line)
             end += 1
-        return _Statement("\n".join(parts), statement.start, end)
+        behind = self.lines[end] if end < len(self.lines) else ""
+        following = behind if behind.strip() and not starts(behind) else None
+        return replace(statement, pieces=tuple(pieces), end=end, following=following)
 
-    def state(self, statement: _Statement) -> None:
-        repeated = statement.text in self.stated
+    def state(self, statement: _Statement) -> int:
+        """Read the statement; the number of the line behind it."""
+        whole = tuple(piece.text for piece in statement.pieces)
+        repeated = whole in self.stated
         if repeated and ("data-dependent" not in statement.text or self.stacks >= _MOST_STACKS):
-            return
+            return statement.end
         if len(self.guards) >= MOST_GUARDS:
             self.beyond += 1
-            return
-        self.stated.add(statement.text)
-        found = read_sentence(statement.text, self.parser)
-        match found:
-            case TextGuard():
+            return statement.end
+        self.stated.add(whole)
+        settled = settle(
+            statement.pieces, statement.following, unknown_before=statement.unknown_before, parser=self.parser
+        )
+        behind = [line for line in statement.pieces[settled.count :] if line.line > statement.pieces[0].line]
+        if behind:  # these are none of its own
+            end = next(
+                i
+                for i in range(statement.start + 1, statement.end + 1)
+                if i == statement.end or self.pasted.numbers[i] >= behind[0].line
+            )
+            statement = replace(statement, end=end)
+        self.used.update(range(statement.start, statement.end))
+        if settled.cut is not None:
+            self.cuts[Cut(settled.cut.line, settled.cut.text.strip()[:_SHOWN])] = None
+        match settled.found:
+            case TextGuard() as found:
                 self.guards[self.placed(found, statement)] = None
-            case Outside():
+            case Outside() as found:
                 self.outside[found] = None
-            case Created():
+            case Created() as found:
                 self.created[found] = None
-            case Solved():
+            case Solved() as found:
                 self.solved[found] = None
-            case str():
+            case str() as found:
                 self.unread[found[:_SHOWN]] = None
             case None:
                 pass
+        return statement.end
+
+    def left_over(self) -> None:
+        """Name lines that have words of a sentence whose beginning was not found."""
+        found = [
+            (index, match["all"] is not None)
+            for index, line in enumerate(self.lines)
+            if index not in self.used and (match := _LEFT_OVER.search(line)) is not None
+        ]
+        if any(whole for _, whole in found) or len(found) > _FEW_LEFT_OVER:
+            for index, _ in found[:MOST_LINES]:
+                self.cuts[Cut(self.pasted.numbers[index], self.lines[index].strip()[:_SHOWN])] = None
 
     def placed(self, guard: TextGuard, statement: _Statement) -> TextGuard:
         """The guard with the stack and the advice that the text gives for it."""
@@ -271,8 +362,13 @@ class _Reader:
         while index < len(self.lines):
             line = self.lines[index][:4000]
             if not _BLOCK_LINE.match(line) or _BLOCK.search(line):
+                if line.strip() and not starts(line):
+                    self.cuts[Cut(self.pasted.numbers[index], line.strip()[:_SHOWN])] = None
                 break
-            for found in read_specialised(line, kind, self.parser):
+            stated = read_specialised(line, kind, self.parser)
+            if len(stated) < line.partition("#")[0].count(".size()[") and kind == "specializations":
+                self.cuts[Cut(self.pasted.numbers[index], line.strip()[:_SHOWN])] = None
+            for found in stated:
                 if len(self.guards) < MOST_GUARDS:
                     self.guards[found] = None
                 else:

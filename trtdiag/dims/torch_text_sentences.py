@@ -93,7 +93,7 @@ _RANGE = re.compile(r"\s*in\s+the\s+specified\s+range(?P<range>.*)$", re.DOTALL)
 _LOW = re.compile(r"^\s*(?P<end>-?\d{1,40}) <= ")
 _HIGH = re.compile(r" <= (?P<end>-?\d{1,40})\s*$")
 _UNHINTED = re.compile(r"\s+\((?:unhinted|Size-like|hinted)\b")
-_WHERE = re.compile(rf"'(?P<symbol>z?[su]\d+)': \"?(?P<source>{SOURCE})")
+WHERE = re.compile(rf"'(?P<symbol>z?[su]\d+)': \"?(?P<source>{SOURCE})")
 _OUTSIDE = re.compile(r"(?P<value>-?\d{1,40}) not in range \[(?P<low>-?[\w()]{1,40}), (?P<high>-?[\w()]{1,40})\]")
 _CREATED = re.compile(
     rf"create_symbol (?P<symbol>z?s\d+) = (?P<value>-?\d{{1,40}}) for (?P<source>{SOURCE})"
@@ -333,7 +333,7 @@ def _data_dependent(text: str, parser: Parser) -> TextGuard | str:
 
 def _named_by_symbols(parts: list[str], text: str, parser: Parser) -> TextGuard:
     """A condition over symbols of the log; ``where {'s0': "L['x'].size()[0]"}`` names their sources."""
-    names = tuple((match["symbol"], match["source"]) for match in _WHERE.finditer(text[-MOST_SUBJECT_CHARACTERS:]))
+    names = tuple((match["symbol"], match["source"]) for match in WHERE.finditer(text[-MOST_SUBJECT_CHARACTERS:]))
     found = _condition(parts, parser, names)
     unbacked = found.condition is not None and any(map(_UNBACKED.match, free_symbols(found.condition)))
     return replace(found, kind="asserted" if unbacked else "guard")

@@ -21,6 +21,7 @@ MOST_CONDITIONS = 500
 """So many go to the solver, the others are named as unread; the most in one export of 99 live cases were 83."""
 
 _BEYOND = f"only {MOST_CONDITIONS} of one text are solved"
+_CUT = "the width of a terminal or a log may have broken a sentence there; paste it unwrapped"
 _SIZE = re.compile(r"(?P<tensor>.+)\.(?:size\(\)|shape)\[(?P<dim>\d{1,3})\]$")
 _INPUT = re.compile(r"L\['(?P<name>[A-Za-z_]\w*)'\](?P<rest>.*)$", re.DOTALL)
 _SYMBOL = re.compile(r"z?[su]\d+$")
@@ -144,6 +145,7 @@ def system_of_text(read: ExportErrorText) -> TextSystem:
                 equal = compare(Relation.EQ, Sym(symbol), solved.value)
                 system.pinned.setdefault(symbol, TextGuard(f"{symbol} == {solved.value}", equal, ""))
     system.unread += [UnreadCondition(text, "the sentence is not whole, or not known") for text in read.unread]
+    system.unread += [UnreadCondition(cut.text, f"line {cut.line} may be cut: {_CUT}") for cut in read.cuts]
     _hint(system, symbols)
     _limit(system)
     return system
