@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from trtdiag.fixdims.run import fix_dims
     from trtdiag.options import AnalyzeOptions, CompileOptions
     from trtdiag.pipeline import analyze
+    from trtdiag.report.fix_programs import save_programs
+    from trtdiag.report.program_table import program_for
     from trtdiag.report.report import Report
     from trtdiag.runtime.compiled import CompiledProgram
     from trtdiag.verifying import verify
@@ -39,8 +41,10 @@ __all__ = [
     "compile",
     "fix_dims",
     "load",
+    "program_for",
     "rebuild",
     "save",
+    "save_programs",
     "verify",
 ]
 
@@ -56,8 +60,10 @@ _HOMES = {
     "compile": "trtdiag.compiling",
     "fix_dims": "trtdiag.fixdims.run",
     "load": "trtdiag.artifact.load",
+    "program_for": "trtdiag.report.program_table",
     "rebuild": "trtdiag.artifact.rebuild",
     "save": "trtdiag.artifact.save",
+    "save_programs": "trtdiag.report.fix_programs",
     "verify": "trtdiag.verifying",
     "Benchmark": "trtdiag.benching.facts",
     "AnalyzeOptions": "trtdiag.options",

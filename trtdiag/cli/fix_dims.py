@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from trtdiag.fixdims.fix import Fix
 
+_WITH_APPLY = 4  # programs, where --programs is not given
 _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 
 
@@ -32,6 +33,13 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 @click.option("--force", is_flag=True, help="Let --write replace a file that trtdiag did not write.")
 @click.option("--apply", "apply_", is_flag=True, help="Save the program exported with the answer, see -o.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where --apply saves it: fixed.ep.")
+@click.option(
+    "--programs",
+    type=click.IntRange(1, 16),
+    metavar="N",
+    help="Up to N programs where one leaves out asked sizes, each exported; --apply saves them all.  "
+    "[default: 4 with --apply, else an offer without exports]",
+)
 @click.option(
     "--time-limit",
     "limit_s",
@@ -51,6 +59,7 @@ def fix_dims(
     force: bool,
     apply_: bool,
     output: Path | None,
+    programs: int | None,
     limit_s: float,
     imports: tuple[str, ...],
     quiet: bool,
@@ -67,19 +76,20 @@ def fix_dims(
     Exit codes: 0 nothing to change, or saved by --apply; 1 something must change, or nothing helps; 2 unreadable.
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     del debug  # read by main
-    _check_usage(source, module_path, output, apply_=apply_, force=force)
+    most = _WITH_APPLY if apply_ and programs is None else programs
+    _check_usage(source, module_path, output, most or 1, apply_=apply_, force=force)
     text = _standard_input() if source == "-" else None
     with step_line() as step:
         step("load torch")
         for name in imports:
             import_module(name)
-        fix: Fix = trtdiag.fix_dims(source if text is None else text, time_limit_s=limit_s, progress=step)
+        fix: Fix = trtdiag.fix_dims(
+            source if text is None else text, time_limit_s=limit_s, programs=most, progress=step
+        )
         if text is not None:
             fix = replace(fix, label="standard input")
-        program, refusal = _program(fix, step) if apply_ else (None, None)
-    return _given_out(
-        fix, json_path, module_path, output, program, refusal, force=force, quiet=quiet or json_path == "-"
-    )
+        made, refusal = _programs(fix, step) if apply_ else ([], None)
+    return _given_out(fix, json_path, module_path, output, made, refusal, force=force, quiet=quiet or json_path == "-")
 
 
 def _given_out(
@@ -87,7 +97,7 @@ def _given_out(
     json_path: str | None,
     module_path: Path | None,
     output: Path | None,
-    program: ExportedProgram | None,
+    programs: list[ExportedProgram],
     refusal: TrtdiagError | None,
     *,
     force: bool,
@@ -97,6 +107,7 @@ def _given_out(
     from trtdiag.fixdims.fix import Outcome
     from trtdiag.report.fix_json import json_fix
     from trtdiag.report.fix_module import save_program, write_module
+    from trtdiag.report.fix_programs import write_programs
     from trtdiag.report.fix_text import print_fix
 
     written = []
@@ -107,8 +118,12 @@ def _given_out(
         else:
             write_module(fix, module_path, force=force)
             written.append(f"written: {module_path}")
-    if program is not None and output is not None:
-        save_program(program, output)
+    if output is not None and len(programs) > 1:
+        *saved, table = write_programs(fix, programs, output)
+        written += [f"saved: {path}" for path in saved]
+        written.append(f"written: {table}")
+    elif output is not None and programs:
+        save_program(programs[0], output)
         written.append(f"saved: {output}")
     if json_path == "-":
         sys.stdout.write(json_fix(fix))
@@ -123,10 +138,12 @@ def _given_out(
         click.echo(f"{output} not saved: {refusal.message}, {refusal.because}", err=True)
         return 1
     failing = fix.confirmation.exported is False  # the program refuses sizes that it admits
-    return int((fix.outcome is not Outcome.UNCHANGED or failing) and program is None)
+    return int((fix.outcome is not Outcome.UNCHANGED or failing) and not programs)
 
 
-def _check_usage(source: str, module_path: Path | None, output: Path | None, *, apply_: bool, force: bool) -> None:
+def _check_usage(
+    source: str, module_path: Path | None, output: Path | None, programs: int, *, apply_: bool, force: bool
+) -> None:
     """Say what is wrong with the options before minutes of exports.
 
     Raises:
@@ -139,15 +156,27 @@ def _check_usage(source: str, module_path: Path | None, output: Path | None, *, 
         wrong = "-o without --apply saves nothing", "only --apply makes a program", "add --apply, or leave out -o"
     elif force and module_path is None:
         wrong = "--force without --write does nothing", "it is about the file of --write", "add --write dims.py"
-    elif output is not None and output.exists() and Path(source).exists() and output.samefile(source):
+    elif output is not None and Path(source).exists() and _written_over(Path(source), output, programs):
         wrong = "-o names SOURCE itself", "the program that was asked about would be lost", "name another file"
     if wrong is not None:
         message, because, fix = wrong
         raise UserError(message, because=because, fix=fix, reference="wrong-options")
+    if output is not None and programs > 1:
+        from trtdiag.report.program_table import may_write_programs
+
+        may_write_programs(output, programs)
     if module_path is not None and not force and module_path.is_file():
         from trtdiag.report.fix_module import may_write
 
         may_write(module_path)
+
+
+def _written_over(source: Path, output: Path, programs: int) -> bool:
+    """Whether one of the files to write is the source."""
+    from trtdiag.report.program_table import program_paths, table_path
+
+    places = (*program_paths(output, programs), table_path(output))
+    return any(place.exists() and place.samefile(source) for place in places)
 
 
 def _standard_input() -> str:
@@ -170,8 +199,10 @@ def _standard_input() -> str:
     return raw.decode("utf-8-sig", errors="replace") + "\n"  # the line end marks it as a text and not a path
 
 
-def _program(fix: Fix, step: Callable[[str], None]) -> tuple[ExportedProgram | None, TrtdiagError | None]:
-    """The program to save, or why there is none."""
+def _programs(fix: Fix, step: Callable[[str], None]) -> tuple[list[ExportedProgram], TrtdiagError | None]:
+    """The programs to save, or why there are none."""
+    from trtdiag.report.fix_programs import several_exported
+
     if fix.confirmation.exported is False:
         refused = DimsError(
             "the answer was not confirmed",
@@ -179,12 +210,13 @@ def _program(fix: Fix, step: Callable[[str], None]) -> tuple[ExportedProgram | N
             fix="see the notes",
             reference="fix-without-program",
         )
-        return None, refused
+        return [], refused
     step("export for --apply")
     try:
-        return fix.program, None
+        others = fix.programs[1:] if several_exported(fix) else ()
+        return [fix.program, *(program.program for program in others)], None
     except DimsError as error:
-        return None, error
+        return [], error
     except Exception as error:  # torch's own, of the same export that passed in a child process
         refused = DimsError(
             "the export with the answer failed here",
@@ -192,4 +224,4 @@ def _program(fix: Fix, step: Callable[[str], None]) -> tuple[ExportedProgram | N
             fix="use --write and export where the model runs",
             reference="fix-without-program",
         )
-        return None, refused
+        return [], refused

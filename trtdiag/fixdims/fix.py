@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 
 from trtdiag.dims.plan import Plan
 from trtdiag.errors import DimsError
+from trtdiag.fixdims.programs import FixedProgram, Several
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.proof import Proof
 
@@ -178,6 +179,7 @@ class Fix:
         checks: ``torch._check`` lines that the model needs.
         notes: Whatever else the reader should know, in sentences.
         failure: torch's own words where the export failed in a way that no dims mend; empty otherwise.
+        several: Programs that together take more of the asked sizes than this one; ``None`` where there are none.
     """
 
     label: str
@@ -195,6 +197,7 @@ class Fix:
     checks: tuple[DataCheck, ...] = ()
     notes: tuple[str, ...] = ()
     failure: str = ""
+    several: Several | None = None
     args: tuple[Any, ...] | None = field(default=None, repr=False)
     kwargs: dict[str, Any] | None = field(default=None, repr=False)
     make_program: Callable[[], ExportedProgram] | None = field(default=None, repr=False, compare=False)
@@ -210,6 +213,11 @@ class Fix:
     def __str__(self) -> str:
         show = type(self).text_of
         return repr(self) if show is None else show(self)
+
+    @property
+    def programs(self) -> tuple[FixedProgram, ...]:
+        """Programs that together take more than the single answer, which is the first; empty where there are none."""
+        return () if self.several is None else self.several.programs
 
     @property
     def proven(self) -> bool:

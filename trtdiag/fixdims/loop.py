@@ -61,6 +61,8 @@ class Found:
         rounds: How many exports were made.
         open: Conditions that were not decided over the sizes of the plan, in the user's names.
         from_data: torch's words about a size that data decides; empty where there was none.
+        widest: The first plan whose conditions were solved, and its try: later ones ask for less, and torch then leaves
+            fewer conditions.
     """
 
     plan: Plan | None
@@ -74,6 +76,7 @@ class Found:
     rounds: int = 0
     open: list[str] = field(default_factory=list)
     from_data: str = ""
+    widest: tuple[Plan, Tried] | None = None
 
 
 class Search:
@@ -185,6 +188,7 @@ class Search:
             plan, tried, chosen = OtherExamples(self).for_collapsed(plan, tried, chosen)
             system = system_of(tried.inputs, plan)
         found.last = tried
+        found.widest = found.widest or (plan, tried)
         if chosen.conflict is not None:
             found.plan = None
             found.conflicts.append(conflict_set(plan, tried, system, chosen, self.notebook))

@@ -136,7 +136,8 @@ class Notebook:
         pin = next((pin for pin in tried.pins if pin.site in group.sites), None)
         name = self.names.get(group.sites[0], group.sites[0])
         if group.by_example:
-            text = f"the example has {name} = {group.value}, and torch.export takes 0 and 1 for constants"
+            shown = f"{name} = {group.value}" + ("" if group.value in (0, 1) else ", which is 0 or 1 of its Dim")
+            text = f"the example has {shown}, and torch.export takes 0 and 1 for constants"
             why = Reason(text, by="torch.export")
         elif pin is not None:
             why = reason(f"{name} == {group.value}", _origin(pin))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.asked_ranges import asked_range, dims_in
-from trtdiag.dims.plan import LeafKind, Plan
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.tried import Tried
 from trtdiag.symbolic.expr import Num
 
@@ -21,7 +21,8 @@ class PinnedGroup:
         key: The Dim that they are made of, else their site.
         sites: Where.
         value: The size of the first of them.
-        by_example: It is 0 or 1 in the example, which torch takes for a constant; else a condition did it.
+        by_example: It, or the Dim that it is derived from, is 0 or 1 in the example, which torch takes for a constant;
+            else a condition did it.
         others: Sizes of the first site to try instead, likeliest first.
     """
 
@@ -52,7 +53,10 @@ def _group(
 ) -> PinnedGroup:
     site, value = members[0]
     compared = any(pin.site in dict(members) for pin in tried.pins)
-    by_example = value in (0, 1) and examples.get(site, value) == value and not compared
+    step, offset = _line(plan.leaves[site])
+    own = (value - offset) // step in (0, 1) and examples.get(site, value) == value
+    # Of a derived dim torch notes the root's constant as if a condition had made it.
+    by_example = own and (step > 1 or not compared)
     return group_of(key, members, plan, by_example=by_example)
 
 
@@ -61,23 +65,28 @@ def group_of(key: str, members: Sequence[tuple[str, int]], plan: Plan, *, by_exa
     site, value = members[0]
     leaf = plan.leaves[site]
     range_ = asked_range(leaf, plan)
-    step, offset = (leaf.scale, leaf.offset) if leaf.kind is LeafKind.DIM else (1, 0)
-    wanted = (size for size in _sizes(value, by_example=by_example) if size in range_ and size % step == offset % step)
-    others = list(dict.fromkeys(size for size in wanted if size not in (0, 1, value)))
+    step, offset = _line(leaf)
+    # Of a derived dim it is the Dim behind it that torch takes for a constant where that is 0 or 1.
+    constants = {0, 1, offset, step + offset, value}
+    wanted = (step * root + offset for root in (2, 3, 4, 8)) if by_example else _sizes(value)
+    fitting = (size for size in wanted if size in range_ and size % step == offset % step)
+    others = list(dict.fromkeys(size for size in fitting if size not in constants))
     if not others and range_.min is not None:
         first = max(range_.min, 2)
-        others = [
-            s for s in range(first + (offset - first) % step, first + 2 * step, step) if s in range_ and s != value
-        ]
+        near = range(first + (offset - first) % step, first + 4 * step, step)
+        others = [size for size in near if size in range_ and size != value]
+        others.sort(key=lambda size: size in constants)
     return PinnedGroup(key, tuple(site for site, _ in members), value, by_example, tuple(others[:MOST_TRIES]))
 
 
-def _sizes(value: int, *, by_example: bool) -> Iterator[int]:
+def _line(leaf: Leaf) -> tuple[int, int]:
+    """Scale and offset over the Dim that the leaf is made of."""
+    return (leaf.scale, leaf.offset) if leaf.kind is LeafKind.DIM else (1, 0)
+
+
+def _sizes(value: int) -> Iterator[int]:
     """Sizes near the given one: multiples keep whatever divides it."""
-    if by_example:
-        yield from (2, 3, 4, 8)
-    else:
-        yield from (2 * value, value + 1, value // 2, value - 1, 3 * value)
+    yield from (2 * value, value + 1, value // 2, value - 1, 3 * value)
 
 
 def other_sizes(groups: Sequence[PinnedGroup], plan: Plan) -> Iterator[dict[str, int]]:

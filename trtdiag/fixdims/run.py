@@ -20,12 +20,14 @@ from trtdiag.dims.plan import Plan
 from trtdiag.dims.program_plan import program_plan
 from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.spelling.spell import asked_code, spell, spell_sites
+from trtdiag.errors import DimsError
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child import no_child, run_in_child
 from trtdiag.fixdims.confirmed import confirmation, refusals
 from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.loop import Found, Search
+from trtdiag.fixdims.several.assemble import MOST_PROGRAMS, OFFERED, SpelledPart, several_of
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.fixdims.trials import planned, ran, trial
@@ -51,6 +53,7 @@ def fix_dims(
     dynamic_shapes: Any = None,
     time_limit_s: float = DEFAULT_LIMIT_S,
     rounds: int = DEFAULT_ROUNDS,
+    programs: int | None = None,
     progress: Progress | None = None,
 ) -> Fix:
     """Find ``dynamic_shapes`` with which a model exports and takes every size that they admit.
@@ -64,26 +67,37 @@ def fix_dims(
         dynamic_shapes: What was asked, where ``source`` is a module: in any form that ``torch.export.export`` takes.
         time_limit_s: For one export, in seconds; each runs in a process of its own.
         rounds: How many corrected declarations are tried.
+        programs: Where one declaration leaves out sizes that were asked for: how many programs together may take them,
+            each exported (``fix.programs``).  1 looks for one only; without a number what the conditions of this export
+            allow is offered and not exported.
         progress: Called with a clause about each long step as it begins.
 
     Raises:
         CaptureError: The source cannot be read.
-        DimsError: ``dynamic_shapes`` does not fit the inputs, or a text states no condition.
+        DimsError: ``dynamic_shapes`` does not fit the inputs, a text states no condition, or ``programs`` is out of
+            range.
     """
+    if programs is not None and not 1 <= programs <= MOST_PROGRAMS:
+        raise DimsError(
+            f"{programs} programs cannot be looked for",
+            because=f"from 1 to {MOST_PROGRAMS} can",
+            fix="give programs=4, or leave it out",
+            reference="programs-out-of-range",
+        )
     step = progress or _silent
     read = read_source(source, args, kwargs, dynamic_shapes, step)
     if isinstance(read, TextSource):
         return fix_text(read.text, read.label)
     if isinstance(read, ProgramSource):
-        return _fix_program(read, time_limit_s, rounds, step)
-    return _fix_model(read, time_limit_s, rounds, step)
+        return _fix_program(read, time_limit_s, rounds, programs, step)
+    return _fix_model(read, time_limit_s, rounds, programs, step)
 
 
 def _silent(step: str) -> None:
     del step
 
 
-def _fix_model(source: ModelSource, limit_s: float, rounds: int, step: Progress) -> Fix:
+def _fix_model(source: ModelSource, limit_s: float, rounds: int, programs: int | None, step: Progress) -> Fix:
     recipe = source.recipe
     structure = structure_of(recipe)
     asked = asked_plan(structure)
@@ -99,10 +113,11 @@ def _fix_model(source: ModelSource, limit_s: float, rounds: int, step: Progress)
     if len(checks) > MOST_CHECKS:
         found.notes.append(f"{len(checks) - MOST_CHECKS} more checks of this kind are needed: change the model instead")
         checks = checks[:MOST_CHECKS]
-    return _assembled(source.label, source.kind, recipe, structure, asked, found, checks, exporter.notes())
+    fix = _assembled(source.label, source.kind, recipe, structure, asked, found, checks, exporter.notes())
+    return fix if checks else _with_several(fix, found, exporter, rounds, programs)
 
 
-def _fix_program(source: ProgramSource, limit_s: float, rounds: int, step: Progress) -> Fix:
+def _fix_program(source: ProgramSource, limit_s: float, rounds: int, programs: int | None, step: Progress) -> Fix:
     program = source.program
     asked = program_plan(program)
     recipe = program_recipe(program)
@@ -115,7 +130,24 @@ def _fix_program(source: ProgramSource, limit_s: float, rounds: int, step: Progr
     known = _run_known(known, program, asked, recipe, limit_s, step)
     exporter = _Exporter(recipe, structure, asked, limit_s, step, original=False)
     found = Search(asked, _examples(structure), exporter.attempt, rounds, known).run()
-    return _assembled(source.label, source.kind, recipe, structure, asked, found, (), exporter.notes())
+    fix = _assembled(source.label, source.kind, recipe, structure, asked, found, (), exporter.notes())
+    return _with_several(fix, found, exporter, rounds, programs)
+
+
+def _with_several(fix: Fix, found: Found, exporter: _Exporter, rounds: int, programs: int | None) -> Fix:
+    """``fix`` with the programs that together take more than it alone."""
+    if programs == 1 or fix.outcome is Outcome.IMPOSSIBLE:
+        return fix
+    several = several_of(
+        exporter.asked,
+        found,
+        _examples(exporter.structure),
+        None if programs is None else exporter.attempt,
+        rounds,
+        programs or OFFERED,
+        lambda plan: SpelledPart.of(exporter.recipe, exporter.structure, plan),
+    )
+    return replace(fix, several=several)
 
 
 def _run_known(known: Tried, program: Program, asked: Plan, recipe: Recipe, limit_s: float, step: Progress) -> Tried:

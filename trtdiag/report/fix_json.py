@@ -9,6 +9,8 @@ import torch
 from trtdiag import __version__
 from trtdiag.dims.plan import Plan
 from trtdiag.fixdims.fix import Alternative, Change, ConflictSet, DataCheck, Fix, Reason
+from trtdiag.fixdims.programs import Several
+from trtdiag.report.fix_programs import sizes_json
 from trtdiag.report.fix_words import all_notes, fix_verdict
 from trtdiag.report.json_parts import Json, frame_json, json_text, kept_json, proof_json, range_json, strings
 
@@ -49,7 +51,32 @@ def fix_json(fix: Fix) -> dict[str, Json]:
             "not_on_data": strings(fix.confirmation.not_on_data),
             "note": fix.confirmation.note,
         },
+        "several": None if fix.several is None else _several_json(fix.several),
         "versions": {"running_torch": str(torch.__version__)},
+    }
+
+
+def _several_json(several: Several) -> Json:
+    return {
+        "searched": several.searched,
+        "kept": kept_json(several.kept),
+        "sizes": sizes_json(several),
+        "programs": [
+            {
+                "takes": program.takes_text(),
+                "kept": kept_json(program.kept),
+                "adds": program.adds,
+                "code": program.code,
+                "plan": _plan_json(program.plan),
+                "proof": proof_json(program.proof),
+                "exported": program.exported,
+                "ran": strings(program.ran),
+                "ran_on_data": strings(program.ran_on_data),
+                "not_on_data": strings(program.not_on_data),
+            }
+            for program in several.programs
+        ],
+        "notes": strings(several.notes),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from trtdiag.fixdims.fix import Change, Fix, Outcome
+from trtdiag.report.fix_programs_text import program_words, together_words
 from trtdiag.report.fix_text import fix_text
 from trtdiag.report.fix_words import all_notes, example_words, fix_verdict, kept_words, place
 from trtdiag.report.text import one_line, visible
@@ -60,6 +61,11 @@ def _sentences(fix: Fix) -> list[str]:
     ]
     if fix.plan.sizes and fix.outcome is Outcome.CHANGED:
         found.insert(0, f"Export with example inputs of other sizes: {example_words(fix.plan)}")
+    if fix.several is not None and len(fix.programs) > 1:
+        found.append(together_words(fix.several))
+        found += [
+            f"program {number}: {program_words(program, fix.several)}" for number, program in enumerate(fix.programs, 1)
+        ]
     for conflict in fix.conflicts:
         found.append("cannot hold together: " + "; ".join(reason.text for reason in conflict.reasons))
     found += [f"not read: {unread.text} ({unread.why})" for unread in fix.unread]

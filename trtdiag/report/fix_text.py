@@ -14,7 +14,10 @@ from rich.text import Text
 
 from trtdiag.dims.spelling.spell import plan_diff
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Change, Fix, Outcome, Reason
+from trtdiag.fixdims.programs import Several
+from trtdiag.fixdims.several.routing import routing_code
 from trtdiag.graph.source import Frame, Stack
+from trtdiag.report.fix_programs_text import definitions, program_words, together_words, tried_words
 from trtdiag.report.fix_words import (
     all_notes,
     allowed_words,
@@ -60,6 +63,8 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[T
         _change(page, change, fix, shown_code)
     if fix.outcome is Outcome.CHANGED:
         _declaration(page, fix)
+    if fix.several is not None:
+        _several(page, fix.several)
     _checks(page, fix)
     _conflicts(page, fix)
     said = " ".join(fix.failure.split()) in verdict.text  # a failure of one line is in the verdict
@@ -89,6 +94,23 @@ def _declaration(page: _Page, fix: Fix) -> None:
     if difference:
         page.heading("Against what was asked")
         page.difference(difference)
+
+
+def _several(page: _Page, several: Several) -> None:
+    if len(several.programs) > 1:
+        page.heading("Several programs" if several.searched else "Or several programs")
+        page.prose(together_words(several))
+        for number, program in enumerate(several.programs, 1):
+            page.labelled(str(number), program_words(program, several))
+            if program.plan.sizes and number > 1:
+                page.labelled("", f"export with {example_words(program.plan)}", style="dim")
+            if several.searched and number > 1:
+                page.labelled("", tried_words(program), style="dim")
+                page.code(definitions(program))
+        if several.searched:
+            page.heading("Which program takes which sizes")
+            page.code(routing_code(several, [f"program {number}" for number in range(1, len(several.programs) + 1)]))
+    page.listing("Other ways", several.notes)
 
 
 def _change(page: _Page, change: Change, fix: Fix, shown_code: set[str]) -> None:

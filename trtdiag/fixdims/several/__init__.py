@@ -1,0 +1,1 @@
+"""Several programs that together take the sizes which no single declaration says."""

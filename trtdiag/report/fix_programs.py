@@ -1,0 +1,125 @@
+"""Several programs of ``fix-dims`` as files, with a table of which size goes where."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from torch.export import ExportedProgram
+
+from trtdiag import __version__
+from trtdiag.errors import UserError
+from trtdiag.fixdims.fix import Fix
+from trtdiag.fixdims.programs import Several
+from trtdiag.fixdims.several.routing import routing_code
+from trtdiag.report.fix_module import save_program
+from trtdiag.report.json_parts import Json, json_text, kept_json
+from trtdiag.report.program_table import PROGRAMS_SCHEMA, may_write_programs, program_paths, table_path
+from trtdiag.report.save import write_atomically
+
+
+def save_programs(fix: Fix, path: str | Path) -> tuple[Path, ...]:
+    """Save the programs of an answer, and beside them the table of which size goes where.
+
+    Each export runs now.  Nothing is written before the last one passed; the table is written last.
+
+    Args:
+        fix: From ``fix_dims(..., programs=4)``; of an answer with one program that one is saved, without a table.
+        path: Of the first program; the others are named after it (``fixed-2.ep``).
+
+    Returns:
+        The files, programs first, in the order of ``fix.programs``.
+
+    Raises:
+        DimsError: There is no model at hand, or the programs were offered and not exported.
+        ArtifactError: torch cannot save one of them.
+        UserError: The place cannot be written.
+    """
+    path = Path(path)
+    if not several_exported(fix):
+        save_program(fix.program, path)
+        return (path,)
+    return write_programs(fix, [fix.program, *(program.program for program in fix.programs[1:])], path)
+
+
+def several_exported(fix: Fix) -> bool:
+    """Whether there are several programs, each of which was exported."""
+    return len(fix.programs) > 1 and all(program.exported for program in fix.programs)
+
+
+def write_programs(fix: Fix, programs: Sequence[ExportedProgram], path: Path) -> tuple[Path, ...]:
+    """Write programs that are exported already, then their table; the files in that order.
+
+    Raises:
+        ArtifactError: torch cannot save one of them.
+        UserError: The place cannot be written.
+    """
+    paths, table = program_paths(path, len(programs)), table_path(path)
+    may_write_programs(path, len(programs))
+    content = json_text(table_json(fix, [place.name for place in paths])) + "\n"
+    with _folder_beside(path) as folder:
+        for program, place in zip(programs, paths, strict=True):
+            save_program(program, folder / place.name)
+        # An old table would name files that are no longer what it says.
+        table.unlink(missing_ok=True)
+        for place in paths:
+            os.replace(folder / place.name, place)
+    write_atomically(table, content, what="table")
+    return (*paths, table)
+
+
+@contextmanager
+def _folder_beside(path: Path) -> Iterator[Path]:
+    """A folder on the same disk, gone afterwards: files leave it only when all of them are whole."""
+    try:
+        made = tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem[:64]}.")
+    except OSError as error:
+        raise UserError(
+            f"cannot write the programs to {path.parent}",
+            because=error.strerror or str(error),
+            fix="name a file in a directory that exists and that you may write to",
+            reference="report-not-writable",
+        ) from error
+    with made as name:
+        yield Path(name)
+
+
+def table_json(fix: Fix, files: Sequence[str]) -> dict[str, Json]:
+    """The table: the sizes that count, and for each file what it takes."""
+    several = fix.several
+    assert several is not None
+    return {
+        "schema": PROGRAMS_SCHEMA,
+        "tool": {"name": "trtdiag", "version": __version__},
+        "label": fix.label,
+        "sizes": sizes_json(several),
+        "programs": [
+            {
+                "file": file,
+                "takes": program.takes_text(),
+                "kept": kept_json(program.kept),
+                "adds": program.adds,
+                "example_sizes": [{"site": site, "size": size} for site, size in program.plan.sizes.items()],
+            }
+            for file, program in zip(files, several.programs, strict=True)
+        ],
+        "kept": kept_json(several.kept),
+        "code": routing_code(several, files),
+    }
+
+
+def sizes_json(several: Several) -> list[Json]:
+    """The names in conditions: where each is read off."""
+    return [
+        {
+            "name": each.name,
+            "label": each.label,
+            "site": each.site,
+            "scale": each.lines[each.site][0],
+            "offset": each.lines[each.site][1],
+        }
+        for each in several.coordinates
+    ]

@@ -1,0 +1,111 @@
+"""The files of several programs, and the table of which size goes where: read without torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trtdiag.errors import ArtifactError, ShapeOutOfRangeError, UserError
+from trtdiag.symbolic import ExpressionError, free_symbols, holds, parse_condition
+
+PROGRAMS_SCHEMA = "trtdiag-programs/1"
+TABLE_SUFFIX = ".programs.json"
+
+
+def program_paths(path: Path, count: int) -> tuple[Path, ...]:
+    """``fixed.ep``, ``fixed-2.ep``, ...: where programs go, the first one to ``path`` itself."""
+    return (path, *(path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, count + 1)))
+
+
+def table_path(path: Path) -> Path:
+    """``fixed.programs.json`` beside ``fixed.ep``."""
+    return path.with_name(path.stem + TABLE_SUFFIX)
+
+
+def may_write_programs(path: Path, count: int) -> None:
+    """Refuse to write over a numbered file that no table of ours names; the first one is named by the user himself.
+
+    Raises:
+        UserError: One of them is there.
+    """
+    ours = _named_in(table_path(path))
+    for place in program_paths(path, count)[1:]:
+        if place.exists() and place.name not in ours:
+            raise UserError(
+                f"{place} exists",
+                because=f"several programs go to files named after {path.name}, and no table says that it is one",
+                fix="name another file, or move that one; --programs 1 saves one program only",
+                reference="file-exists",
+            )
+
+
+def _named_in(table: Path) -> set[str]:
+    try:
+        return {str(program["file"]) for program in _read(table)["programs"]}
+    except (ArtifactError, KeyError, TypeError):
+        return set()
+
+
+def program_for(table: str | Path, **sizes: int) -> Path:
+    """The file of the first program that takes these sizes.
+
+    Args:
+        table: As written by ``--apply`` or ``save_programs`` (``fixed.programs.json``).
+        sizes: By the names in the table: ``h=136, w=144``.
+
+    Raises:
+        ArtifactError: The table cannot be read.
+        UserError: A size is missing, or one is named that the table does not have.
+        ShapeOutOfRangeError: No program takes these sizes.
+    """
+    path = Path(table)
+    content = _read(path)
+    names = [str(size["name"]) for size in content["sizes"]]
+    if set(names) != sizes.keys():
+        known = ", ".join(f"{size['name']} ({size['site']})" for size in content["sizes"])
+        raise UserError(
+            f"the sizes {', '.join(sorted(sizes)) or '(none)'} do not name a program",
+            because=f"the table has {known}",
+            fix=f"give program_for(table, {', '.join(f'{name}=...' for name in names)})",
+            reference="table-sizes",
+        )
+    for program in content["programs"]:
+        if _takes(program["takes"], sizes, path):
+            return path.with_name(program["file"])
+    raise ShapeOutOfRangeError(
+        f"no program takes {', '.join(f'{name} = {sizes[name]}' for name in names)}",
+        because="the programs take " + "; ".join(program["takes"] for program in content["programs"]),
+        fix="give sizes that one of them takes, or pad the inputs",
+        reference="no-program-for-sizes",
+    )
+
+
+def _takes(text: str, sizes: Mapping[str, int], path: Path) -> bool:
+    try:
+        condition = parse_condition(text)
+        if not free_symbols(condition) <= sizes.keys():
+            raise _unreadable(path, f"{text!r} names a size that the table does not have")
+        return holds(condition, sizes)
+    except ExpressionError as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, str(error)) from error
+    if not isinstance(content, dict) or content.get("schema") != PROGRAMS_SCHEMA:
+        raise _unreadable(path, f"its schema is not {PROGRAMS_SCHEMA}")
+    return content
+
+
+def _unreadable(path: Path, why: str) -> ArtifactError:
+    return ArtifactError(
+        f"{path} is no table of programs",
+        because=why,
+        fix="write it again: trtdiag fix-dims SOURCE --apply -o fixed.ep",
+        reference="table-unreadable",
+    )
