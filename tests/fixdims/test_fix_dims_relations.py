@@ -46,15 +46,15 @@ def test_a_sum_of_two_sizes_is_left_to_torch() -> None:
         assert program(torch.ones(2, p), torch.ones(2, q), torch.ones(2, p + q)).shape == (2, p + q)
 
 
-def test_sizes_that_only_a_run_refuses_are_left_out() -> None:
-    # torch bounds a size under a hint as if those it is made of began at 2: its program refuses 1 + 1.
+def test_sizes_that_a_hint_would_cost_are_kept_by_a_named_dim() -> None:
+    # torch bounds a size under a hint as if those it is made of began at 2: with Dim.AUTO its program refuses 1 + 1.
     spec = {"a": {1: Dim("p", min=1, max=511)}, "b": {1: Dim("q", min=1, max=13)}, "c": {1: Dim("r", max=1024)}}
     args = (torch.randn(2, 5), torch.randn(2, 7), torch.randn(2, 12))
     fix = fix_dims(models.Concatenated(), args, dynamic_shapes=spec)
     assert fix.confirmation.exported
-    assert (fix.plan.range_of("p"), fix.plan.range_of("q")) == (Range(2, 511), Range(2, 13))
-    assert any(reason.by == "a run on shapes" for reason in change_of(fix, "p").why)
-    assert fix.program.module()(torch.ones(2, 2), torch.ones(2, 2), torch.ones(2, 4)).shape == (2, 4)
+    assert (fix.plan.range_of("p"), fix.plan.range_of("q")) == (Range(1, 511), Range(1, 13))
+    assert fix.plan.leaves["c.shape[1]"].kind is LeafKind.DIM
+    assert fix.program.module()(torch.ones(2, 1), torch.ones(2, 1), torch.ones(2, 2)).shape == (2, 2)
 
 
 def test_a_relation_that_falls_is_left_to_torch() -> None:
@@ -116,7 +116,7 @@ def test_equal_dims_with_ranges_apart_are_a_conflict_of_the_guard_and_the_ranges
     assert conflict.proof.proven
 
 
-def test_a_minimum_is_raised_only_where_the_refusal_names_the_size() -> None:
+def test_a_sum_has_a_named_dim_where_a_hint_would_cost_its_smallest_sizes() -> None:
     batch, step = Dim("b", min=1, max=8), Dim("s", min=1, max=61)
     spec = {
         "query": {0: batch, 2: step},
@@ -125,15 +125,15 @@ def test_a_minimum_is_raised_only_where_the_refusal_names_the_size() -> None:
     }
     args = (torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 1, 5, 12))
     fix = fix_dims(models.Cached(), args, dynamic_shapes=spec)
+    assert fix.outcome is Outcome.UNCHANGED
     assert fix.confirmation.exported
     assert fix.proven
-    assert fix.plan.range_of("b") == Range(1, 8)
-    assert fix.plan.leaves["mask.shape[3]"].kind is LeafKind.AUTO
-    # torch's bound for a sum under a hint costs a step of 1; the user's own Dim does not, and that is told.
-    assert fix.plan.range_of("s") == Range(2, 61)
-    assert any("s >= 1 with the Dim t in place of Dim.AUTO" in a.text for a in change_of(fix, "s").alternatives)
+    # torch bounds a sum under a hint as if both of its parts began at 2: a step of 1 would be lost.
+    leaf = fix.plan.leaves["mask.shape[3]"]
+    assert (leaf.kind, leaf.root) == (LeafKind.DIM, "t")
+    assert (fix.plan.range_of("b"), fix.plan.range_of("s")) == (Range(1, 8), Range(1, 61))
     program = fix.program.module()
-    for b, s, p in ((1, 2, 2), (8, 61, 509), (1, 61, 2)):
+    for b, s, p in ((1, 1, 1), (8, 61, 509), (1, 61, 1), (3, 1, 509)):
         out = program(torch.ones(b, 4, s, 8), torch.ones(b, 4, p, 8), torch.ones(b, 1, s, s + p))
         assert out.shape == (b, 4, s, 8)
 
@@ -152,3 +152,33 @@ def test_conditions_that_are_compared_with_each_other_are_solved() -> None:
     assert fix.plan.range_of("b") == Range(2, 5)
     for sizes in ((4, 2), (4, 5), (64, 2), (64, 5)):
         assert torch.equal(fix.program.module()(torch.ones(sizes)), torch.full(sizes, 2.0))
+
+
+def test_hints_that_ask_for_sizes_of_0_and_1_become_named_dims() -> None:
+    step, past = Dim.DYNAMIC(min=1, max=61), Dim.DYNAMIC(min=0, max=509)
+    spec = {"query": {2: step}, "past": {2: past}, "mask": {2: step, 3: Dim.AUTO}}
+    args = (torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 1, 5, 12))
+    fix = fix_dims(models.Cached(), args, dynamic_shapes=spec)
+    assert fix.proven
+    assert all(leaf.kind is not LeafKind.DYNAMIC for leaf in fix.plan.leaves.values())
+    assert change_of(fix, "query.shape[2]").kept == (61, 61)
+    assert change_of(fix, "past.shape[2]").kept == (510, 510)
+    assert any("began at 2" in reason.text for reason in change_of(fix, "past.shape[2]").why)
+    assert {(int(v.lower), int(v.upper)) for v in fix.program.range_constraints.values()} == {
+        (1, 61),
+        (0, 509),
+        (1, 570),
+    }
+    program = fix.program.module()
+    for s, p in ((1, 0), (1, 1), (61, 0), (1, 509)):
+        out = program(torch.ones(2, 4, s, 8), torch.ones(2, 4, p, 8), torch.ones(2, 1, s, s + p))
+        assert out.shape == (2, 4, s, 8)
+
+
+def test_a_size_that_a_hint_leaves_out_of_the_program_is_not_counted_as_kept() -> None:
+    fix = fix_dims(models.PaddedWindows(), (torch.randn(2, 48),), dynamic_shapes={"x": {1: Dim("t", min=1, max=2160)}})
+    leaf = fix.plan.leaves["x.shape[1]"]
+    (range_,) = fix.program.range_constraints.values()
+    kept = change_of(fix, "t").kept
+    assert leaf.kind is LeafKind.DYNAMIC
+    assert kept == (int(range_.upper) - int(range_.lower) + 1, 2160)

@@ -17,6 +17,8 @@ from torch.utils import _pytree as pytree
 # A dim without a largest size is tried up to this, or to four times its example where that is more.
 OPEN_END = 4096
 OPEN_END_TIMES = 4
+# torch leaves smaller sizes out of the program's ranges where a hint stands in place of a Dim.
+LOWEST_HINTED = 2
 
 Point = dict[str, int]
 Shapes = tuple[tuple[int, ...] | None, ...]
@@ -172,7 +174,9 @@ def _function(symbols: Sequence[sympy.Symbol], expr: sympy.Expr) -> Callable[...
 def admitted(program: ExportedProgram, ask: Ask, asked: Sequence[Asked] = ()) -> Admitted:
     """What a program was declared to take.
 
-    A dim that was declared by a ``Dim`` takes any value of it, whatever torch made of it inside; a dim that was left
+    A dim that was declared by a ``Dim`` takes any value of it, whatever torch made of it inside, unless it made it of
+    several others that may be below 2 (a mask as long as past and present together), for which a hint costs sizes:
+    then it follows these.  A dim that was left
     to torch (``Dim.AUTO``, ``Dim.DYNAMIC``, ``None``) is what the program says: an expression of other sizes follows
     them, a symbol of its own has the range of ``range_constraints``, or the one that ``Dim.DYNAMIC(...)`` promised.
 
@@ -190,6 +194,7 @@ def admitted(program: ExportedProgram, ask: Ask, asked: Sequence[Asked] = ()) ->
     capped: list[str] = []
     exprs: dict[tuple[int, int], sympy.Expr] = {}
     symbols: dict[sympy.Symbol, sympy.Expr] = {}
+    tied: dict[tuple[int, int], sympy.Expr] = {}
 
     for leaf, dims in enumerate(declared):
         for dim, given in dims.items():
@@ -200,6 +205,10 @@ def admitted(program: ExportedProgram, ask: Ask, asked: Sequence[Asked] = ()) ->
             size = sympy.sympify(given.fn(chosen) if isinstance(given, _DerivedDim) else chosen)
             hint = _solved(size, chosen, sympy.Integer(leaves[leaf].shape[dim]))
             low, high = range_of(root)
+            parts = inside[leaf][dim].free_symbols
+            if len(parts) > 1 and any(program.range_constraints[part].lower < LOWEST_HINTED for part in parts):
+                tied[leaf, dim] = inside[leaf][dim]  # torch checks that it is what the others make it
+                continue
             axes.setdefault(root.__name__, _axis(root.__name__, low, high, int(hint), capped))
             exprs[leaf, dim] = size
             _unify(symbols, inside[leaf][dim], size)
@@ -213,6 +222,7 @@ def admitted(program: ExportedProgram, ask: Ask, asked: Sequence[Asked] = ()) ->
         axes[name] = _axis(name, low, high, _hint(symbol, inside, leaves), capped)
         symbols[symbol] = sympy.Symbol(name, integer=True)
 
+    exprs |= {place: size.xreplace(symbols) for place, size in tied.items()}
     sizes = tuple(
         tuple(exprs.get((leaf, dim), size.xreplace(symbols)) for dim, size in enumerate(inside[leaf]))
         if leaf in inside

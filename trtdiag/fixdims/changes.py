@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trtdiag.dims.asked_ranges import asked_range
+from trtdiag.dims.asked_ranges import LOWEST_HINTED, asked_range
 from trtdiag.dims.compared import kept_of, lost_words, same, sharing, spelled, values_of
 from trtdiag.dims.declare import dim_names
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Alternative, Change, Reason
-from trtdiag.symbolic import Proof
+from trtdiag.symbolic import Proof, Range, ValueSet
 from trtdiag.symbolic.proof import ProofKind
 
 
@@ -102,7 +102,7 @@ def _change(
         gathered.because(note.reasons)
         gathered.staying.extend(a for a in note.staying if a not in gathered.staying)
         gathered.alternatives.extend(a for a in note.alternatives if a not in gathered.alternatives)
-    requested, admitted = values_of(before, asked), values_of(after, final)
+    requested, admitted = values_of(before, asked), _in_program(after, values_of(after, final))
     kept = kept_of(requested, admitted)
     allowed = next((note.allowed for note in known if note.allowed), "")
     name = names[first]
@@ -123,6 +123,13 @@ def _change(
         model_change=None,
         proof=next((note.proof for note in known if note.proof is not None), proof),
     )
+
+
+def _in_program(leaf: Leaf, values: ValueSet | None) -> ValueSet | None:
+    """What an exported program says it takes: torch (2.13) writes 2 for a hint's least size of 0 or 1."""
+    if values is None or leaf.kind not in (LeafKind.AUTO, LeafKind.DYNAMIC):
+        return values
+    return values.within(values.range.intersect(Range(LOWEST_HINTED, None)))
 
 
 def _exact(known: Sequence[Noted], allowed: str) -> tuple[Alternative, ...]:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trtdiag.dims.asked_ranges import affine, dims_in
-from trtdiag.dims.plan import DimDef, LeafKind, Plan
-from trtdiag.fixdims.fix import Alternative, Reason
+from trtdiag.dims.asked_ranges import affine, dims_in, system_of
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.spelling.dim_names import Names, identifier
+from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.tried import Corner, Tried
-from trtdiag.symbolic import free_symbols
+from trtdiag.symbolic import BoundsCache, free_symbols
+from trtdiag.symbolic.expr import Num
 from trtdiag.symbolic.ranges import Range
+
+HINTS = (LeafKind.AUTO, LeafKind.DYNAMIC)
+
+
+def low_hints(plan: Plan) -> bool:
+    """Whether a hint asks for sizes of 0 or 1, which torch leaves out of the program's ranges."""
+    return any(leaf.kind in HINTS and leaf.range.min in (0, 1) for leaf in plan.leaves.values())
 
 
 def raised_minimum(plan: Plan, tried: Tried, notebook: Notebook) -> Plan | None:
@@ -51,35 +60,48 @@ def raised_minimum(plan: Plan, tried: Tried, notebook: Notebook) -> Plan | None:
     return Plan(tuple(definitions.values()), leaves, plan.sizes) if changed else None
 
 
-def named_instead(plan: Plan, asked: Plan) -> Plan | None:
-    """``plan`` with the user's own Dims in place of the ``Dim.AUTO`` that were put there; ``None`` without any.
+def named_instead(plan: Plan, asked: Plan, tried: Tried) -> Plan | None:
+    """``plan`` with named Dims in place of hints that cost sizes below 2; ``None`` where there are none.
 
-    torch (2.13) bounds a size under a hint as if those it is made of began at 2, and one under a named Dim as the Dim
-    says, although it ties both to the others in the same way.
+    torch (2.13) bounds a size under a hint as if it, or those that it is made of, began at 2, and one under a named Dim
+    as the Dim says, although it ties both to the others in the same way.
     """
-    ours = {
+    box = system_of(tried.inputs, plan).box
+    dims = {dim.site: dim for dim, _leaf in dims_in(tried.inputs, plan)}
+    hinted = [
         site
         for site, leaf in plan.leaves.items()
-        if leaf.kind is LeafKind.AUTO and site in asked.leaves and asked.leaves[site].kind is LeafKind.DIM
-    }
-    taken = {definition.name for definition in plan.defs}
-    wanted = [definition for definition in asked.defs if definition.name in {asked.leaves[site].root for site in ours}]
-    if not ours or any(definition.name in taken for definition in wanted):
-        return None
-    leaves = {site: asked.leaves[site] if site in ours else leaf for site, leaf in plan.leaves.items()}
-    return Plan((*plan.defs, *wanted), leaves, plan.sizes)
+        if site in dims
+        and (
+            (leaf.kind is LeafKind.AUTO and affine(dims[site].expr) is None and not isinstance(dims[site].expr, Num))
+            or (leaf.kind in HINTS and leaf.range.min in (0, 1))
+        )
+    ]
+    taken, leaves = {definition.name for definition in plan.defs}, dict(plan.leaves)
+    definitions = {definition.name: definition for definition in plan.defs}
+    for site in hinted:
+        was = asked.leaves.get(site)
+        if was is not None and was.kind is LeafKind.DIM and was.root not in taken:
+            definitions[was.root] = next(d for d in asked.defs if d.name == was.root)
+            leaves[site] = was
+            continue
+        range_ = plan.leaves[site].range
+        if plan.leaves[site].kind is LeafKind.AUTO:
+            range_ = BoundsCache(box).of(dims[site].expr).range.intersect(range_)
+        if range_.min is None or range_.empty:
+            return None
+        name = Names(definitions).take(identifier(site), derived=True)
+        definitions[name] = DimDef(name, range_)
+        leaves[site] = Leaf(LeafKind.DIM, name)
+    return Plan(tuple(definitions.values()), leaves, plan.sizes) if hinted else None
 
 
-def note_smaller(named: Plan, hinted: Plan, notebook: Notebook) -> None:
-    """Note at each dim that keeps less under a hint that it need not, with the user's own Dims."""
-    own = {leaf.root: "" for site, leaf in named.leaves.items() if hinted.leaves[site].kind is LeafKind.AUTO}
-    names = ", ".join(own)
+def note_named(named: Plan, hinted: Plan, asked: Plan, notebook: Notebook) -> None:
+    """Say why a hint that the user gave became a named Dim."""
     for site, leaf in named.leaves.items():
-        note = notebook.of(site)
-        if any(reason.by == "a run on shapes" for reason in note.reasons) and leaf.kind is LeafKind.DIM:
-            low = named.range_of(leaf.root).min
-            text = f"{notebook.names.get(site, site)} >= {low} with the Dim {names} in place of Dim.AUTO"
-            note.staying.append(Alternative(text, None, "exported and run at that size; torch ties them in silence"))
+        if leaf != hinted.leaves[site] and asked.leaves.get(site) == hinted.leaves[site]:
+            text = "torch.export bounds a size under a hint as if it, or those that it is made of, began at 2"
+            notebook.of(site).because([Reason(text, by="torch.export")])
 
 
 def _named(refused: Sequence[Corner], low: set[str], tried: Tried) -> set[str]:

@@ -15,7 +15,7 @@ from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.torch_text import read_export_error
 from trtdiag.fixdims.changes import NO_PROOF
 from trtdiag.fixdims.conflicts import conflict_set
-from trtdiag.fixdims.corners import named_instead, note_smaller, raised_minimum
+from trtdiag.fixdims.corners import low_hints, named_instead, note_named, raised_minimum
 from trtdiag.fixdims.fix import ConflictSet, Reason
 from trtdiag.fixdims.inside import starting_plans
 from trtdiag.fixdims.notes import Notebook
@@ -102,7 +102,7 @@ class Search:
         self._attempt = attempt
         self._determine = True
         self._before: tuple[Plan, Tried] | None = None
-        self._unraised: Plan | None = None
+        self._tried_named = False
         self.moved_pinned = False
         self.moved_collapsed = False
         self._tries = 0
@@ -203,24 +203,43 @@ class Search:
             return new
         if not tried.passed:
             return self._respelled(plan, tried)
+        if self._named(plan, tried):
+            return None
         raised = raised_minimum(plan, tried, self.notebook)
         if raised is not None:
-            self._unraised = self._unraised or plan
             return raised
         found.confirmed = True
-        self._try_named()
         return None
 
-    def _try_named(self) -> None:
-        """See whether smaller sizes work with the user's own Dims where a hint cost them."""
-        hinted = self._unraised
-        named = None if hinted is None else named_instead(hinted, self.asked)
-        if named is None or hinted is None:
-            return
-        answer = self.attempt(named, "with the asked Dims for sizes that torch works out")
-        ran = not isinstance(answer, str) and answer.passed and not answer.unrun
-        if ran and not isinstance(answer, str) and not answer.refused:
-            note_smaller(named, hinted, self.notebook)
+    def _named(self, plan: Plan, tried: Tried) -> bool:
+        """Whether named Dims keep small sizes that a hint costs; then they are the answer."""
+        named = None if self._tried_named else named_instead(plan, self.asked, tried)
+        if named is None or not (tried.refused or low_hints(plan)):
+            return False
+        self._tried_named = True
+        answer = self.attempt(named, "with named Dims in place of hints")
+        if isinstance(answer, str) or not answer.passed or answer.unrun or answer.refused:
+            return False
+        chosen = self.chosen(answer, system_of(answer.inputs, named))
+        if chosen.conflict is not None or chosen.open or chosen.narrowed_by or not chosen.proof.proven:
+            return False
+        note_named(named, plan, self.asked, self.notebook)
+        found = self.found
+        found.plan, found.last, found.confirmed = named, answer, True
+        found.proof = joined_proof(found.proof, chosen.proof)
+        found.notes += self._tied(named, answer)
+        return True
+
+    def _tied(self, plan: Plan, tried: Tried) -> list[str]:
+        """What to know of named Dims that are as large as several others make them."""
+        dims = dims_in(tried.inputs, plan)
+        names = self.notebook.symbol_names(tried, [dim for dim, _leaf in dims], plan)
+        return [
+            f"{self.notebook.names.get(dim.site, dim.site)} is always {to_text(dim.expr, names)}: torch.export ties it "
+            f"to these in silence, whatever the Dim {leaf.root} says, and the program refuses other sizes"
+            for dim, leaf in dims
+            if leaf.kind is LeafKind.DIM and len(free_symbols(dim.expr)) > 1
+        ]
 
     def _choice(self, plan: Plan, tried: Tried) -> tuple[Plan, Tried, Chosen]:
         """The sizes to declare, over the try that they follow from.
