@@ -152,6 +152,33 @@ class Pinned:
 
 
 @dataclass(frozen=True)
+class Narrowed:
+    """A condition that brings an end of a range nearer that was left to torch.
+
+    Attributes:
+        site: The dim.
+        declared: What ``dynamic_shapes`` said (``Dim.AUTO``); empty where it is not known.
+        end: ``max`` or ``min``.
+        bound: The last size on this end that the condition admits.
+        binding: Whether it is the end of the range; else another condition brings it nearer still.
+        asked: The sizes that it could have been.
+        now: Those that it is in the program.
+        hint: The example's size, where known.
+        cause: The condition.
+    """
+
+    site: str
+    declared: str
+    end: str
+    bound: int
+    binding: bool
+    asked: Range
+    now: Range
+    hint: int | None
+    cause: Constraint
+
+
+@dataclass(frozen=True)
 class Tied:
     """Dims declared apart that the program forces to be equal; ``origin`` is the guard's that made them one symbol."""
 
@@ -182,3 +209,4 @@ class DimSystem:
     pinned: tuple[Pinned, ...]
     tied: tuple[Tied, ...]
     conflicts: tuple[Conflict, ...]
+    narrowed: tuple[Narrowed, ...] = ()

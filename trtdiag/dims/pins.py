@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from trtdiag.capture.program import InputDim, Pin, Program
 from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import GuardOrigin, Pinned
@@ -11,16 +13,33 @@ from trtdiag.graph.source import NO_STACK
 def pinned(program: Program, sites: Sites) -> tuple[Pinned, ...]:
     """Every input dim that the user asked to be dynamic, or that tracing began as dynamic, and that is a number."""
     by_site = {pin.site: pin for pin in program.pins}
+    checked = _checked(program, sites)
     found = []
     for dim in sites.dims:
         value = sites.static(dim)
         pin = by_site.get(dim.site)
         if value is None and pin is not None:
             value = pin.value
+        if value is not None and pin is None and dim.site in checked:
+            found.append(Pinned(dim.site, "", value, _CHECKED, GuardOrigin(("_guards_code",))))
         if value is None or (dim.dynamic is not True and pin is None):
             continue
         found.append(Pinned(dim.site, dim.declared or "dynamic", value, _why(dim, value, pin), _origin(pin)))
     return tuple(found)
+
+
+_CHECKED = "tracing compared it with that size, and the program does not keep the line"
+_EQUATION = re.compile(r"(?P<source>.+) == \d+")
+
+
+def _checked(program: Program, sites: Sites) -> set[str]:
+    """The dims that an exported program checks to be one number although nothing is known of their declaration.
+
+    torch writes such a check only for a dim that began as dynamic: one that was never asked for has no guard.
+    """
+    texts = (str(guard.condition) for guard in program.guards if guard.found_in == "_guards_code")
+    dims = (sites.find(match["source"]) for text in texts if (match := _EQUATION.fullmatch(text)))
+    return {dim.site for dim in dims if dim is not None and dim.dynamic is None}
 
 
 def _why(dim: InputDim, value: int, pin: Pin | None) -> str:

@@ -9,6 +9,7 @@ from trtdiag.capture.program import Program
 from trtdiag.capture.sites import Sites
 from trtdiag.dims.collect import gather
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
+from trtdiag.dims.narrowed import narrowed
 from trtdiag.dims.pins import pinned
 from trtdiag.dims.rows import dim_rows
 from trtdiag.dims.solved import Solved
@@ -39,6 +40,7 @@ def dim_system(program: Program) -> DimSystem:
         pinned=pins,
         tied=tied(constraints, sites, program.joins),
         conflicts=_conflicts(constraints, box, program.hints, sites),
+        narrowed=narrowed(program, constraints, sites),
     )
 
 

@@ -38,18 +38,22 @@ def pinned_dim(dims: DimSystem) -> Iterator[Hit]:
         frame = pin.origin.stack.best
         facts = [
             Evidence(f"{pin.site} is {pin.value} in the program", "the graph's input"),
-            Evidence(f"declared as {pin.declared}", "dynamic_shapes"),
+            *([Evidence(f"declared as {pin.declared}", "dynamic_shapes")] if pin.declared else []),
             Evidence(pin.why, ", ".join(pin.origin.found_in) or "the graph"),
         ]
         if frame is not None:
             facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
         yield Hit(
-            f"{pin.site} was declared dynamic ({pin.declared}) but is always {pin.value}: {pin.why}",
+            f"{_declared(pin)} but is always {pin.value}: {pin.why}",
             tuple(fact for fact in facts if fact.fact),
             Place(node=pin.origin.node, frame=frame, op=pin.origin.op),
             _fix(pin),
             cause=pin.site,
         )
+
+
+def _declared(pin: Pinned) -> str:
+    return f"{pin.site} was declared dynamic ({pin.declared})" if pin.declared else f"{pin.site} began as dynamic"
 
 
 def _fix(pin: Pinned) -> Fix:

@@ -1,0 +1,68 @@
+"""What tracing takes away under Dim.AUTO and Dim.DYNAMIC, each end and each condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, export
+
+from trtdiag.capture.load import capture
+from trtdiag.dims.system import dim_system
+from trtdiag.pipeline import analyze
+from trtdiag.symbolic.ranges import Range
+
+
+class Branches(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] > 1024:
+            x = x * 2
+        y = x * 3 if x.shape[0] < 512 else x
+        return y if x.shape[0] >= 5 else y + 1
+
+
+def _found(module: nn.Module, dims: Any, *, size: int = 37) -> list[tuple[str, int, bool]]:
+    system = dim_system(capture((module, (torch.randn(size, 3),), {}, {"x": dims})))
+    return [(found.end, found.bound, found.binding) for found in system.narrowed]
+
+
+@pytest.mark.parametrize(
+    ("dims", "size", "expected"),
+    [
+        ({0: Dim.AUTO}, 37, [("max", 1024, False), ("max", 511, True), ("min", 5, True)]),
+        ({0: Dim.DYNAMIC}, 5, [("max", 1024, False), ("max", 511, True), ("min", 5, True)]),
+        ({0: Dim.AUTO}, 511, [("max", 1024, False), ("max", 511, True), ("min", 5, True)]),
+        ({0: Dim.AUTO}, 512, [("max", 1024, True), ("min", 512, True)]),
+        ({0: Dim.AUTO}, 1025, [("min", 1025, True)]),
+        ({0: Dim.AUTO(min=5, max=511)}, 37, []),
+        ({0: Dim("a", min=5, max=511)}, 37, []),
+        ({0: Dim.STATIC}, 37, []),
+        (None, 37, []),
+    ],
+    ids=["auto", "dynamic at 5", "at its end", "middle", "beyond", "hint that fits", "named", "static", "nothing"],
+)
+def test_each_end_with_the_conditions_that_bring_it_nearer(
+    dims: Any, size: int, expected: list[tuple[str, int, bool]]
+) -> None:
+    assert sorted(_found(Branches(), dims, size=size)) == sorted(expected)
+
+
+def test_each_branch_is_a_finding_with_its_line() -> None:
+    report = analyze((Branches(), (torch.randn(37, 3),), {}, {"x": {0: Dim.AUTO}}))
+    found = [finding for finding in report.findings if finding.rule == "GRD309"]
+    lines = [place.frame.code for finding in found for place in finding.places if place.frame is not None]
+    assert sorted(line.split(" else ")[0] for line in lines) == [
+        "if x.shape[0] > 1024:",
+        "return y if x.shape[0] >= 5",
+        "y = x * 3 if x.shape[0] < 512",
+    ]
+
+
+@pytest.mark.parametrize("dims", [{0: Dim.AUTO}, {0: Dim("a", min=5, max=511)}], ids=["auto", "named"])
+def test_a_live_program_tells_left_to_torch_from_declared(dims: Any) -> None:
+    system = dim_system(capture(export(Branches(), (torch.randn(37, 3),), dynamic_shapes={"x": dims})))
+    narrowed = {(found.end, found.now) for found in system.narrowed if found.binding}
+    auto = {("max", Range(5, 511)), ("min", Range(5, 511))}
+    assert narrowed == (auto if dims[0] is Dim.AUTO else set())

@@ -1,0 +1,124 @@
+"""GRD309."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.rule import rule
+from trtdiag.analysis.wording import at_line, identifier, shortened
+from trtdiag.capture.program import Program, SourceKind
+from trtdiag.dims.facts import Constraint, DimSystem, Narrowed
+from trtdiag.graph.source import Frame
+
+_ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
+_BRANCH = re.compile(r"\b(if|elif|while|and|or|min|max|range)\b")
+
+
+@rule("GRD309", "range-narrowed-in-silence", Severity.WARNING)
+def range_narrowed_in_silence(program: Program, dims: DimSystem) -> Iterator[Hit]:
+    """A dim under Dim.AUTO or Dim.DYNAMIC takes fewer sizes than asked for, and the export did not say so.
+
+    Why:
+        A named Dim that the model cannot keep is refused by torch.export.  Under Dim.AUTO and Dim.DYNAMIC
+        the range is cut instead, without a word: a Python condition (`if w > 1024`) is decided by the
+        example, and the program refuses every size that would take the other side.  An engine is then
+        built for the part of the sizes that the example happened to lie in.
+
+        A largest size that an op asks for (a table of 512 positions) is told as a note: there is no other
+        side to lose.  What assert and torch._check state is what the model's author wants, and is not
+        reported, nor is a smallest size that an op needs.
+
+        A saved program keeps the condition, but neither its line nor whether Python or an op asked for it;
+        analyze the factory to see the line.
+
+    Example:
+        def forward(self, x):
+            if x.shape[3] > 1024:            # an example of 80 caps x.shape[3] at 1024
+                x = F.interpolate(x, scale_factor=0.5)
+
+        export(m, (torch.randn(1, 3, 64, 80),), dynamic_shapes=({3: Dim.AUTO},))    # no error, 2..1024
+
+    Fix safety:
+        Manual: the model has to be written without the branch, with torch.cond, or exported once for each
+        side.  A named Dim of the range that is left changes nothing but says it.
+
+    Source:
+        range_constraints and _guards_code of the program: torch writes no guard that the declared range
+        implies; torch.export documentation, "Dim.AUTO".
+    """
+    for found in dims.narrowed:
+        frame = found.cause.origin.stack.best
+        if frame is not None and _ASSERTION.match(_written(frame)):
+            continue
+        branch = _is_branch(found.cause, program)
+        if branch or (branch is None and found.end == "max" and found.binding):
+            yield _hit(found, branch, Severity.WARNING)
+        elif found.end == "max" and found.binding:
+            yield _hit(found, branch, Severity.INFO)
+
+
+def _written(frame: Frame) -> str:
+    return (frame.inside or frame).code
+
+
+def _is_branch(cause: Constraint, program: Program) -> bool | None:
+    """Whether Python decided it; ``None`` where that is not known.
+
+    Of a program that was exported elsewhere torch notes the user's line for what ops ask as well: its text decides.
+    """
+    frame = cause.origin.stack.best
+    if program.kind is SourceKind.FACTORY and program.export_s is not None:
+        return cause.origin.branch
+    return None if frame is None else _BRANCH.search(_written(frame)) is not None
+
+
+def _hit(found: Narrowed, branch: bool | None, severity: Severity) -> Hit:
+    cause = found.cause
+    frame = cause.origin.stack.best
+    said = f" ({found.declared})" if found.declared else ""
+    most = f"at most {found.bound}" if found.end == "max" else f"at least {found.bound}"
+    if branch:
+        because = f"the Python condition{at_line(frame)} was decided once, for the side of {shortened(cause.text)}"
+    elif branch is None:
+        because = f"the program keeps the condition {shortened(cause.text)}, not the line that asked for it"
+    else:
+        because = f"{cause.origin.op or 'an op'}{at_line(frame)} needs {shortened(cause.text)}"
+    facts = [
+        Evidence(f"{found.site} could have been {found.asked}", found.declared or "no declared range implies it"),
+        Evidence(f"{found.site} is {found.now} in the program", "range_constraints"),
+        Evidence(f"guard {cause.text}", ", ".join(cause.origin.found_in) or "export"),
+        *([Evidence(f"{found.site} = {found.hint}", "the example inputs")] if found.hint is not None else []),
+        *([Evidence(frame.code or f"in {frame.function}", str(frame))] if frame is not None else []),
+    ]
+    return Hit(
+        f"{found.site}{said} takes {most}: {because}",
+        tuple(facts),
+        Place(node=cause.origin.node, frame=frame, op=cause.origin.op),
+        _fix(found, branch),
+        cause=f"{found.site} {found.end} @ {frame or cause.text}",
+        severity=severity,
+    )
+
+
+def _fix(found: Narrowed, branch: bool | None) -> Fix:
+    name = identifier(found.site)
+    ends = ", ".join(f"{end}={value}" for end, value in (("min", found.now.min), ("max", found.now.max)) if value)
+    code = f'{name} = Dim("{name}", {ends})  # {found.site}: the sizes that this program takes'
+    if branch is False:
+        return Fix(f"say the range that is left, or change what limits {found.site}", Applicability.MANUAL, code)
+    if branch is None:
+        return Fix(
+            "analyze the factory that makes the model to see the line; then write it without a branch, or declare "
+            "the range that is left",
+            Applicability.MANUAL,
+            code,
+        )
+    beyond = f"{found.bound + 1} or more" if found.end == "max" else f"{found.bound - 1} or less"
+    return Fix(
+        "write the line without the branch (torch.where, torch.cond), or export one program per side: "
+        f"the other with an example of {beyond}",
+        Applicability.MANUAL,
+        code,
+    )
