@@ -160,3 +160,16 @@ def test_fix_dims_declares_one_dim_for_both() -> None:
     assert reasons
     assert {reason.by for reason in reasons} == {"aten.index_put.default"}
     assert all("test_asked_by_ops" in str(reason.stack.best) for reason in reasons)
+
+
+def test_attention_with_a_graph_of_its_own_asks_the_same() -> None:
+    flex = pytest.importorskip("torch.nn.attention.flex_attention").flex_attention
+
+    def attended(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return flex(torch.ones(1, 2, 3, 16), x[None], y[None])
+
+    program = program_of(attended, torch.randn(2, 6, 16), torch.randn(2, 6, 16), {"x": {1: A}, "y": {1: B}})
+    (origin,) = asked(program).values()
+    assert origin.op == "flex_attention"
+    assert origin.asked is not None
+    assert origin.asked.refusal

@@ -113,6 +113,7 @@ CASES: list[tuple[OpOverload, tuple[Any, ...]]] = [
     (aten.scatter_reduce.two, (T("ab"), 1, L("cd"), T("ef"), "sum")),
     (aten.index_copy.default, (T("ab"), 1, L("c"), T("de"))),
     (aten.index_add.default, (T("ab"), 0, L("c"), T("de"))),
+    (aten.put.default, (T("ab"), L("cd"), T("e"))),
     (aten.slice_scatter.default, (T("ab"), T("cd"), 0, 1, 3)),
     (aten.slice_scatter.default, (T("ab"), T("cd"), 1, -2, 2**63 - 1)),
     (aten.slice_scatter.default, (T("ab"), T("cd"), 1, 0, 5, 2)),

@@ -16,12 +16,12 @@ from trtdiag.capture.program import Program
 from trtdiag.dims.facts import AskedByOp, GuardOrigin
 from trtdiag.dims.solved import Solved
 from trtdiag.dims.tried_op import NotTriedError, OpTrial
-from trtdiag.graph.operators import operator_of, target_name
+from trtdiag.graph.operators import target_name
 from trtdiag.graph.source import NO_STACK
 from trtdiag.graph.values import NodeReader
 from trtdiag.graph.walk import LocatedNode, walk
 from trtdiag.shapes.demand import Ask, Demand
-from trtdiag.shapes.op_call import OpCall
+from trtdiag.shapes.op_call import OpCall, callee
 from trtdiag.shapes.op_demands import demands_of
 from trtdiag.shapes.op_demands.registry import rule_for
 from trtdiag.shapes.symbols import is_backed
@@ -58,6 +58,8 @@ def asked_by_ops(program: Program, known: Iterable[Condition]) -> dict[Condition
         if condition in given:
             continue
         related = _related(condition, [*given, *found])
+        if demand.guarded and related:
+            continue  # products of sizes take the solver long
         symbols = free_symbols(condition).union(*map(free_symbols, related))
         here = {symbol: box[symbol] for symbol in symbols}
         result = check(condition, here, program.hints, given=related, limit_s=solved.limit_s)
@@ -79,7 +81,7 @@ def _demands(nodes: Iterable[LocatedNode]) -> Iterator[tuple[LocatedNode, Demand
     reader = NodeReader()
     seen: set[Any] = set()
     for located in nodes:
-        op = operator_of(located.node)
+        op = callee(located.node)
         if op is None or rule_for(op) is None:
             continue
         read = [reader.node(source) for source in located.node.all_input_nodes]

@@ -14,9 +14,9 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from trtdiag.graph.operators import OpOverload, arguments_of, operator_of
+from trtdiag.graph.operators import HigherOrderOperator, arguments_of
 from trtdiag.lower.concrete import Point, TensorAt, UnplaceableError, spell
-from trtdiag.shapes.op_call import bare_name
+from trtdiag.shapes.op_call import Callee, bare_name, callee
 from trtdiag.shapes.op_demands.attention import FUSED
 from trtdiag.symbolic import ExpressionError
 
@@ -25,7 +25,7 @@ MOST_ELEMENTS = 1 << 24
 LIMIT_S = 5.0
 """Own choice: for all calls of one program."""
 
-_ATTENTION = frozenset({"scaled_dot_product_attention", *FUSED})
+_ATTENTION = frozenset({"scaled_dot_product_attention", *FUSED, "flex_attention"})
 
 
 class NotTriedError(Exception):
@@ -67,8 +67,8 @@ class OpTrial:
     def _run(self, node: Node, numbers: Mapping[str, int]) -> str:
         """How the op fails; empty where it gives what the graph says."""
         point = Point(numbers)
-        op = operator_of(node)
-        assert op is not None  # only calls of ops ask for anything
+        op = callee(node)
+        assert op is not None  # only calls of operators ask for anything
         recorded = point.place(node.meta.get("val"))
         args, kwargs = (map_arg(given, lambda n: _real(point.place(n.meta.get("val")))) for given in _arguments(node))
         try:
@@ -84,7 +84,9 @@ class OpTrial:
 
 
 def _arguments(node: Node) -> tuple[Any, Any]:
-    op = operator_of(node)
+    op = callee(node)
+    if isinstance(op, HigherOrderOperator):
+        return node.args[:3], {"enable_gqa": True}
     if op is None or bare_name(op) not in _ATTENTION:
         return node.args, node.kwargs
     names = list(arguments_of(op))
@@ -95,7 +97,7 @@ def _arguments(node: Node) -> tuple[Any, Any]:
     return (query, key, value, mask), kept
 
 
-def _callable(op: OpOverload) -> Callable[..., Any]:
+def _callable(op: Callee) -> Callable[..., Any]:
     """What to run for an op.
 
     The fused kernels of attention for the CPU do not compare the lengths of keys and values, and read beyond the

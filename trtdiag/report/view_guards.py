@@ -87,6 +87,8 @@ def _guard(constraint: Constraint) -> GuardView:
 
 
 def _note(constraint: Constraint) -> str:
+    if constraint.origin.asked is not None:
+        return "an op asks for it, and no guard ensures it"
     if constraint.follows:
         return "only where another guard of the same sizes breaks too"
     return "only where a size is 0" if constraint.only_at_zero else ""

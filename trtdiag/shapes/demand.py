@@ -32,12 +32,21 @@ class Ask(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is asked of two sizes, and which they are in words (``dim 2 of key and value``)."""
+    """What is asked of two sizes.
+
+    Attributes:
+        ask: How they have to stand to each other.
+        left: The first size.
+        right: The second.
+        what: Which they are in words (``dim 2 of key and value``).
+        guarded: Whether tracing compares them, in every version of torch: where guards on them were kept, it is one.
+    """
 
     ask: Ask
     left: Expr
     right: Expr
     what: str
+    guarded: bool = False
 
     @property
     def condition(self) -> Condition:

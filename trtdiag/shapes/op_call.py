@@ -8,7 +8,7 @@ from functools import lru_cache
 import torch
 from torch.fx import Node
 
-from trtdiag.graph.operators import OpOverload, arguments_of, schema_name
+from trtdiag.graph.operators import HigherOrderOperator, OpOverload, arguments_of, schema_name
 from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.symbolic import Expr, Num
 
@@ -19,10 +19,29 @@ class UnreadableError(Exception):
     """An argument is not what a rule about shapes can read: a tensor without a shape, a size that data decides."""
 
 
+Callee = OpOverload | HigherOrderOperator
+
+_HIGHER_ORDER = {"flex_attention": ("query", "key", "value")}
+"""Operators that run nested graphs have no schema: the names of their first arguments."""
+
+
+def callee(node: Node) -> Callee | None:
+    """The operator that a node calls, ``None`` where it calls none."""
+    return node.target if isinstance(node.target, (OpOverload, HigherOrderOperator)) else None
+
+
 @lru_cache(maxsize=4096)
-def bare_name(op: OpOverload) -> str:
+def bare_name(op: Callee) -> str:
     """An operator without namespace and overload, in-place mark kept: ``add_``."""
-    return schema_name(op).partition("::")[2]
+    return str(op) if isinstance(op, HigherOrderOperator) else schema_name(op).partition("::")[2]
+
+
+def _positions(op: Callee) -> dict[str, tuple[int, object]]:
+    """Where each argument stands, and its default."""
+    if isinstance(op, HigherOrderOperator):
+        names: tuple[str, ...] = _HIGHER_ORDER.get(str(op), ())
+        return {name: (place, None) for place, name in enumerate(names)}
+    return {name: (argument.position, argument.default) for name, argument in arguments_of(op).items()}
 
 
 class OpCall:
@@ -34,19 +53,15 @@ class OpCall:
         reader: Reads the values of nodes.
     """
 
-    def __init__(self, node: Node, op: OpOverload, reader: NodeReader) -> None:
+    def __init__(self, node: Node, op: Callee, reader: NodeReader) -> None:
         self.node = node
         self.op = op
         self._reader = reader
 
     def given(self, name: str) -> object:
         """What the call has at an argument: its default where nothing was given; ``None`` where it has no such one."""
-        argument = arguments_of(self.op).get(name)
-        if argument is None:
-            return None
-        if argument.position < len(self.node.args):
-            return self.node.args[argument.position]
-        return self.node.kwargs.get(name, argument.default)
+        position, default = _positions(self.op).get(name, (len(self.node.args), None))
+        return self.node.args[position] if position < len(self.node.args) else self.node.kwargs.get(name, default)
 
     def shape(self, name: str) -> Shape:
         """The shape of a tensor argument.
@@ -72,7 +87,7 @@ class OpCall:
     def tensor_shapes(self) -> list[Shape]:
         """The shapes of all arguments that are one tensor, in order."""
         found = []
-        for name in arguments_of(self.op):
+        for name in _positions(self.op):
             value = self.given(name)
             if isinstance(value, Node) and (read := self._reader.node(value).tensor) is not None:
                 found.append(read.dims)

@@ -17,6 +17,12 @@ FUSED = (
 """The forms that scaled_dot_product_attention is decomposed into."""
 
 
+@asks("flex_attention")
+def flex_attention(call: OpCall) -> Demands:
+    """The same, where a nested graph says which keys a query sees."""
+    yield from attended(*(call.shape(name) for name in ("query", "key", "value")), shared=True)
+
+
 @asks("scaled_dot_product_attention", *FUSED)
 def attention(call: OpCall) -> Demands:
     """Keys and values come in pairs, and the mask has a place for each query and key."""

@@ -102,6 +102,12 @@ def index_copy(call: OpCall) -> Demands:
             yield from equal(one, other, f"dim {axis} of the tensor and the source")
 
 
+@asks("put")
+def put(call: OpCall) -> Demands:
+    """A source for each index."""
+    yield from equal(elements(call.shape("index")), elements(call.shape("source")), "the indices and the sources")
+
+
 @asks("slice_scatter")
 def slice_scatter(call: OpCall) -> Demands:
     """What is written has the shape of the slice."""

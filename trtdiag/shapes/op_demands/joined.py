@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.shapes.demand import Demands, all_alike, concatenated, equal, same_shape
-from trtdiag.shapes.op_call import OpCall
+from trtdiag.shapes.op_call import OpCall, bare_name
 from trtdiag.shapes.op_demands.registry import asks
 from trtdiag.symbolic import add
 
@@ -29,7 +29,7 @@ def stack(call: OpCall) -> Demands:
 @asks("hstack", "vstack", "dstack")
 def stacks(call: OpCall) -> Demands:
     """As cat, along the second dim, the first or the third, of tensors with so many dims."""
-    axis = {"hstack": 1, "vstack": 0, "dstack": 2}[call.op.overloadpacket.__name__]
+    axis = {"hstack": 1, "vstack": 0, "dstack": 2}[bare_name(call.op)]
     shapes = call.shapes("tensors")
     if all(len(shape) == len(shapes[0]) > max(axis, 1) for shape in shapes):
         yield from concatenated(shapes, axis)

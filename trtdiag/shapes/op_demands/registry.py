@@ -10,7 +10,7 @@ import torch
 
 from trtdiag.graph.operators import OpOverload, schema_name
 from trtdiag.shapes.demand import Demand, Demands
-from trtdiag.shapes.op_call import OpCall, UnreadableError, bare_name
+from trtdiag.shapes.op_call import Callee, OpCall, UnreadableError, bare_name
 
 Rule = Callable[[OpCall], Demands]
 _R = TypeVar("_R", bound=Rule)
@@ -20,7 +20,7 @@ _POINTWISE: list[Rule] = []
 
 
 def asks(*names: str) -> Callable[[_R], _R]:
-    """Register a function for ops of ATen, named without overload and in-place mark."""
+    """Register a function for ops of ATen, named without overload and in-place mark, and operators on graphs."""
 
     def register(function: _R) -> _R:
         for name in names:
@@ -37,8 +37,10 @@ def asks_pointwise(function: _R) -> _R:
 
 
 @lru_cache(maxsize=4096)
-def rule_for(op: OpOverload) -> Rule | None:
+def rule_for(op: Callee) -> Rule | None:
     """The function for an op, ``None`` where nothing is known of it."""
+    if not isinstance(op, OpOverload):
+        return _RULES.get(bare_name(op))
     if not schema_name(op).startswith("aten::"):
         return None
     name = bare_name(op)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trtdiag.shapes.demand import Demands, elements, equal, multiple, spread
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks
@@ -38,7 +40,7 @@ def view(call: OpCall) -> Demands:
 @asks("view_as", "reshape_as")
 def view_as(call: OpCall) -> Demands:
     """The same, in the shape of another tensor."""
-    yield from equal(elements(call.shape("self")), elements(call.shape("other")), "elements before and after")
+    yield from _counted(elements(call.shape("self")), list(call.shape("other")), "elements before and after")
 
 
 @asks("unflatten")
@@ -50,4 +52,5 @@ def unflatten(call: OpCall) -> Demands:
 
 def _counted(whole: Expr, parts: list[Expr], what: str) -> Demands:
     known = elements([size for size in parts if size != _REST])
-    yield from equal(whole, known, what) if _REST not in parts else multiple(whole, known, what)
+    for demand in equal(whole, known, what) if _REST not in parts else multiple(whole, known, what):
+        yield replace(demand, guarded=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.shapes.demand import Demands, at_most, equal
-from trtdiag.shapes.op_call import OpCall, UnreadableError
+from trtdiag.shapes.op_call import OpCall, UnreadableError, bare_name
 from trtdiag.shapes.op_demands.registry import asks
 from trtdiag.symbolic import Expr, Num, add, mul
 
@@ -43,7 +43,7 @@ def pooling(call: OpCall) -> Demands:
     if call.flag("ceil_mode"):
         return
     given = call.shape("self")
-    count = int(next(digit for digit in call.op.overloadpacket.__name__ if digit.isdigit()))
+    count = int(next(digit for digit in bare_name(call.op) if digit.isdigit()))
     window = [Num(size) for size in call.numbers("kernel_size", count)]
     yield from _fits(call, given[len(given) - count :], window)
 

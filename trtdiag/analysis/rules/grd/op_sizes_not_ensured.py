@@ -16,6 +16,7 @@ from trtdiag.analysis.wording import counted, identifier, shortened
 from trtdiag.capture.program import InputDim, Program
 from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import AskedByOp, Constraint, DimSystem
+from trtdiag.shapes.demand import Ask
 from trtdiag.symbolic import evaluate, free_symbols
 from trtdiag.symbolic.expr import Compare, Relation, Sym
 from trtdiag.symbolic.ranges import Range
@@ -46,8 +47,8 @@ def op_sizes_not_ensured(program: Program, dims: DimSystem, partition: Partition
         dynamic_shapes={"past_k": {2: past}, "past_v": {2: past}}
 
     Fix safety:
-        Safe where two ranges that begin at 2 or more become one: the op has no result for other sizes.
-        Otherwise unsafe: a size of 1 may have been meant to be repeated.
+        Safe where two ranges become one and the op has no result for other sizes.  Unsafe where it repeats
+        a size of 1 and a range begins there: one shared Dim takes that input away.
 
     Source:
         The ops of the exported graph, the guards and ranges of the program, and the op run alone.
@@ -60,7 +61,8 @@ def op_sizes_not_ensured(program: Program, dims: DimSystem, partition: Partition
         text = constraint.text if pair is None else " == ".join(dict.fromkeys(map(sites.label, pair)))
         failing = assignment(_sizes(asked, sites))
         yield Hit(
-            f"{constraint.origin.op} needs {shortened(text)}, and nothing ensures it: {failing} fails",
+            f"{constraint.origin.op} needs {shortened(text)}, and nothing ensures it: {failing} "
+            + ("does not fit" if asked.untried else "fails"),
             tuple(_evidence(constraint, asked, text, failing, partition)),
             place_of(program, constraint.origin.node or "", constraint.origin.op),
             _fix(constraint, pair, dims, sites),
@@ -97,10 +99,10 @@ def _evidence(
         yield Evidence(frame.code or f"in {frame.function}", str(frame))
     group = group_of(partition, origin.node)
     if group is not None and group.cost is not None:
-        now, then = group.cost, group.left[0].limit.why
+        now = group.cost
         yield Evidence(
-            f"in PyTorch because {then}: {counted(now.segments_before, 'engine')} with "
-            f"{counted(now.ops_before, 'op')}; with it {counted(now.segments_after, 'engine')} with "
+            f"it stays in PyTorch for that: {counted(now.segments_before, 'engine')} with "
+            f"{counted(now.ops_before, 'op')}; with it inside {counted(now.segments_after, 'engine')} with "
             f"{counted(now.ops_after, 'op')}",
             "partitioned again without this reason",
         )
@@ -118,12 +120,13 @@ def _fix(constraint: Constraint, pair: list[InputDim] | None, dims: DimSystem, s
         if dim.declared_range is not None:
             shared = shared.intersect(dim.declared_range)
             lowest = min(lowest, dim.declared_range.min or 0)
+    exact = constraint.origin.asked is not None and constraint.origin.asked.how == Ask.EQUAL.value
     name = identifier(sites.label(pair[0]))
     ends = "".join(f", {end}={value}" for end, value in (("min", shared.min), ("max", shared.max)) if value is not None)
     lines = [f'{name} = Dim("{name}"{ends})', *(f"# {dim.site}: {name}" for dim in pair)]
     return Fix(
         f"declare {' and '.join(dim.site for dim in pair)} with one Dim",
-        Applicability.SAFE if lowest >= 2 else Applicability.UNSAFE,
+        Applicability.SAFE if exact or lowest >= 2 else Applicability.UNSAFE,
         "\n".join(lines),
     )
 
