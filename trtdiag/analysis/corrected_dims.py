@@ -4,40 +4,67 @@ from __future__ import annotations
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix
 from trtdiag.analysis.guard_groups import proof_text
+from trtdiag.analysis.wording import counted
 from trtdiag.dims.facts import DimSuggestion, DimSystem
 
-_JOINT = "declare one of these dims from the other, make one of them static, or change the line"
+_TRY_OUT = "trtdiag fix-dims exports and runs it, and looks for sizes that the program takes"
 
 
 def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
     """The fix that declares the suggested Dims of these symbols; ``None`` where there is no suggestion.
 
-    It is SAFE only where every requested value is kept: anything narrower takes inputs away.  A relation of several
-    dims gets the suggested Dims only where they are shown to satisfy it.
+    Its code is the declaration of the whole program: dims that are tied to each other are only right together.  It is
+    SAFE only where every requested value is kept: anything narrower takes inputs away.  Where the program was seen to
+    refuse some of the sizes, there is nothing to declare yet; a relation gets Dims only where they are shown to satisfy
+    it.
     """
-    suggestions = _suggestions(dims, symbols)
-    if len(symbols) > 1 and not all(s.proof.proven for s in suggestions):
-        return Fix(_JOINT, Applicability.MANUAL)
+    suggestions, declaration = _suggestions(dims, symbols), dims.declaration
     if not suggestions:
         return None
-    covered = {symbol for suggestion in suggestions for symbol in suggestion.symbols}
-    lines = [line for suggestion in suggestions for line in suggestion.code]
-    lines += [f"# {row.site}: {row.suggested}" for row in dims.rows if row.symbol in covered and row.suggested]
-    complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in suggestions)
+    said = "; ".join(s.summary for s in suggestions)
+    if declaration is not None and declaration.refused:
+        return Fix(f"the guards allow {said}, and the program refuses some of these: {_TRY_OUT}", Applicability.MANUAL)
+    proven = all(suggestion.proof.proven for suggestion in suggestions)
+    if len(symbols) > 1 and not proven:
+        title = f"try {_spelled(suggestions)} ({said}): it is not proven, and {_TRY_OUT}"
+        return Fix(title, Applicability.MANUAL)
+    complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in dims.suggestions)
     return Fix(
-        f"declare {', '.join(s.spelled for s in suggestions)} ({'; '.join(s.summary for s in suggestions)})",
+        f"declare {_spelled(suggestions)} ({said})",
         Applicability.SAFE if complete else Applicability.UNSAFE,
-        "\n".join(dict.fromkeys(lines)),
+        _code(dims, suggestions),
     )
 
 
+def _spelled(suggestions: list[DimSuggestion]) -> str:
+    return ", ".join(dict.fromkeys(suggestion.spelled for suggestion in suggestions))
+
+
+def _code(dims: DimSystem, suggestions: list[DimSuggestion]) -> str:
+    """The declaration of the whole program, else the Dims of these suggestions and where they go."""
+    if dims.declaration is not None:
+        return dims.declaration.code.rstrip("\n")
+    covered = {symbol for suggestion in suggestions for symbol in suggestion.symbols}
+    lines = [line for suggestion in suggestions for line in suggestion.code]
+    lines += [f"# {row.site}: {row.suggested}" for row in dims.rows if row.symbol in covered and row.suggested]
+    return "\n".join(dict.fromkeys(lines))
+
+
 def correction_evidence(dims: DimSystem, symbols: tuple[str, ...]) -> tuple[Evidence, ...]:
-    """That the suggested Dims satisfy the guards, with the proof, and what else could be said."""
+    """Whether the suggested Dims satisfy the guards, with the proof, and what else could be said."""
+    suggestions, declaration = _suggestions(dims, symbols), dims.declaration
     facts = []
-    for suggestion in _suggestions(dims, symbols):
-        claim = "satisfies every guard" if suggestion.proof.proven else "satisfies the guards on it alone"
+    for suggestion in suggestions:
+        claim = "satisfies every guard" if suggestion.proof.proven else "is not proven"
         facts.append(Evidence(f"{suggestion.spelled} {claim}", proof_text(suggestion.proof)))
         facts += [Evidence(f"instead: {words}", "another Dim") for words in suggestion.alternatives if _other(words)]
+    if declaration is None or not suggestions:
+        return tuple(facts)
+    if declaration.points and not declaration.refused:
+        at = f"at {counted(declaration.points, 'size')}, the smallest and largest among them"
+        facts.append(Evidence("the program takes what is declared", f"run on shapes {at}"))
+    elif declaration.unrun:
+        facts.append(Evidence(f"solved and not run: {declaration.unrun}", "trtdiag fix-dims tries it out"))
     return tuple(facts)
 
 

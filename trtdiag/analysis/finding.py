@@ -86,6 +86,7 @@ class Hit:
         impact: What the cause costs, where that was worked out; the same for all hits of a cause.
         identity: What tells the finding from others across exports, where the message says more than that, such as
             its effect.  Empty: the message.
+        order: Before which others of its rule it is told, whatever their places: those of a smaller number.
     """
 
     message: str
@@ -97,6 +98,7 @@ class Hit:
     severity: Severity | None = None
     impact: Impact | None = None
     identity: str = ""
+    order: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.evidence:

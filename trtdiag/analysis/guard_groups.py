@@ -62,7 +62,7 @@ class GuardGroup:
 
 
 def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
-    """The constraints of a verdict, grouped, in the order in which torch recorded them.
+    """The constraints of a verdict, grouped; groups that refuse the most sizes first, else in torch's order.
 
     Equalities that have a finding of their own (``DimSystem.tied``, ``DimSystem.pinned``) are left out.  Constraints
     that break only where others break are counted with those, unless a Python condition of their own made them.
@@ -80,7 +80,7 @@ def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
         else:
             frame = constraint.origin.stack.best
             found.setdefault((constraint.symbols, frame), []).append(constraint)
-    return tuple(
+    grouped = [
         GuardGroup(
             constraints=tuple(sorted(constraints, key=_share_kept)),
             symbols=symbols,
@@ -89,7 +89,8 @@ def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
             following=following[symbols],
         )
         for (symbols, frame), constraints in found.items()
-    )
+    ]
+    return tuple(sorted(grouped, key=lambda group: (group.by_data, *_share_kept(group.lead))))
 
 
 def _pins(constraint: Constraint, pinned: AbstractSet[Frame | None]) -> bool:
@@ -106,7 +107,7 @@ def conflict_cause(conflict: Conflict) -> str:
 
 def _share_kept(constraint: Constraint) -> tuple[bool, bool, float]:
     kept = constraint.kept
-    share = 1.0 if kept is None or kept[1] == 0 else kept[0] / kept[1]
+    share = constraint.share if kept is None or kept[1] == 0 else kept[0] / kept[1]
     return constraint.follows, constraint.only_at_zero, share
 
 
@@ -138,7 +139,7 @@ def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evide
 
 def proof_text(proof: Proof) -> str:
     """How a statement was established, in words."""
-    checked = f", {proof.checked:,} values" if proof.checked else ""
+    checked = f", {counted(proof.checked, 'value')}" if proof.checked else ""
     return f"{proof.kind.value}{checked}{': ' + proof.detail if proof.detail else ''}"
 
 

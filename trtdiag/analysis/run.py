@@ -118,8 +118,14 @@ def _position(place: Place, order: Mapping[str, int]) -> int:
     return -1 if place.node is None else order.get(place.node, len(order))
 
 
+def _told_at(cause: _Cause, order: Mapping[str, int]) -> tuple[int, str, float, int]:
+    """Where a finding stands in the report: severity, rule, what the rule puts first, then its place in the graph."""
+    first = min(hit.order for hit in cause.hits)
+    return cause.severity.rank, cause.rule.id, first, _position(cause.hits[0].place, order)
+
+
 def _findings(causes: list[_Cause], order: Mapping[str, int]) -> tuple[Finding, ...]:
-    causes = sorted(causes, key=lambda c: (c.severity.rank, c.rule.id, _position(c.hits[0].place, order)))
+    causes = sorted(causes, key=lambda c: _told_at(c, order))
     numbers: Counter[str] = Counter()
     repeats: Counter[str] = Counter()
     ids: dict[str, str] = {}

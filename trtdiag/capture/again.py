@@ -22,12 +22,23 @@ def program_recipe(program: Program) -> Recipe | None:
 
     ``None`` where an input that is no tensor is not known.
     """
+    example = example_of(program)
+    if program.exported is None or example is None:
+        return None
+    return Recipe(_callable(program.exported), *example, None)
+
+
+def example_of(program: Program) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The example inputs of a program as ``(args, kwargs)``, or zeros of their sizes where it has kept none.
+
+    ``None`` where there is no program, or an input that is no tensor is not known.
+    """
     exported = program.exported
     if exported is None:
         return None
     if exported.example_inputs is not None:
         args, kwargs = exported.example_inputs
-        return Recipe(_callable(exported), tuple(args), dict(kwargs or {}), None)
+        return tuple(args), dict(kwargs or {})
     leaves: list[Any] = []
     for tensor in program.inputs:
         if tensor.dtype is None:
@@ -38,7 +49,7 @@ def program_recipe(program: Program) -> Recipe | None:
             return None
         leaves.append(torch.zeros(sizes, dtype=tensor.dtype))
     args, kwargs = pytree.tree_unflatten(leaves, exported.call_spec.in_spec)
-    return Recipe(_callable(exported), tuple(args), dict(kwargs), None)
+    return tuple(args), dict(kwargs)
 
 
 _REST = re.compile(r"(\w+)\[\d+\]")

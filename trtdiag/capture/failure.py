@@ -19,7 +19,8 @@ _ADVICE = "The error above occurred when calling torch.export.export."
 def export_failure(error: BaseException, relaxed: str | None) -> ExportFailure:
     """The failure as a value, with torch's own advice about other tools cut off."""
     message = str(getattr(error, "msg", None) or error)
-    return ExportFailure(type(error).__name__, message.split(_ADVICE)[0].strip(), relaxed, user_stack(error))
+    told = message.split(_ADVICE)[0].strip()
+    return ExportFailure(type(error).__name__, told, relaxed, user_stack(error), tracing_finished(error))
 
 
 def user_stack(error: BaseException) -> Stack:

@@ -143,6 +143,7 @@ def _from_recipe(recipe: factories.Recipe, label: str, step: Callable[[str], Non
             export_s=outcome.seconds,
             pins=pinned_dims(env or own, program.inputs, outcome.stacks) or program.pins,
             joins=joined_dims(env or own, program.inputs, outcome.stacks),
+            recipe=recipe,
         )
     sketch = input_sketch(recipe.args, recipe.kwargs, recipe.parameter_names(), declared, env, recipe.rest_name())
     return Program(
@@ -160,6 +161,7 @@ def _from_recipe(recipe: factories.Recipe, label: str, step: Callable[[str], Non
         export_s=outcome.seconds,
         pins=pinned_dims(env, sketch, outcome.stacks),
         joins=joined_dims(env, sketch, outcome.stacks),
+        recipe=recipe,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import torch
 from torch.export import ExportedProgram
@@ -12,6 +13,9 @@ from torch.export import ExportedProgram
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.expr import Expr
 from trtdiag.symbolic.ranges import Range
+
+if TYPE_CHECKING:
+    from trtdiag.capture.factory import Recipe
 
 
 class SourceKind(Enum):
@@ -138,12 +142,14 @@ class ExportFailure:
         message: Its text, as torch wrote it.
         relaxed: How the graph was obtained all the same, in words; ``None`` where there is no graph.
         stack: The user's frames at the failure, where known.
+        traced: Whether the model had been traced to its end by then, so that every guard is known.
     """
 
     error_type: str
     message: str
     relaxed: str | None
     stack: Stack = NO_STACK
+    traced: bool = True
 
 
 @dataclass(frozen=True)
@@ -168,6 +174,7 @@ class Program:
         notes: What had to be left out while reading, in words.
         pins: Dims that tracing narrowed to one value, where that can still be seen.
         joins: Dims that tracing made equal, where that can still be seen.
+        recipe: The module with its inputs and ``dynamic_shapes`` as the user gave them, where it was exported here.
     """
 
     label: str
@@ -186,3 +193,4 @@ class Program:
     notes: tuple[str, ...] = field(default=())
     pins: tuple[Pin, ...] = field(default=())
     joins: tuple[Join, ...] = field(default=())
+    recipe: Recipe | None = field(default=None, repr=False, compare=False)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from trtdiag.capture.program import InputDim, InputTensor
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
-from trtdiag.symbolic import compare, free_symbols, mod, sub
+from trtdiag.symbolic import add, compare, free_symbols, mod, mul, sub
 from trtdiag.symbolic.build import linear_terms
+from trtdiag.symbolic.conditions import FALSE, TRUE
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
 from trtdiag.symbolic.ranges import Range
 
@@ -53,7 +54,7 @@ def dims_in(inputs: Iterable[InputTensor], plan: Plan) -> list[tuple[InputDim, L
     return [(dim, plan.leaves[dim.site]) for tensor in inputs for dim in tensor.dims if dim.site in plan.leaves]
 
 
-def system_of(inputs: Iterable[InputTensor], plan: Plan) -> System:
+def system_of(inputs: Sequence[InputTensor], plan: Plan) -> System:
     """The asked ranges over the symbols that a try has left."""
     box: dict[str, Range] = {}
     asked: dict[Condition, str] = {}
@@ -75,10 +76,53 @@ def system_of(inputs: Iterable[InputTensor], plan: Plan) -> System:
             asked[compare(Relation.GE, dim.expr, range_.min)] = dim.site
         if range_.max is not None:
             asked[compare(Relation.LE, dim.expr, range_.max)] = dim.site
+    asked.update(_one_dim(inputs, plan))
     for dim, _leaf in dims_in(inputs, plan):
         for symbol in free_symbols(dim.expr):
             box.setdefault(symbol, Range(LOWEST_HINTED, None))
     return System(box, asked)
+
+
+def _one_dim(inputs: Iterable[InputTensor], plan: Plan) -> dict[Condition, str]:
+    """That sizes which are declared with one Dim fit together, where the export did not tie them itself.
+
+    Only an export that was made without the asked Dims leaves any (``Dim.AUTO`` in their place).
+    """
+    found: dict[Condition, str] = {}
+    first: dict[str, tuple[InputDim, Leaf]] = {}
+    for dim, leaf in dims_in(inputs, plan):
+        if leaf.kind is not LeafKind.DIM:
+            continue
+        other, known = first.setdefault(leaf.root, (dim, leaf))
+        roots = mul(known.scale, sub(dim.expr, leaf.offset)), mul(leaf.scale, sub(other.expr, known.offset))
+        tie = compare(Relation.EQ, *roots)
+        if tie not in (TRUE, FALSE):
+            found[tie] = dim.site
+    return found
+
+
+def tied_symbols(inputs: Iterable[InputTensor], plan: Plan) -> dict[str, Expr]:
+    """Symbol -> its size over the symbol of another dim that is declared with the same Dim.
+
+    As in ``system_of``, only an export without the asked Dims leaves two symbols for one Dim.
+    """
+    roots: dict[str, str] = {}
+    found: dict[str, Expr] = {}
+    plain = [(dim.expr.name, leaf) for dim, leaf in dims_in(inputs, plan) if isinstance(dim.expr, Sym)]
+    for symbol, leaf in sorted(plain, key=lambda pair: (pair[1].scale, pair[1].offset) != (1, 0)):
+        if leaf.kind is not LeafKind.DIM:
+            continue
+        whole = (leaf.scale, leaf.offset) == (1, 0)
+        form = leaf.root if whole else f"{leaf.scale}*{leaf.root} + {leaf.offset}"
+        known = roots.setdefault(form, symbol)
+        root = roots.get(leaf.root)
+        if symbol in found or symbol == root:
+            continue
+        if known != symbol:
+            found[symbol] = Sym(known)
+        elif not whole and root is not None:
+            found[symbol] = add(mul(leaf.scale, Sym(root)), leaf.offset)
+    return found
 
 
 def affine(expr: Expr) -> tuple[str, int, int] | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from trtdiag.dims.asked_ranges import asked_range
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
-from trtdiag.symbolic import Range, ValueSet
+from trtdiag.symbolic import Progression, Range, ValueSet
 
 MOST_STEP = 1 << 20
 """A set of multiples of more is not counted: it takes a mask of that length."""
+LEAST_SHARE = 4  # an alternative that keeps less than a quarter of the suggestion is no choice
 
 
 def same(before: Leaf, asked: Plan, after: Leaf, final: Plan) -> bool:
@@ -78,7 +79,7 @@ def spelled(leaf: Leaf, plan: Plan) -> str:
             return str(leaf.value)
         case LeafKind.DIM:
             ends = _ends(plan.range_of(leaf.root))
-            line = _line(leaf)
+            line = line_text(leaf)
             if line == leaf.root:
                 return f"{leaf.root}{ends}"
             return f"{line}{', ' + leaf.root + ends if ends else ''}"
@@ -87,7 +88,8 @@ def spelled(leaf: Leaf, plan: Plan) -> str:
             return f"Dim.{leaf.kind.name}" + (f"({', '.join(bounds)})" if bounds else "")
 
 
-def _line(leaf: Leaf) -> str:
+def line_text(leaf: Leaf) -> str:
+    """A DIM leaf over its root: ``h``, ``8*_h``, ``2*_n + 1``."""
     text = leaf.root if leaf.scale == 1 else f"{leaf.scale}*{leaf.root}"
     return text if leaf.offset == 0 else f"{text} {'+' if leaf.offset > 0 else '-'} {abs(leaf.offset)}"
 
@@ -98,3 +100,13 @@ def _ends(range_: Range) -> str:
     if range_.max is None:
         return f" >= {range_.min}"
     return f" <= {range_.max}" if range_.min is None else f": {range_.min}..{range_.max}"
+
+
+def worth_naming(other: Progression, best: Progression) -> bool:
+    """Whether someone could prefer ``other``: it keeps more, or is simpler and keeps nearly as much.
+
+    The same step at another residue is no choice: it only needs another example.
+    """
+    if other.kept is None or best.kept is None:
+        return other.step < best.step
+    return other.kept > best.kept or (other.step < best.step and other.kept * LEAST_SHARE >= best.kept)

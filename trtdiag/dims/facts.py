@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from trtdiag.dims.plan import Plan
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.proof import Proof
@@ -74,6 +75,7 @@ class Constraint:
         kept: How many of the declared values satisfy it, and of how many, for a bounded single symbol.
         follows: It breaks, but only where another broken constraint of the same symbols breaks too: not a cause.
         only_at_zero: It breaks only where a size is 0, in a range whose start nobody may have asked for.
+        share: Of the declared sizes those that satisfy it, where it breaks; of a sample where they are many.
     """
 
     condition: Condition
@@ -89,6 +91,7 @@ class Constraint:
     follows: bool = False
     only_at_zero: bool = False
     refused: Mapping[str, int] = field(default_factory=dict)
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -102,16 +105,17 @@ class UnparsedGuard:
 
 @dataclass(frozen=True)
 class DimSuggestion:
-    """What to declare for one symbol or group of symbols.
+    """What to declare for dims that change together; a part of one plan for the whole program.
 
     Attributes:
-        symbols: The graph symbols it covers.
+        symbols: The graph symbols of these dims.
         code: Lines of Python that define the Dims (``_h = Dim("_h", min=17, max=270)``, ``h = 8 * _h``).
         spelled: The declaration at the site in words of torch.export (``8*_h``, ``h``, ``4``).
         summary: ``h % 8 == 0: keeps 254 of 2026 values``.
         kept: Admitted and requested values; ``None`` where unbounded.
-        proof: That every admitted value satisfies all constraints of these symbols.
-        alternatives: Other sayable sets, same form of text as ``summary``.
+        proof: That every value which the plan admits satisfies all constraints.
+        alternatives: Other sayable sets, same form of text as ``summary``; last the exact set that the guards allow.
+        sites: The dims.
     """
 
     symbols: tuple[str, ...]
@@ -121,6 +125,29 @@ class DimSuggestion:
     kept: tuple[int, int] | None
     proof: Proof
     alternatives: tuple[str, ...]
+    sites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What to declare for the whole program, where that is other than what was asked.
+
+    Attributes:
+        plan: For every dim.
+        code: Python that defines ``dynamic_shapes``.
+        proof: That every size which it admits satisfies all constraints; its kind is NONE where one was not read or
+            not decided, or where the program was seen to refuse some of the sizes.
+        points: At how many of its sizes the program was run on shapes.
+        refused: Sizes among them that it refuses, with its words; empty where it takes all.
+        unrun: Why it was not run; empty where it was.
+    """
+
+    plan: Plan
+    code: str
+    proof: Proof
+    points: int = 0
+    refused: str = ""
+    unrun: str = ""
 
 
 @dataclass(frozen=True)
@@ -200,7 +227,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class DimSystem:
-    """Everything known about the dims of a program."""
+    """Everything known about the dims of a program; ``declaration`` is ``None`` where nothing has to change."""
 
     rows: tuple[DimRow, ...]
     constraints: tuple[Constraint, ...]
@@ -210,3 +237,4 @@ class DimSystem:
     tied: tuple[Tied, ...]
     conflicts: tuple[Conflict, ...]
     narrowed: tuple[Narrowed, ...] = ()
+    declaration: Declaration | None = None

@@ -21,18 +21,18 @@ def dim_rows(
     pins: Sequence[Pinned],
 ) -> tuple[DimRow, ...]:
     """One row for each dim, inputs in order."""
-    by_symbol = {suggestion.symbols[0]: suggestion for suggestion in suggestions if len(suggestion.symbols) == 1}
+    suggested_at = {site: suggestion.spelled for suggestion in suggestions for site in suggestion.sites}
     pinned_at = {pin.site: pin for pin in pins}
     box = solved.box
     words = {symbol: _allowed(symbol, solved, constraints, sites) for symbol in box}
-    return tuple(_row(dim, box, constraints, by_symbol, pinned_at, words, sites) for dim in sites.dims)
+    return tuple(_row(dim, box, constraints, suggested_at, pinned_at, words, sites) for dim in sites.dims)
 
 
 def _row(
     dim: InputDim,
     box: Mapping[str, Range],
     constraints: Sequence[Constraint],
-    by_symbol: Mapping[str, DimSuggestion],
+    suggested_at: Mapping[str, str],
     pinned_at: Mapping[str, Pinned],
     words: Mapping[str, str],
     sites: Sites,
@@ -52,9 +52,8 @@ def _row(
         c.verdict is Verdict.BREAKS and not (c.only_at_zero or c.follows) and set(c.symbols) & symbols
         for c in constraints
     )
-    suggestion = by_symbol.get(symbol or "")
     state = "breaks" if broken else "unbounded" if range_.max is None else "ok"
-    suggested = "" if suggestion is None or not broken else suggestion.spelled
+    suggested = suggested_at.get(dim.site, "")
     said = words.get(symbol or "", "") if isinstance(dim.expr, Sym) else ""
     return DimRow(dim.site, symbol, dim.declared or "", range_, said or str(range_), suggested, state)
 

@@ -7,18 +7,22 @@ from dataclasses import replace
 
 from trtdiag.capture.program import Program
 from trtdiag.capture.sites import Sites
-from trtdiag.dims.collect import gather
-from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
+from trtdiag.dims.asked_ranges import tied_symbols
+from trtdiag.dims.binding import Binding, asked_of, binding_of
+from trtdiag.dims.binding_run import BindingRun, run_binding
+from trtdiag.dims.collect import Gathered, gather
+from trtdiag.dims.corrections import corrections
+from trtdiag.dims.facts import Conflict, Constraint, Declaration, DimSystem, Verdict
 from trtdiag.dims.narrowed import narrowed
 from trtdiag.dims.pins import pinned
 from trtdiag.dims.rows import dim_rows
 from trtdiag.dims.solved import Solved
-from trtdiag.dims.suggest import suggestions
 from trtdiag.dims.ties import tied
 from trtdiag.dims.verdicts import judge
 from trtdiag.lower.replay import replay_guards
 from trtdiag.symbolic import conflict, evaluate, free_symbols
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
 
 
@@ -28,10 +32,16 @@ def dim_system(program: Program) -> DimSystem:
     gathered = gather(program)
     box = program.ranges
     solved = Solved(box)
-    constraints = judge(gathered.conditions, solved, program.hints, sites)
+    asked = asked_of(program)
+    tied_dims = tied_symbols(program.inputs, asked.plan)
+    constraints = judge(gathered.conditions, solved, program.hints, sites, tied_dims)
     constraints = _attributed(constraints, program)
-    suggested = suggestions(constraints, solved, program.hints, sites)
     pins = pinned(program, sites)
+    binding = binding_of(program, asked, gathered.conditions, _doubtful(constraints))
+    declaration = None if binding is None or not binding.changes else _declaration(program, binding, gathered)
+    suggested = (
+        () if binding is None or declaration is None else corrections(binding, program.inputs, declaration.proof)
+    )
     return DimSystem(
         rows=dim_rows(sites, solved, constraints, suggested, pins),
         constraints=tuple(constraints),
@@ -39,9 +49,49 @@ def dim_system(program: Program) -> DimSystem:
         suggestions=suggested,
         pinned=pins,
         tied=tied(constraints, sites, program.joins),
-        conflicts=_conflicts(constraints, box, program.hints, sites),
         narrowed=narrowed(program, constraints, sites),
+        conflicts=_conflicts(constraints, box, program.hints, sites) or _contradiction(binding, constraints, sites),
+        declaration=declaration,
     )
+
+
+def _doubtful(constraints: Sequence[Constraint]) -> set[str]:
+    """The symbols of which some condition may refuse a declared size."""
+    return {s for c in constraints if c.verdict is not Verdict.HOLDS and not c.only_at_zero for s in c.symbols}
+
+
+def _declaration(program: Program, binding: Binding, gathered: Gathered) -> Declaration:
+    ran = run_binding(program, binding)
+    proof = _proof(program, binding, gathered, ran)
+    return Declaration(binding.plan, binding.code, proof, ran.points, ran.refused, ran.unrun)
+
+
+def _proof(program: Program, binding: Binding, gathered: Gathered, ran: BindingRun) -> Proof:
+    """The solver's proof, where the conditions are complete and the program takes the sizes it was run at."""
+    proof = binding.chosen.proof
+    why = ""
+    if ran.refused:
+        why = f"every guard holds, and the program refuses {ran.refused}"
+    elif program.failure is not None and program.exported is None and not program.failure.traced:
+        why = "the export stopped before the whole model was traced"
+    elif gathered.unparsed:
+        why = "a condition was not read"
+    elif binding.by_example:
+        why = f"what another example than one with size 0 or 1 at {', '.join(binding.by_example)} asks is not known"
+    elif binding.left_to_torch:
+        why = f"whether torch works out {', '.join(binding.left_to_torch)} by itself only an export shows"
+    return Proof(ProofKind.NONE, proof.checked, why) if why else proof
+
+
+def _contradiction(binding: Binding | None, constraints: Sequence[Constraint], sites: Sites) -> tuple[Conflict, ...]:
+    """Why no sizes satisfy the program, where that shows only with all that was asked of several dims."""
+    found = None if binding is None else binding.chosen.conflict
+    if binding is None or found is None:
+        return ()
+    members = tuple(c for c in constraints if c.condition in binding.contradicting)
+    named = dict.fromkeys(s for condition in binding.contradicting for s in sorted(free_symbols(condition)))
+    ranges = tuple(f"{sites.name_of(s)} in {binding.box[s]}" for s in named if s in binding.box)
+    return (Conflict(members, ranges, found.proof),) if members else ()
 
 
 def _attributed(constraints: Sequence[Constraint], program: Program) -> list[Constraint]:

@@ -8,15 +8,25 @@ from dataclasses import replace
 from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
 from trtdiag.dims.solved import Solved
+from trtdiag.dims.solver.shares import share_held
 from trtdiag.dims.within import by_bounds, try_all
-from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, to_text
-from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, substitute, to_text
+from trtdiag.symbolic.expr import Condition, Expr
 
 Hints = Mapping[str, int]
 
 
-def judge(conditions: Mapping[Condition, GuardOrigin], solved: Solved, hints: Hints, sites: Sites) -> list[Constraint]:
+def judge(
+    conditions: Mapping[Condition, GuardOrigin],
+    solved: Solved,
+    hints: Hints,
+    sites: Sites,
+    tied: Mapping[str, Expr] | None = None,
+) -> list[Constraint]:
     """A Constraint for every condition, in the given order.
+
+    ``tied`` are symbols that are declared with the Dim of another: what several such symbols must satisfy together is
+    judged where they fit together, and nowhere else was asked for.
 
     Conditions on one symbol are solved exactly.  A joint condition is judged where those hold: one that breaks only
     at values which another already refuses is marked ``follows``, for it goes away with the other, and reporting it
@@ -30,12 +40,46 @@ def judge(conditions: Mapping[Condition, GuardOrigin], solved: Solved, hints: Hi
             judged[condition] = _open(condition, origin, box, sites)
         elif len(symbols) == 1:
             judged[condition] = _single(condition, origin, solved, hints, sites)
+        elif (together := _together(condition, tied or {})) != condition:
+            judged[condition] = _of_one_dim(condition, together, origin, solved, hints, sites)
     judged = {c.condition: c for c in _mark_followers(list(judged.values()), solved)}
     causes = [c for c in judged.values() if c.verdict is Verdict.BREAKS and not c.follows]
     for condition, origin in conditions.items():
         if condition not in judged:
             judged[condition] = _joint(condition, origin, solved, causes, hints, sites)
-    return [judged[condition] for condition in conditions]
+    return [_shared_out(judged[condition], box) for condition in conditions]
+
+
+def _shared_out(constraint: Constraint, box: Mapping[str, Range]) -> Constraint:
+    """With the share of sizes that satisfy it, where it is a cause."""
+    if constraint.verdict is not Verdict.BREAKS:
+        return constraint
+    kept = constraint.kept
+    exact = None if kept is None or kept[1] == 0 else kept[0] / kept[1]
+    return replace(constraint, share=share_held(constraint.condition, box) if exact is None else exact)
+
+
+def _together(condition: Condition, tied: Mapping[str, Expr]) -> Condition:
+    """``condition`` with the symbols of one Dim as one, where several of its symbols belong to it."""
+    inside = {symbol: size for symbol, size in tied.items() if symbol in free_symbols(condition)}
+    roots = [root for size in inside.values() for root in free_symbols(size)]
+    shared = len(roots) > len(set(roots)) or any(root in free_symbols(condition) for root in roots)
+    return substitute(condition, dict(inside)) if shared else condition
+
+
+def _of_one_dim(
+    condition: Condition, together: Condition, origin: GuardOrigin, solved: Solved, hints: Hints, sites: Sites
+) -> Constraint:
+    """The verdict of ``together``, which says what ``condition`` asks of sizes that one Dim declares."""
+    symbols = free_symbols(together)
+    if not symbols or any(symbol not in solved.box for symbol in symbols):
+        judged = _open(together, origin, solved.box, sites)
+    elif len(symbols) == 1:
+        judged = _single(together, origin, solved, hints, sites)
+    else:
+        judged = _joint(together, origin, solved, (), hints, sites)
+    text, names = to_text(condition, sites.names), tuple(sorted(free_symbols(condition)))
+    return replace(judged, condition=condition, text=text, symbols=names)
 
 
 def _open(condition: Condition, origin: GuardOrigin, box: Mapping[str, Range], sites: Sites) -> Constraint:

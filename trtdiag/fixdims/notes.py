@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from trtdiag.capture.program import InputDim, Join, Pin
 from trtdiag.dims.asked_ranges import System, affine, dims_in
+from trtdiag.dims.compared import worth_naming
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver.chosen import Chosen
@@ -18,7 +19,6 @@ from trtdiag.symbolic.expr import Condition, Sym
 
 _MOST_REASONS = 6
 _MOST_ALTERNATIVES = 4
-LEAST_SHARE = 4  # an alternative that keeps less than a quarter of the suggestion is no choice
 _WITNESS_LIMIT_S = 0.3
 
 
@@ -107,7 +107,7 @@ class Notebook:
         asked = system.box[symbol].count if symbol in system.box else None
         example, best = tried.hints.get(symbol), chosen.sets.get(symbol)
         for other in chosen.alternatives.get(symbol, ()):
-            if best is None or not _worth_naming(other, best):
+            if best is None or not worth_naming(other, best):
                 continue
             kept = None if other.kept is None or asked is None else (other.kept, asked)
             moved = example is not None and example not in other
@@ -155,16 +155,6 @@ class Notebook:
 def _declared_one(one: Leaf, other: Leaf) -> bool:
     """Whether two dims are made of one Dim by their declaration."""
     return one.kind is LeafKind.DIM and other.kind is LeafKind.DIM and one.root == other.root
-
-
-def _worth_naming(other: Progression, best: Progression) -> bool:
-    """Whether someone could prefer ``other``: it keeps more, or is simpler and keeps nearly as much.
-
-    The same step at another residue is no choice: it only needs another example.
-    """
-    if other.kept is None or best.kept is None:
-        return other.step < best.step
-    return other.kept > best.kept or (other.step < best.step and other.kept * LEAST_SHARE >= best.kept)
 
 
 def _origin(found: Join | Pin) -> GuardOrigin:

@@ -16,6 +16,7 @@ from trtdiag.dims.solver.proving import proved, weakest
 from trtdiag.dims.solver.reasons import alternatives_to, narrowing
 from trtdiag.dims.solver.reduce import reduced
 from trtdiag.dims.solver.search import searched
+from trtdiag.dims.solver.shares import decisive_first
 from trtdiag.dims.solver.slices import sliced
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.symbolic import (
@@ -72,7 +73,7 @@ def choose(
         chosen,
         open=tuple(origins.get(condition, condition) for condition in chosen.open),
         narrowed_by={
-            name: tuple(dict.fromkeys(origins.get(cause, cause) for cause in causes))
+            name: decisive_first(tuple(dict.fromkeys(origins.get(cause, cause) for cause in causes)), ranges)
             for name, causes in chosen.narrowed_by.items()
         },
     )

@@ -23,7 +23,8 @@ class Chosen:
             open.
         conflict: Where no choice exists: a smallest set of conditions that contradict each other in the box.
             ``sets`` and ``determined`` are empty then.
-        narrowed_by: Symbol -> the conditions because of which it keeps less than its asked range.
+        narrowed_by: Symbol -> the conditions because of which it keeps less than its asked range, those that take
+            the most away first.
     """
 
     sets: Mapping[str, Progression]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import monotonic
 
+from trtdiag.dims.compared import LEAST_SHARE
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.torch_text import TextGuard
 from trtdiag.fixdims.changes import Noted
 from trtdiag.fixdims.fix import Alternative, Reason
-from trtdiag.fixdims.notes import LEAST_SHARE
 from trtdiag.fixdims.text.system import TextSystem, over
 from trtdiag.symbolic import Range, Sym, allowed, check, free_symbols, to_text
 from trtdiag.symbolic.expr import Compare, Condition, Num, Relation

@@ -69,6 +69,7 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
             cause=group.cause,
             because_of=_root(group, dims),
             severity=_severity(group),
+            order=group.lead.share,
         )
 
 

@@ -1,0 +1,76 @@
+"""How much each condition takes away, so that the one that decides is named first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from trtdiag.symbolic import Range, free_symbols, holds_array
+from trtdiag.symbolic.evaluate_array import all_values
+from trtdiag.symbolic.expr import Condition
+
+MOST_POINTS = 1 << 12
+MOST_RANKED = 64  # more conditions of one dim are left in their order behind these
+_OPEN = 1 << 12  # values looked at above the lower end of a range without an upper one
+
+Point = Mapping[str, npt.NDArray[np.int64]]
+
+
+def share_held(condition: Condition, ranges: Mapping[str, Range]) -> float:
+    """The share of sizes in ``ranges`` for which ``condition`` holds; counted where they are few, else of a sample."""
+    symbols = free_symbols(condition)
+    if not symbols or any(symbol not in ranges or ranges[symbol].empty for symbol in symbols):
+        return 1.0
+    points, _all = _points({s: ranges[s] for s in sorted(symbols)})
+    return float(np.mean(_held(condition, points)))
+
+
+def decisive_first(conditions: Sequence[Condition], ranges: Mapping[str, Range]) -> tuple[Condition, ...]:
+    """``conditions``, those that take the most sizes away first; one that only says again what they say is left out."""
+    ranked = [c for c in conditions if free_symbols(c) <= ranges.keys()][:MOST_RANKED]
+    symbols = sorted(set().union(*(free_symbols(c) for c in ranked)))
+    if len(ranked) < 2 or any(ranges[s].empty for s in symbols):
+        return tuple(conditions)
+    points, every = _points({s: ranges[s] for s in symbols})
+    held = {condition: _held(condition, points) for condition in ranked}
+    ranked.sort(key=lambda condition: int(np.count_nonzero(held[condition])))  # else in the order that they came in
+    kept: list[Condition] = []
+    left = np.ones(len(next(iter(points.values()))), dtype=bool)
+    for condition in ranked:
+        # What takes away none of a sample may still take others: it stays, behind the rest.
+        if np.any(left & ~held[condition]) or (np.all(held[condition]) and not every):
+            kept.append(condition)
+            left &= held[condition]
+    kept = kept or ranked  # nothing of it alone: then what is behind it together
+    return (*kept, *(condition for condition in conditions if condition not in held))
+
+
+def _points(ranges: Mapping[str, Range]) -> tuple[Point, bool]:
+    """Sizes to look at, and whether these are all that there are."""
+    spans = {name: _span(range_) for name, range_ in ranges.items()}
+    if all(span.count is not None and span.count <= MOST_POINTS for span in spans.values()):
+        axes = [np.asarray(all_values(span)) for span in spans.values()]
+        if np.prod([float(len(axis)) for axis in axes]) <= MOST_POINTS:
+            grid = np.meshgrid(*axes, indexing="ij")
+            bounded = all(range_.max is not None for range_ in ranges.values())
+            return {name: values.reshape(-1) for name, values in zip(spans, grid, strict=True)}, bounded
+    # By chance, but always the same: a regular step would meet the residues that conditions ask for.
+    chance = np.random.default_rng(0)
+    sample = {
+        name: chance.integers(span.min or 0, (span.max or 0) + 1, size=MOST_POINTS, dtype=np.int64)
+        for name, span in spans.items()
+    }
+    return sample, False
+
+
+def _span(range_: Range) -> Range:
+    low = range_.min or 0
+    high = low + _OPEN if range_.max is None else range_.max
+    return Range(low, min(high, (1 << 62) - 1))
+
+
+def _held(condition: Condition, points: Point) -> npt.NDArray[np.bool_]:
+    named = {name: values for name, values in points.items() if name in free_symbols(condition)}
+    return np.asarray(holds_array(condition, named), dtype=bool)
