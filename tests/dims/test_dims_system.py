@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.export import Dim
 
 from tests.dims.programs import OP, USER, program
 from trtdiag.capture.program import RawGuard
 from trtdiag.dims.facts import Verdict
 from trtdiag.dims.system import dim_system
+from trtdiag.pipeline import analyze
 from trtdiag.symbolic.proof import ProofKind
 from trtdiag.symbolic.ranges import Range
 
@@ -154,6 +157,15 @@ def test_two_dims_that_must_be_equal_are_tied() -> None:
     assert tie.constraint is dims.constraints[0]
 
 
+class Pins(nn.Module):
+    """Takes ``p`` in one size only, so that its export is made without the Dims that were asked."""
+
+    def forward(self, p: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        torch._check(k.shape[0] * 7 >= v.shape[0])
+        torch._check(k.shape[0] ** 3 != 2 * v.shape[0] ** 3)
+        return p.view(8).sum() + k.sum() + v.sum()
+
+
 residues = st.integers(2, 12).flatmap(lambda m: st.tuples(st.just(m), st.integers(0, m - 1)))
 
 
@@ -200,3 +212,26 @@ def _admitted(code: tuple[str, ...], spelled: str) -> list[int]:
         root = namespace["_h"]
         return [namespace["h"].fn(value) for value in range(root.min, root.max + 1)]
     return list(range(namespace["h"].min, namespace["h"].max + 1))
+
+
+def test_joint_guards_are_solved_together() -> None:
+    ranges = {"s0": Range(2, 61), "s1": Range(2, 64)}
+    guard = "(L['x'].size()[0]*L['x'].size()[1]) % 4 == 0"
+    dims = dim_system(program(ranges, [guard], hints={"s0": 7, "s1": 12}, declared={"s0": "h", "s1": "w"}))
+    (suggestion,) = dims.suggestions
+    assert suggestion.spelled.startswith("4*")
+    assert suggestion.kept == (16, 63)
+    assert suggestion.proof.proven
+    assert dims.declaration is not None
+    assert dims.declaration.unrun == "there is no program"
+
+
+def test_what_one_dim_at_two_sites_satisfies_is_no_finding() -> None:
+    """An export without the asked Dims has two symbols for one Dim; what they ask of each other was never open."""
+    t = Dim("t", min=2)
+    inputs = (torch.randn(8), torch.randn(5), torch.randn(5))
+    report = analyze((Pins(), inputs, {}, {"p": {0: Dim("p", min=2)}, "k": {0: t}, "v": {0: t}}))
+    texts = {c.text: c.verdict for c in report.analysis.dims.constraints if len(c.symbols) == 2}
+    assert texts
+    assert set(texts.values()) == {Verdict.HOLDS}
+    assert {f.rule for f in report.findings if f.rule.startswith("GRD")} == set()

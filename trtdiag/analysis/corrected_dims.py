@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trtdiag.analysis.finding import Applicability, Evidence, Fix
 from trtdiag.analysis.guard_groups import proof_text
 from trtdiag.analysis.wording import counted
 from trtdiag.dims.facts import DimSuggestion, DimSystem
+from trtdiag.dims.plan import LeafKind
+from trtdiag.symbolic.ranges import Range
 
-_TRY_OUT = "trtdiag fix-dims exports and runs it, and looks for sizes that the program takes"
+_JOINT = "declare one of these dims from the other, make one of them static, or change the line"
+_TRY_OUT = "trtdiag fix-dims tries it out"
 
 
 def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
@@ -23,14 +28,15 @@ def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
         return None
     said = "; ".join(s.summary for s in suggestions)
     if declaration is not None and declaration.refused:
-        return Fix(f"the guards allow {said}, and the program refuses some of these: {_TRY_OUT}", Applicability.MANUAL)
+        title = f"the guards allow {said}, and the program refuses some of these: trtdiag fix-dims finds what it takes"
+        return Fix(title, Applicability.MANUAL)
     proven = all(suggestion.proof.proven for suggestion in suggestions)
     if len(symbols) > 1 and not proven:
-        title = f"try {_spelled(suggestions)} ({said}): it is not proven, and {_TRY_OUT}"
+        title = f"{_JOINT}; {_TRY_OUT}"
         return Fix(title, Applicability.MANUAL)
     complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in dims.suggestions)
     return Fix(
-        f"declare {_spelled(suggestions)} ({said})",
+        f"declare {_spelled(suggestions)} ({said}){'' if proven else f'; it is not proven, and {_TRY_OUT}'}",
         Applicability.SAFE if complete else Applicability.UNSAFE,
         _code(dims, suggestions),
     )
@@ -48,6 +54,31 @@ def _code(dims: DimSystem, suggestions: list[DimSuggestion]) -> str:
     lines = [line for suggestion in suggestions for line in suggestion.code]
     lines += [f"# {row.site}: {row.suggested}" for row in dims.rows if row.symbol in covered and row.suggested]
     return "\n".join(dict.fromkeys(lines))
+
+
+def declared_together(dims: DimSystem, sites: Sequence[str]) -> tuple[str, Range] | None:
+    """The declaration of the whole program and the range of the one Dim that it makes these dims of.
+
+    ``None`` where it makes them of none, or where there is no declaration that the program is known to take.
+    """
+    declaration = dims.declaration
+    if declaration is None or declaration.refused:
+        return None
+    leaves = [declaration.plan.leaves.get(site) for site in sites]
+    roots = {leaf.root for leaf in leaves if leaf is not None and leaf.kind is LeafKind.DIM}
+    if len(roots) != 1 or any(leaf is None or leaf.kind is not LeafKind.DIM for leaf in leaves):
+        return None
+    return declaration.code.rstrip("\n"), declaration.plan.range_of(roots.pop())
+
+
+def left_to_torch(dims: DimSystem, site: str, size: str) -> Fix | None:
+    """The fix that lets torch work a size out from others, where the declaration does that."""
+    declaration = dims.declaration
+    leaf = None if declaration is None else declaration.plan.leaves.get(site)
+    if declaration is None or leaf is None or leaf.kind is not LeafKind.AUTO:
+        return None
+    title = f"no Dim can say {size}: declare {site} as Dim.AUTO, which torch can work out; {_TRY_OUT}"
+    return Fix(title, Applicability.MANUAL, "" if declaration.refused else declaration.code.rstrip("\n"))
 
 
 def correction_evidence(dims: DimSystem, symbols: tuple[str, ...]) -> tuple[Evidence, ...]:

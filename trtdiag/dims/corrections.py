@@ -11,7 +11,7 @@ from trtdiag.dims.compared import kept_of, line_text, same, sharing, spelled, va
 from trtdiag.dims.declare import dim_names
 from trtdiag.dims.facts import DimSuggestion
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
-from trtdiag.symbolic import Progression, Proof, Range, free_symbols
+from trtdiag.symbolic import Progression, Proof, Range, ValueSet, free_symbols
 from trtdiag.symbolic.expr import Num, Sym
 
 _MOST_ALTERNATIVES = 3
@@ -44,7 +44,7 @@ def _suggestion(dims: Sequence[InputDim], leaf: Leaf, binding: Binding, proof: P
     name = first.site if binding.asked.structure is None else dim_names(asked)[first.site]
     requested, admitted = values_of(asked.leaves[first.site], asked), values_of(leaf, plan)
     kept = kept_of(requested, admitted)
-    words = spelled(leaf, plan) if admitted is None else admitted.describe(name)
+    words = _words(leaf, plan, name, requested, admitted)
     share = "" if kept is None else f": keeps {kept[0]} of {kept[1]} values"
     said = _said(leaf, plan)
     symbols = dict.fromkeys(symbol for dim in dims for symbol in sorted(free_symbols(dim.expr)))
@@ -58,6 +58,13 @@ def _suggestion(dims: Sequence[InputDim], leaf: Leaf, binding: Binding, proof: P
         alternatives=_alternatives(first, name, binding),
         sites=tuple(dim.site for dim in dims),
     )
+
+
+def _words(leaf: Leaf, plan: Plan, name: str, requested: ValueSet | None, admitted: ValueSet | None) -> str:
+    """What is admitted, told against what was requested: ``h % 8 == 0``, ``145..160``."""
+    if admitted is None:
+        return spelled(leaf, plan)
+    return (admitted if requested is None else ValueSet(requested.range, admitted.stretches)).describe(name)
 
 
 def _said(leaf: Leaf, plan: Plan) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trtdiag.analysis.corrected_dims import declared_together
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import proof_text
 from trtdiag.analysis.rule import rule
@@ -43,7 +44,7 @@ def dims_declared_apart_but_equal(program: Program, dims: DimSystem) -> Iterator
             f"{' and '.join(_spoken(tie))} are declared apart but must always be equal",
             _evidence(tie, frame),
             Place(node=origin.node if origin else None, frame=frame, op=origin.op if origin else None),
-            _fix(tie, [ranges for site in tie.sites if (ranges := declared.get(site)) is not None]),
+            _fix(tie, dims, [ranges for site in tie.sites if (ranges := declared.get(site)) is not None]),
             cause=" == ".join(tie.sites),
         )
 
@@ -67,7 +68,7 @@ def _evidence(tie: Tied, frame: Frame | None) -> tuple[Evidence, ...]:
     return tuple(facts)
 
 
-def _fix(tie: Tied, declared: list[Range]) -> Fix:
+def _fix(tie: Tied, dims: DimSystem, declared: list[Range]) -> Fix:
     """One Dim over what all of them allow; safe where a size of 1 cannot be meant to broadcast."""
     name = identifier(tie.declared[0] or "shared")
     shared = Range()
@@ -75,8 +76,8 @@ def _fix(tie: Tied, declared: list[Range]) -> Fix:
         shared = shared.intersect(ranges)
     ends = "".join(f", {end}={value}" for end, value in (("min", shared.min), ("max", shared.max)) if value is not None)
     lines = [f'{name} = Dim("{name}"{ends})', *(f"# {site}: {name}" for site in tie.sites)]
+    code, kept = declared_together(dims, tie.sites) or ("\n".join(lines), shared)
+    safe = tie.smallest >= 2 and kept == shared  # else other guards take sizes away, too
     return Fix(
-        f"declare one Dim for {' and '.join(tie.sites)}",
-        Applicability.SAFE if tie.smallest >= 2 else Applicability.UNSAFE,
-        "\n".join(lines),
+        f"declare one Dim for {' and '.join(tie.sites)}", Applicability.SAFE if safe else Applicability.UNSAFE, code
     )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trtdiag.analysis.corrected_dims import declared_together, left_to_torch
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.related_dims import Related, related_dims
 from trtdiag.analysis.rule import rule
 from trtdiag.capture.program import Program
+from trtdiag.dims.facts import DimSystem
 from trtdiag.graph.source import NO_STACK
 
 
 @rule("GRD307", "dims-declared-apart-but-related", Severity.ERROR)
-def dims_declared_apart_but_related(program: Program) -> Iterator[Hit]:
+def dims_declared_apart_but_related(program: Program, dims: DimSystem) -> Iterator[Hit]:
     """A dim has a name of its own, but the model computes it from another dim.
 
     Why:
@@ -20,8 +22,8 @@ def dims_declared_apart_but_related(program: Program) -> Iterator[Hit]:
         ranges would hold combinations of sizes of which nearly all fail.
 
         torch.export can say a dim that grows with another (2*d, d + 1, 4*d - 3).  It has no words for one
-        that shrinks (32 - d) or is made of two others: then one of them has to be static, or the inputs
-        have to be joined into one.
+        that shrinks (32 - d) or is made of two others: then torch has to work it out itself (Dim.AUTO), one
+        of them has to be static, or the inputs have to be joined into one.
 
     Example:
         dynamic_shapes={"fine": {2: Dim("h1")}, "coarse": {2: Dim("h2")}}     # fine + upsample(coarse)
@@ -49,22 +51,25 @@ def dims_declared_apart_but_related(program: Program) -> Iterator[Hit]:
             f"{related.dim.site} ({related.dim.declared}) is declared on its own but must always be {related.text}",
             tuple(facts),
             Place(frame=frame),
-            _fix(related),
+            _fix(related, dims),
             cause=related.dim.site,
         )
 
 
-def _fix(related: Related) -> Fix:
+def _fix(related: Related, dims: DimSystem) -> Fix:
     if not related.sayable:
-        return Fix(
+        return left_to_torch(dims, related.dim.site, related.text) or Fix(
             f"no Dim can say {related.text}: make one of these dims static, or pass the two inputs as one",
             Applicability.MANUAL,
         )
     root = related.root_range
     ends = "".join(f", {end}={value}" for end, value in (("min", root.min), ("max", root.max)) if value is not None)
-    return Fix(
-        f"declare {related.dim.site} as {related.text}",
-        Applicability.SAFE if related.smallest >= 2 else Applicability.UNSAFE,
+    code = (
         f'{related.root_name} = Dim("{related.root_name}"{ends})\n'
-        f"# {related.root_site}: {related.root_name}\n# {related.dim.site}: {related.text}",
+        f"# {related.root_site}: {related.root_name}\n# {related.dim.site}: {related.text}"
+    )
+    whole, kept = declared_together(dims, (related.root_site, related.dim.site)) or (code, root)
+    safe = related.smallest >= 2 and kept == root  # else other guards take sizes away, too
+    return Fix(
+        f"declare {related.dim.site} as {related.text}", Applicability.SAFE if safe else Applicability.UNSAFE, whole
     )

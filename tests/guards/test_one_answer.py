@@ -1,0 +1,101 @@
+"""``analyze`` and ``fix_dims`` declare the same sizes; what only an export shows, ``analyze`` does not call proven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import trtdiag
+from tests.guards import cases
+from tests.models.library import live_cases, needs_library
+from trtdiag.dims.binding import asked_of
+from trtdiag.dims.compared import sharing, values_of
+from trtdiag.dims.plan import Plan
+from trtdiag.fixdims.fix import Fix, Outcome
+from trtdiag.report.report import Report
+
+# What torch is left to work out, and what the program then refuses at the ends of its ranges.
+QUICK = ("strided_pair", "iss172561_sum_const")
+
+
+def sizes(plan: Plan) -> tuple[dict[str, str], set[frozenset[str]]]:
+    """What a plan admits at each dim, and which dims are one: a Dim and a hint of the same range admit the same."""
+    admitted = {site: str(values_of(leaf, plan)) for site, leaf in plan.leaves.items()}
+    return admitted, {sites for sites in sharing(plan) if len(sites) > 1}
+
+
+def check_one_answer(report: Report, fix: Fix) -> None:
+    declaration = report.analysis.dims.declaration
+    plan = asked_of(report.analysis.program).plan if declaration is None else declaration.plan
+    proven = declaration is not None and declaration.proof.proven
+    if fix.plan.sizes:  # the answer is about another example, with which the program is another
+        return
+    if fix.outcome is Outcome.IMPOSSIBLE:
+        assert not proven
+    elif sizes(plan) == sizes(fix.plan):
+        assert not proven or fix.proven
+    else:  # an export with the new dims, or a run of it, has shown more
+        assert fix.confirmation.rounds > 1
+        assert not proven
+        assert all("fix-dims" in finding.fix.title for finding in report.findings if _declares(finding))
+
+
+def _declares(finding: Any) -> bool:
+    return finding.rule == "GRD301" and finding.fix is not None and "dynamic_shapes = " in finding.fix.code
+
+
+@pytest.mark.parametrize("name", live_cases(QUICK))
+def test_live_case(name: str) -> None:
+    with needs_library(name):
+        made = cases.build(name)
+    module, args, kwargs, dynamic_shapes = made
+    check_one_answer(trtdiag.analyze(made), trtdiag.fix_dims(module, args, kwargs, dynamic_shapes=dynamic_shapes))
+
+
+class Fours(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(1).reshape(x.shape[0], -1, 4).sum(-1)
+
+
+def fours() -> tuple[Any, ...]:
+    dims = {1: Dim("h", min=2, max=61), 2: Dim("w", min=2, max=64)}
+    return Fours(), (torch.randn(2, 7, 12),), {}, {"x": dims}
+
+
+def test_a_product_of_two_sizes_gets_the_fix_that_fix_dims_gives() -> None:
+    report = trtdiag.analyze(fours())
+    (finding,) = [finding for finding in report.findings if finding.rule == "GRD301"]
+    assert finding.fix is not None
+    assert finding.fix.code + "\n" == trtdiag.fix_dims(fours()).code
+    assert "w = 4 * _w" in finding.fix.code
+    assert finding.fix.title == "declare 4*_w (w % 4 == 0: keeps 16 of 63 values)"
+    (row,) = [row for row in report.analysis.dims.rows if row.suggested]
+    assert (row.site, row.suggested) == ("x.shape[2]", "4*_w")
+
+
+def test_sizes_that_the_program_refuses_are_not_proposed() -> None:
+    report = trtdiag.analyze(cases.build("iss172561_sum_const"))
+    declaration = report.analysis.dims.declaration
+    assert declaration is not None
+    assert declaration.refused.startswith("x_dim = 1, y_dim = 31: ")
+    assert not declaration.proof.proven
+    assert not any(suggestion.proof.proven for suggestion in report.analysis.dims.suggestions)
+    assert not any("dynamic_shapes = " in f.fix.code for f in report.findings if f.fix is not None)
+
+
+def test_a_saved_program_gets_the_same_answer_from_both(tmp_path: Path) -> None:
+    module, args, _, dynamic_shapes = fours()
+    path = tmp_path / "fours.pt2"
+    torch.export.save(torch.export.export(module, args, dynamic_shapes=dynamic_shapes), path)
+    report, fix = trtdiag.analyze(path), trtdiag.fix_dims(str(path))
+    declaration = report.analysis.dims.declaration
+    assert declaration is not None
+    assert sizes(declaration.plan) == sizes(fix.plan)
+    assert declaration.proof.proven
+    assert declaration.points > 1
+    assert not declaration.refused
