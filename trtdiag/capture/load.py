@@ -25,6 +25,7 @@ from trtdiag.capture.origins import op_origins
 from trtdiag.capture.pins import joined_dims, pinned_dims
 from trtdiag.capture.program import InputTensor, Program, RawGuard, SourceKind, Versions
 from trtdiag.capture.recorded import recorded_guards
+from trtdiag.capture.shapes_spec import with_plain_shapes
 from trtdiag.capture.torch_private import (
     backed_hints,
     plain_ranges,
@@ -125,6 +126,7 @@ def _from_factory(factory: Callable[[], Any], label: str, step: Callable[[str], 
 
 
 def _from_recipe(recipe: factories.Recipe, label: str, step: Callable[[str], None]) -> Program:
+    recipe = with_plain_shapes(recipe)
     outcome = factories.export(recipe, step)
     declared = declared_dims(recipe.args, recipe.kwargs, recipe.parameter_names(), recipe.dynamic_shapes)
     env = None if outcome.error is None else failed_env(outcome.error)

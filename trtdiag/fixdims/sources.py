@@ -16,6 +16,7 @@ from trtdiag.capture import factory as factories
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.load import capture, names_factory
 from trtdiag.capture.program import Program
+from trtdiag.capture.shapes_spec import with_plain_shapes
 from trtdiag.errors import CaptureError
 
 MOST_TEXT_BYTES = 1 << 28
@@ -71,11 +72,12 @@ def read_source(
                 reference="module-without-inputs",
             )
         recipe = Recipe(source, tuple(args or ()), dict(kwargs or {}), dynamic_shapes)
-        return ModelSource(type(source).__name__, "live", recipe)
+        return ModelSource(type(source).__name__, "live", with_plain_shapes(recipe))
     if isinstance(source, ExportedProgram):
         return ProgramSource("live program", "live", capture(source))
     if isinstance(source, tuple):
-        return ModelSource("the given module", "live", factories.recipe_of(source, "the given tuple"))
+        recipe = factories.recipe_of(source, "the given tuple")
+        return ModelSource("the given module", "live", with_plain_shapes(recipe))
     if isinstance(source, (str, PathLike)):
         return _named(str(source), progress)
     if callable(source):
@@ -138,4 +140,4 @@ def _made(factory: Callable[[], Any], label: str, progress: Callable[[str], None
     made = factories.call_factory(factory, label)
     if isinstance(made, ExportedProgram):
         return ProgramSource(label, "factory", capture(made))
-    return ModelSource(label, "factory", made)
+    return ModelSource(label, "factory", with_plain_shapes(made))
