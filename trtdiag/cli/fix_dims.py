@@ -49,6 +49,15 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
     metavar="SECONDS",
     help="For one export.",
 )
+@click.option(
+    "--solve-limit",
+    "solve_limit_s",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For all solving and checking together; then the best found.",
+)
 @click.option("--import", "imports", multiple=True, metavar="PACKAGE", help="Import first: a package of custom ops.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -61,6 +70,7 @@ def fix_dims(
     output: Path | None,
     programs: int | None,
     limit_s: float,
+    solve_limit_s: float,
     imports: tuple[str, ...],
     quiet: bool,
     debug: bool,
@@ -84,7 +94,11 @@ def fix_dims(
         for name in imports:
             import_module(name)
         fix: Fix = trtdiag.fix_dims(
-            source if text is None else text, time_limit_s=limit_s, programs=most, progress=step
+            source if text is None else text,
+            time_limit_s=limit_s,
+            solve_limit_s=solve_limit_s,
+            programs=most,
+            progress=step,
         )
         if text is not None:
             fix = replace(fix, label="standard input")

@@ -13,6 +13,7 @@ from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.torch_text import read_export_error
+from trtdiag.fixdims.allowance import UNLIMITED, Allowance
 from trtdiag.fixdims.changes import NO_PROOF
 from trtdiag.fixdims.conflicts import conflict_set
 from trtdiag.fixdims.corners import low_hints, named_instead, note_named, raised_minimum
@@ -24,6 +25,7 @@ from trtdiag.fixdims.tried import Tried
 from trtdiag.fixdims.unfinished import Unfinished
 from trtdiag.symbolic import Proof, free_symbols, to_text
 
+CHOICE_S = 8.0  # for one choice of sizes
 Try = Callable[[Plan, str], "Tried | str"]
 _VIOLATED = re.compile(r"Constraints violated \(([^)]*)\)")
 
@@ -88,16 +90,24 @@ class Search:
         attempt: Exports with a plan, given a clause for the progress bar; a text says why there is no answer at all.
         rounds: How many times a new declaration is tried, other example sizes not counted.
         known: What is known before any export (a saved program); ``None`` begins with an export.
+        solving: The time for everything; when it is over, the best plan till then is the answer.
     """
 
     def __init__(
-        self, asked: Plan, examples: Mapping[str, int], attempt: Try, rounds: int, known: Tried | None = None
+        self,
+        asked: Plan,
+        examples: Mapping[str, int],
+        attempt: Try,
+        rounds: int,
+        known: Tried | None = None,
+        solving: Allowance = UNLIMITED,
     ) -> None:
         self.asked = asked
         self.examples = dict(examples)
         self.rounds = rounds
         self.known = known
-        self.notebook = Notebook(dim_names(asked))
+        self.solving = solving
+        self.notebook = Notebook(dim_names(asked), solving)
         self.found = Found(None, None, False, NO_PROOF, self.notebook)
         self._attempt = attempt
         self._determine = True
@@ -108,13 +118,24 @@ class Search:
         self._tries = 0
 
     def attempt(self, plan: Plan, why: str) -> Tried | str:
-        """One export."""
+        """One export; none when the time for solving is over."""
+        if self._tries and self.solving.look():
+            return self.solving.words
         self._tries += 1
         self.found.rounds = self._tries
-        return self._attempt(plan, why)
+        answer = self._attempt(plan, why)
+        if not self.solving.exports:
+            self.solving.give_back(0.0 if isinstance(answer, str) else answer.seconds)
+        return answer
 
     def run(self) -> Found:
-        """Search until a plan is confirmed or nothing is left to try."""
+        """Search until a plan is confirmed, nothing is left to try, or the time for solving is over."""
+        found = self._run()
+        if self.solving.reached and found.plan is not None:
+            found.notes.append(f"{self.solving.words}: this is the best that was found till then")
+        return found
+
+    def _run(self) -> Found:
         plan, tried = self._started()
         if tried is None:
             return self._gave_up(None, self.found.failure)
@@ -256,7 +277,12 @@ class Search:
 
     def chosen(self, tried: Tried, system: System) -> Chosen:
         """The sizes that satisfy what a try has left."""
-        return choose(stated(tried.conditions, system), system.box, tried.hints, determine=self._determine)
+        limit_s = self.solving.least(CHOICE_S)
+        given = stated(tried.conditions, system)
+        found = choose(given, system.box, tried.hints, determine=self._determine, limit_s=limit_s)
+        if limit_s < CHOICE_S:
+            self.solving.look()
+        return found
 
     def _note_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> None:
         """Name the conditions that were not decided; only those of the last round stay open."""
@@ -328,5 +354,6 @@ class Search:
         self.found.confirmed = False
         if plan is None:
             self.found.failure = why
-        self.found.notes.append(f"the export gave no answer: {why}")
+        if why != self.solving.words:
+            self.found.notes.append(f"the export gave no answer: {why}")
         return self.found

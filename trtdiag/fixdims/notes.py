@@ -10,6 +10,7 @@ from trtdiag.dims.compared import worth_naming
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver.chosen import Chosen
+from trtdiag.fixdims.allowance import UNLIMITED, Allowance
 from trtdiag.fixdims.changes import Noted, reason
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
 from trtdiag.fixdims.pins import PinnedGroup
@@ -25,8 +26,9 @@ _WITNESS_LIMIT_S = 0.3
 class Notebook:
     """What is known of each site, by site; later rounds add to earlier ones."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, names: Mapping[str, str], solving: Allowance = UNLIMITED) -> None:
         self.names = names
+        self.solving = solving
         self.sites: dict[str, Noted] = {}
 
     def of(self, site: str) -> Noted:
@@ -76,7 +78,7 @@ class Notebook:
         dims: Sequence[InputDim],
     ) -> Reason:
         origin = None if condition in system.asked else tried.conditions.get(condition)
-        broken = _smallest_broken(condition, system)
+        broken = {} if self.solving.look() else _smallest_broken(condition, system)
         sizes = ", ".join(f"{name} = {value}" for name, value in self._sizes(broken, dims).items())
         return reason(to_text(condition, names), origin, sizes)
 

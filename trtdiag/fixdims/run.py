@@ -22,6 +22,7 @@ from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.spelling.spell import asked_code, spell, spell_sites
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.advice import with_model_changes
+from trtdiag.fixdims.allowance import DEFAULT_SOLVE_S, Allowance
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child import no_child, run_in_child
 from trtdiag.fixdims.confirmed import confirmation, refusals
@@ -52,6 +53,7 @@ def fix_dims(
     *,
     dynamic_shapes: Any = None,
     time_limit_s: float = DEFAULT_LIMIT_S,
+    solve_limit_s: float = DEFAULT_SOLVE_S,
     rounds: int = DEFAULT_ROUNDS,
     programs: int | None = None,
     progress: Progress | None = None,
@@ -66,6 +68,8 @@ def fix_dims(
         kwargs: The same by keyword.
         dynamic_shapes: What was asked, where ``source`` is a module: in any form that ``torch.export.export`` takes.
         time_limit_s: For one export, in seconds; each runs in a process of its own.
+        solve_limit_s: For all solving and checking together, in seconds; exports of a saved program count, those of a
+            live model do not.  Then the best that was found is the answer, and a note says so.
         rounds: How many corrected declarations are tried.
         programs: Where one declaration leaves out sizes that were asked for: how many programs together may take them,
             each exported (``fix.programs``).  1 looks for one only; without a number what the conditions of this export
@@ -89,49 +93,53 @@ def fix_dims(
     if isinstance(read, TextSource):
         return fix_text(read.text, read.label)
     if isinstance(read, ProgramSource):
-        return _fix_program(read, time_limit_s, rounds, programs, step)
-    return _fix_model(read, time_limit_s, rounds, programs, step)
+        return _fix_program(read, time_limit_s, Allowance(solve_limit_s, exports=True), rounds, programs, step)
+    return _fix_model(read, time_limit_s, Allowance(solve_limit_s), rounds, programs, step)
 
 
 def _silent(step: str) -> None:
     del step
 
 
-def _fix_model(source: ModelSource, limit_s: float, rounds: int, programs: int | None, step: Progress) -> Fix:
+def _fix_model(
+    source: ModelSource, limit_s: float, solving: Allowance, rounds: int, programs: int | None, step: Progress
+) -> Fix:
     recipe = source.recipe
     structure = structure_of(recipe)
     asked = asked_plan(structure)
-    exporter = _Exporter(recipe, structure, asked, limit_s, step)
+    exporter = _Exporter(recipe, structure, asked, limit_s, step, solving)
     examples = _examples(structure)
-    found = Search(asked, examples, exporter.attempt, rounds).run()
+    found = Search(asked, examples, exporter.attempt, rounds, solving=solving).run()
     checks = exporter.data_checks() if found.from_data else ()
     if checks:
         # What the dims must be once the checks are written: the conditions behind the first check are known only so.
         words, exporter.assume = found.failure, True
-        found = Search(asked, examples, exporter.attempt, rounds).run()
+        found = Search(asked, examples, exporter.attempt, rounds, solving=solving).run()
         found.failure = words
     if len(checks) > MOST_CHECKS:
         found.notes.append(f"{len(checks) - MOST_CHECKS} more checks of this kind are needed: change the model instead")
         checks = checks[:MOST_CHECKS]
     fix = _assembled(source.label, source.kind, recipe, structure, asked, found, checks, exporter.notes())
-    return fix if checks else _with_several(fix, found, exporter, rounds, programs)
+    return fix if checks or solving.look() else _with_several(fix, found, exporter, rounds, programs)
 
 
-def _fix_program(source: ProgramSource, limit_s: float, rounds: int, programs: int | None, step: Progress) -> Fix:
+def _fix_program(
+    source: ProgramSource, limit_s: float, solving: Allowance, rounds: int, programs: int | None, step: Progress
+) -> Fix:
     program = source.program
     asked = program_plan(program)
     recipe = program_recipe(program)
     known = read_program(program)
     if recipe is None:
         why = "the file keeps no example inputs, and not all of them are tensors"
-        found = Search(asked, {}, lambda _plan, _why: why, rounds, known).run()
+        found = Search(asked, {}, lambda _plan, _why: why, rounds, known, solving).run()
         return _without_module(source, asked, found)
     structure = structure_of(recipe)
-    known = _run_known(known, program, asked, recipe, limit_s, step)
-    exporter = _Exporter(recipe, structure, asked, limit_s, step, original=False)
-    found = Search(asked, _examples(structure), exporter.attempt, rounds, known).run()
+    known = _run_known(known, program, asked, recipe, solving.least(limit_s), step)
+    exporter = _Exporter(recipe, structure, asked, limit_s, step, solving, original=False)
+    found = Search(asked, _examples(structure), exporter.attempt, rounds, known, solving).run()
     fix = _assembled(source.label, source.kind, recipe, structure, asked, found, (), exporter.notes())
-    return _with_several(fix, found, exporter, rounds, programs)
+    return fix if solving.look() else _with_several(fix, found, exporter, rounds, programs)
 
 
 def _with_several(fix: Fix, found: Found, exporter: _Exporter, rounds: int, programs: int | None) -> Fix:
@@ -170,11 +178,13 @@ class _Exporter:
         asked: Plan,
         limit_s: float,
         step: Progress,
+        solving: Allowance,
         *,
         original: bool = True,
     ) -> None:
         self.recipe, self.structure, self.asked = recipe, structure, asked
         self.limit_s, self.step, self.original = limit_s, step, original
+        self.solving = solving
         self.count = 0
         self.here = False
         self.assume = False
@@ -195,9 +205,11 @@ class _Exporter:
                 assume=self.assume,
                 limit_s=self.limit_s,
             ),
-            self.limit_s,
+            self.solving.least(self.limit_s) if self.solving.exports else self.limit_s,
         )
         self.here = self.here or ended.here
+        if ended.timed_out and self.solving.exports and self.solving.look():
+            return self.solving.words
         return ended.failure if ended.value is None else ended.value
 
     def data_checks(self) -> tuple[DataCheck, ...]:

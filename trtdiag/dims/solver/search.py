@@ -55,6 +55,8 @@ def _on_lines(best: Fitted, determine: bool, sets: Sets) -> Fitted:
         because: Origins = frozenset().union(*(claim.origins for claim in claims))
         for first, second in combinations(names, 2) if len(names) <= MOST_LINED else ():
             for line in on_lines(layout, (first, second), because):
+                if sets.clock.out:
+                    return best
                 for made in [] if line is None else [line] if determine else _affine(line):
                     found = fitted(made, sets, best)
                     if found is not None and found.rank < best.rank:

@@ -116,11 +116,10 @@ def _inner(range_: Range, step: int, offset: int) -> Range:
 
 def on_lines(
     layout: Layout, names: tuple[str, str], because: Origins, directions: tuple[tuple[int, int], ...] = DIRECTIONS
-) -> list[Layout | None]:
-    """Two parameters that go up together from the point, by a step each; empty where no point is known."""
+) -> Iterator[Layout | None]:
+    """Two parameters that go up together from the point, by a step each; nothing where no point is known."""
     if any(name not in layout.point for name in names):
-        return []
-    found = []
+        return
     for steps in directions:
         root = fresh_name(layout)
         back = min(layout.point[name] // step for name, step in zip(names, steps, strict=True))
@@ -130,5 +129,4 @@ def on_lines(
         }
         inner = [_inner(layout.ranges[n], step, start) for n, step, start in zip(names, steps, starts, strict=True)]
         range_ = inner[0].intersect(inner[1])
-        found.append(replaced(layout, changes, because, fresh={root: range_}, point={root: back}))
-    return found
+        yield replaced(layout, changes, because, fresh={root: range_}, point={root: back})

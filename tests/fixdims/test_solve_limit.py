@@ -1,0 +1,57 @@
+"""The limit on solving: the best that was found is the answer, and the answer says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.export import Dim
+
+from tests.fixdims import small_models as models
+from trtdiag import fix_dims
+from trtdiag.fixdims.allowance import Allowance
+from trtdiag.fixdims.fix import Outcome
+
+ARGS = (torch.randn(2, 20), torch.randn(2, 10))
+SPEC = {"x": {1: Dim("dx", min=2, max=4096)}, "y": {1: Dim("dy", min=2, max=4096)}}
+
+
+def test_a_live_model_is_exported_once_and_answered_without_proof_that_there_was_no_time_for() -> None:
+    steps: list[str] = []
+    fix = fix_dims(models.EverySecond(), ARGS, dynamic_shapes=SPEC, solve_limit_s=0.001, progress=steps.append)
+    assert sum(step.startswith("export") for step in steps) == 1
+    assert fix.outcome is Outcome.CHANGED
+    assert fix.confirmation.exported is False
+    (note,) = (note for note in fix.notes if "--solve-limit" in note)
+    assert "0.001 s" in note
+    assert "best that was found" in note
+
+
+def test_with_time_enough_nothing_is_said_of_the_limit() -> None:
+    fix = fix_dims(models.EverySecond(), ARGS, dynamic_shapes=SPEC, solve_limit_s=600)
+    assert fix.confirmation.exported
+    assert not any("limit" in note for note in fix.notes)
+
+
+def test_exports_of_a_saved_program_count(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    spec = {"x": {1: 2 * Dim("half", min=2, max=64)}, "y": {1: Dim.AUTO}}
+    program = torch.export.export(models.EverySecond(), ARGS, dynamic_shapes=spec)
+    torch.export.save(program, path)
+    steps: list[str] = []
+    fix = fix_dims(str(path), solve_limit_s=0.001, progress=steps.append)
+    assert fix.confirmation.exported is not True or fix.outcome is Outcome.UNCHANGED
+    assert sum(step.startswith("export") for step in steps) <= 1
+
+
+def test_what_is_given_back_does_not_count() -> None:
+    over = Allowance(0.0)
+    assert over.look()
+    more = Allowance(0.0)
+    more.give_back(100.0)
+    assert not more.look()
+    assert more.least(8.0) == pytest.approx(8.0)
+    assert not Allowance(None).look()
+    assert Allowance(None).least(7.0) == 7.0
+    assert 0 < Allowance(0.0).least(8.0) < 1
