@@ -54,6 +54,16 @@ def row(site: str, symbol: str, suggested: str) -> DimRow:
     return DimRow(site, symbol, "h", Range(135, 2160), "", suggested, "breaks")
 
 
+@pytest.mark.parametrize(
+    ("rows", "severity"), [((), Severity.WARNING), ((row("x.shape[2]", "u0", ""),), Severity.ERROR)]
+)
+def test_an_unbacked_size_is_of_data_where_it_is_of_no_input(rows: tuple[DimRow, ...], severity: Severity) -> None:
+    guard = facts.constraint("u0 % 8 == 0", counterexample={"u0": 9}, witness={"u0": 8})
+    finding = next(f for f in found(facts.dims(constraints=(guard,), rows=rows)) if f.rule == "GRD301")
+    assert finding.severity is severity
+    assert ("depends on data" in finding.message) is (severity is Severity.WARNING)
+
+
 def test_a_broken_guard_says_what_works_what_fails_and_what_to_write() -> None:
     guard = facts.constraint("h % 8 == 0", line=41, allowed="h % 8 == 0: 254 of 2026 values", kept=(254, 2026))
     system = facts.dims(constraints=(guard,), suggestions=(suggestion(),), rows=(row("x.shape[2]", "s0", "8*_h"),))

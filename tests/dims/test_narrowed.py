@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
+from trtdiag.analysis.finding import Severity
 from trtdiag.capture.load import capture
 from trtdiag.dims.system import dim_system
 from trtdiag.pipeline import analyze
@@ -66,3 +68,23 @@ def test_a_live_program_tells_left_to_torch_from_declared(dims: Any) -> None:
     narrowed = {(found.end, found.now) for found in system.narrowed if found.binding}
     auto = {("max", Range(5, 511)), ("min", Range(5, 511))}
     assert narrowed == (auto if dims[0] is Dim.AUTO else set())
+
+
+class Halves(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.relu().sum() + y.view(2, -1).amax()
+
+
+@pytest.mark.skipif(torch.__version__ < "2.14", reason="torch.export takes a ShapesSpec from 2.14 on")
+def test_sizes_that_a_shapes_spec_declares_are_sizes_of_inputs_and_not_of_data() -> None:
+    """torch names them u0 and so on, and states range and assumptions as assertions in the program."""
+    spec = importlib.import_module("torch.fx.experimental.dynamic_spec")
+    batch = spec.ShapeVar("batch", min=2, max=128)
+    sizes = spec.ParamsSpec({"x": spec.TensorSpec([batch, 3]), "y": spec.TensorSpec([2 * batch, 3])})
+    shapes = spec.ShapesSpec(sizes, assumptions=[batch % 4 == 0])
+    exported = export(Halves(), (torch.randn(8, 3), torch.randn(16, 3)), dynamic_shapes=shapes)
+    (finding,) = analyze(exported).findings
+    assert (finding.rule, finding.severity) == ("GRD301", Severity.ERROR)
+    assert finding.message.startswith("guard x.shape[0] % 4 == 0 breaks the declared range of x.shape[0]: ")
+    assert finding.fix is not None
+    assert "x_dim0 = 4*_x_dim0" in finding.fix.code

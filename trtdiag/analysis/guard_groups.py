@@ -69,6 +69,8 @@ def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
     """
     pinned = {pin.origin.stack.best for pin in dims.pinned} - {None}
     tied = [tie.constraint for tie in dims.tied if tie.constraint is not None]
+    # torch 2.14 and later name an input's sizes u0 and so on, too, where a ShapesSpec declares them.
+    of_inputs = {row.symbol for row in dims.rows}
     found: dict[tuple[tuple[str, ...], Frame | None], list[Constraint]] = {}
     following: Counter[tuple[str, ...]] = Counter()
     for constraint in dims.constraints:
@@ -85,7 +87,7 @@ def groups(dims: DimSystem, verdict: Verdict) -> tuple[GuardGroup, ...]:
             constraints=tuple(sorted(constraints, key=_share_kept)),
             symbols=symbols,
             frame=frame,
-            by_data=any(_UNBACKED.fullmatch(symbol) for symbol in symbols),
+            by_data=any(_UNBACKED.fullmatch(symbol) for symbol in symbols if symbol not in of_inputs),
             following=following[symbols],
         )
         for (symbols, frame), constraints in found.items()

@@ -24,7 +24,7 @@ _PLAIN = tuple(
 )
 _PLAIN_NAMES = frozenset(name for _, name in _PLAIN)
 
-# What torch.load(weights_only=True) raises on a file that it refuses or cannot follow (torch 2.11 to 2.13).
+# What torch.load(weights_only=True) raises on a file that it refuses or cannot follow (torch 2.11 to 2.15).
 _LOAD_ERRORS = (
     pickle.UnpicklingError,
     zipfile.BadZipFile,

@@ -14,7 +14,7 @@ from trtdiag.symbolic.conditions import FALSE, TRUE
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
 from trtdiag.symbolic.ranges import Range
 
-_UNBACKED = re.compile(r"z?u\d+|zf?\d+")
+UNBACKED = re.compile(r"z?u\d+|zf?\d+")
 LOWEST_HINTED = 2
 """Where a hint has no minimum: torch traces dims under hints as if they were never 0 or 1 (torch 2.13,
 ``ShapeEnv.create_symbol``), so no guard speaks about smaller sizes."""
@@ -146,7 +146,7 @@ def _solved(sizes: Range, scale: int, offset: int) -> Range:
 
 def from_data(condition: Condition, box: Mapping[str, Range]) -> bool:
     """Whether a condition speaks of a size that only data decides: the program checks it when it runs."""
-    return any(_UNBACKED.fullmatch(symbol) for symbol in free_symbols(condition) if symbol not in box)
+    return any(UNBACKED.fullmatch(symbol) for symbol in free_symbols(condition) if symbol not in box)
 
 
 def stated(conditions: Iterable[Condition], system: System) -> tuple[Condition, ...]:

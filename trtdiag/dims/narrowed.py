@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trtdiag.capture.program import InputDim, Program
 from trtdiag.capture.sites import Sites
-from trtdiag.dims.asked_ranges import LOWEST_HINTED
+from trtdiag.dims.asked_ranges import LOWEST_HINTED, UNBACKED
 from trtdiag.dims.facts import Constraint, Narrowed, Verdict
 from trtdiag.symbolic import ValueSet, allowed
 from trtdiag.symbolic.expr import Sym
@@ -23,11 +23,13 @@ def narrowed(program: Program, constraints: Sequence[Constraint], sites: Sites) 
 
 
 def _hinted(sites: Sites) -> Iterator[InputDim]:
-    """The first dim of each symbol that no named Dim sizes."""
+    """The first dim of each symbol that no named Dim sizes, nor a ShapesSpec (torch 2.14), which narrows nothing."""
     named = {dim.expr for dim in sites.dims if dim.declared_name is not None or dim.declared_root is not None}
     seen = set(named)
     for dim in sites.dims:
-        if isinstance(dim.expr, Sym) and dim.dynamic is not False and dim.expr not in seen:
+        if not isinstance(dim.expr, Sym) or UNBACKED.fullmatch(dim.expr.name):
+            continue
+        if dim.dynamic is not False and dim.expr not in seen:
             seen.add(dim.expr)
             yield dim
 

@@ -17,9 +17,9 @@ from trtdiag.symbolic.proof import Proof, ProofKind
 _MOST_NAMED = 4
 _BOTH_ENDS = 2
 _LONGEST_CHARS = 400
-# torch 2.11 and 2.13: AssertionError "expected sympy.Symbol"; the live program works.
+# torch 2.11 to 2.15: AssertionError "expected sympy.Symbol"; the live program works.
 _DERIVED = (
-    "a program with derived Dims (8*_h) that was saved and loaded cannot run_decompositions() in torch 2.11 to 2.13: "
+    "a program with derived Dims (8*_h) that was saved and loaded cannot run_decompositions() in torch 2.11 to 2.15: "
     "do that before saving, or export loaded.module() again"
 )
 _COUNTED = re.compile(r": (\d+) of \d+ values$")
