@@ -173,3 +173,98 @@ def test_attention_with_a_graph_of_its_own_asks_the_same() -> None:
     assert origin.op == "flex_attention"
     assert origin.asked is not None
     assert origin.asked.refusal
+
+
+def test_of_several_demands_of_one_op_each_is_confirmed_by_itself() -> None:
+    def both(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(100, x.shape[1]).index_put((torch.arange(x.shape[0]),), y)
+
+    dims = {"x": {0: A, 1: Dim("c", min=2, max=64)}, "y": {0: B, 1: Dim("d", min=2, max=64)}}
+    program = program_of(both, torch.randn(6, 4), torch.randn(6, 4), dims)
+    found = asked(program)
+    sides = {frozenset(condition.split(" == ")) for condition in found}
+    assert sides == {frozenset(("x.shape[0]", "y.shape[0]")), frozenset(("x.shape[1]", "y.shape[1]"))}
+    for condition, origin in found.items():
+        assert origin.asked is not None
+        assert origin.asked.refusal, condition
+
+
+def test_an_op_that_does_not_run_here_at_all_is_asked_and_said_to_be_untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_args: object, **_kwargs: object) -> None:
+        raise NotImplementedError("no kernel")
+
+    monkeypatch.setattr(tried_op, "_callable", lambda op: broken)
+    (origin,) = asked(program_of(put, torch.randn(6, 4), torch.randn(6, 4))).values()
+    assert origin.asked is not None
+    assert "no kernel" in origin.asked.untried
+
+
+class Fine(nn.Module):
+    """Programs whose sizes torch has guarded, or that take any: one Dim too few would be a false alarm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(8, 8, 3, stride=2, padding=1)
+        self.norm = nn.LayerNorm(8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.table = nn.Embedding(16, 8)
+
+
+class Encoder(Fine):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        mask = (y > 0)[:, None, None, :]
+        heads = self.norm(x).unflatten(-1, (2, 4)).transpose(1, 2)
+        return scaled_dot_product_attention(heads, heads, heads, attn_mask=mask).transpose(1, 2).flatten(2)
+
+
+class TwoTowers(Fine):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.norm(x).mean(1) @ self.norm(y).mean(1).T
+
+
+class Joined(Fine):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        coarse = nn.functional.interpolate(self.conv(y), size=x.shape[-1], mode="nearest")
+        return self.conv(torch.cat([x, coarse], 0))
+
+
+class Crossed(Fine):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        attended, _ = self.attention(x, y, y, need_weights=False)
+        return torch.where(x > 0, attended, x).cumsum(1)
+
+
+class Windowed(Fine):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.unfold(-1, 4, 2).amax(-1).mean(-1, keepdim=True) + self.conv(y).mean(-1, keepdim=True)
+
+
+class Placed(Fine):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        cache = x.new_zeros(2, 64, 8)
+        cache[:, : x.shape[1]] = x
+        cache[:, torch.arange(y.shape[1]) + 8] = y
+        return cache + self.table(torch.arange(64))
+
+
+TIME, TOKENS = {1: Dim("t", min=4, max=32)}, {1: Dim("s", min=4, max=32)}
+FINE: list[tuple[type[Fine], tuple[int, ...], tuple[int, ...], dict[int, Any], dict[int, Any]]] = [
+    (Encoder, (2, 6, 8), (2, 6), {0: Dim("n", min=2, max=8), 1: Dim("t", min=4, max=32)}, {}),
+    (TwoTowers, (3, 6, 8), (4, 5, 8), {0: A, **TIME}, {0: B, **TOKENS}),
+    (Joined, (2, 8, 12), (3, 8, 6), {2: Dim("c", min=4, max=64)}, {2: Dim("d", min=4, max=64)}),
+    (Crossed, (2, 6, 8), (2, 5, 8), TIME, TOKENS),
+    (Windowed, (2, 8, 12), (2, 8, 6), {2: Dim("c", min=6, max=64)}, {2: Dim("d", min=4, max=64)}),
+    (Placed, (2, 6, 8), (2, 5, 8), TIME, TOKENS),
+]
+
+
+@pytest.mark.parametrize(("model", "first", "second", "x", "y"), FINE, ids=[case[0].__name__ for case in FINE])
+def test_programs_that_run_at_every_size_are_not_accused(
+    model: type[Fine], first: tuple[int, ...], second: tuple[int, ...], x: dict[int, Any], y: dict[int, Any]
+) -> None:
+    if model is Encoder:
+        y = dict(x)
+    program = capture(
+        export(model().eval(), (torch.randn(first), torch.randn(second)), dynamic_shapes={"x": x, "y": y})
+    )
+    assert asked(program) == {}

@@ -8,6 +8,8 @@ versions hold no guards at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any
 
 from torch.fx import Node
@@ -30,6 +32,8 @@ from trtdiag.symbolic.expr import Condition, Truth
 from trtdiag.symbolic.ranges import Range
 
 FOUND_IN = "an op's sizes"
+MOST_CALLS = 4
+"""Own choice: calls of different ops that ask for one condition, run until one refuses."""
 LOWEST_TRACED = 2
 """torch traces as if no dynamic size were 0 or 1; what happens there, runs at the smallest sizes show."""
 
@@ -46,29 +50,65 @@ def asked_by_ops(program: Program, known: Iterable[Condition]) -> dict[Condition
     if program.exported is None:
         return {}
     box = {symbol: _traced(range_) for symbol, range_ in program.ranges.items() if is_backed(symbol)}
-    asked: dict[Condition, tuple[Demand, LocatedNode]] = {}
-    for located, demand in _demands(walk(program.exported.graph_module)):
-        condition = demand.condition
-        if not isinstance(condition, Truth) and free_symbols(condition) <= box.keys():
-            asked.setdefault(condition, (demand, located))
     given = [condition for condition in known if free_symbols(condition) <= box.keys()]
-    solved, trial = Solved(box), OpTrial()
+    questions, trial = _Questions(box, program.hints), OpTrial()
     found: dict[Condition, GuardOrigin] = {}
-    for condition, (demand, located) in asked.items():
+    for condition, calls in _asked(walk(program.exported.graph_module), box.keys()).items():
         if condition in given:
             continue
         related = _related(condition, [*given, *found])
-        if demand.guarded and related:
+        if related and all(call.demand.guarded for call in calls):
             continue  # products of sizes take the solver long
-        symbols = free_symbols(condition).union(*map(free_symbols, related))
-        here = {symbol: box[symbol] for symbol in symbols}
-        result = check(condition, here, program.hints, given=related, limit_s=solved.limit_s)
-        if result.verdict != "breaks":
-            continue
-        broken = _broken(program, demand, located.node, result, trial)
-        if broken is not None:
-            found[_stated(demand, program.hints)] = _origin(program, located, broken)
+        broken = questions.broken(condition, related)
+        for call in calls if broken is not None else ():
+            # Where the op asks for more than this, the rest is to hold: else its refusal says nothing about this.
+            result = questions.broken(condition, [*related, *call.beside]) or broken
+            refused = None if result is None else _refused(program, call, result, trial)
+            if refused is not None:
+                found[_stated(call.demand, program.hints)] = _origin(program, call.located, refused)
+                break
     return found
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a call asks: where, one demand, and the conditions of its others."""
+
+    located: LocatedNode
+    demand: Demand
+    beside: tuple[Condition, ...]
+
+
+def _asked(nodes: Iterable[LocatedNode], known: AbstractSet[str]) -> dict[Condition, list[_Asked]]:
+    """The conditions over ``known`` symbols that calls ask for, each with calls of different ops."""
+    found: dict[Condition, list[_Asked]] = {}
+    for located, demands in _demands(nodes):
+        mine: dict[Condition, Demand] = {}
+        for demand in demands:
+            condition = demand.condition
+            if not isinstance(condition, Truth) and free_symbols(condition) <= known:
+                mine.setdefault(condition, demand)
+        for one, demand in mine.items():
+            calls = found.setdefault(one, [])
+            if len(calls) < MOST_CALLS and all(call.located.node.target != located.node.target for call in calls):
+                calls.append(_Asked(located, demand, tuple(other for other in mine if other != one)))
+    return found
+
+
+class _Questions:
+    """Asks the solver, within one budget."""
+
+    def __init__(self, box: Mapping[str, Range], hints: Mapping[str, int]) -> None:
+        self._box = box
+        self._hints = hints
+        self._solved = Solved(box)
+
+    def broken(self, condition: Condition, given: Sequence[Condition]) -> CheckResult | None:
+        """Values in the box at which ``given`` hold and ``condition`` does not; ``None`` where none are known."""
+        symbols = free_symbols(condition).union(*map(free_symbols, given))
+        here = {symbol: self._box[symbol] for symbol in symbols}
+        result = check(condition, here, self._hints, given=given, limit_s=self._solved.limit_s)
+        return result if result.verdict == "breaks" else None
 
 
 def _traced(range_: Range) -> Range:
@@ -76,7 +116,7 @@ def _traced(range_: Range) -> Range:
     return range_ if above.empty else above
 
 
-def _demands(nodes: Iterable[LocatedNode]) -> Iterator[tuple[LocatedNode, Demand]]:
+def _demands(nodes: Iterable[LocatedNode]) -> Iterator[tuple[LocatedNode, tuple[Demand, ...]]]:
     """What each call asks, calls of one op on equal sizes once."""
     reader = NodeReader()
     seen: set[Any] = set()
@@ -90,8 +130,7 @@ def _demands(nodes: Iterable[LocatedNode]) -> Iterator[tuple[LocatedNode, Demand
         key = (op, _frozen(located.node.args, reader), _frozen(tuple(located.node.kwargs.items()), reader))
         if key not in seen:
             seen.add(key)
-            for demand in demands_of(OpCall(located.node, op, reader)):
-                yield located, demand
+            yield located, demands_of(OpCall(located.node, op, reader))
 
 
 def _frozen(value: Any, reader: NodeReader) -> Any:
@@ -113,10 +152,14 @@ def _related(condition: Condition, given: Sequence[Condition]) -> list[Condition
         names = names.union(*map(free_symbols, more))
 
 
-def _broken(program: Program, demand: Demand, node: Node, result: CheckResult, trial: OpTrial) -> AskedByOp | None:
+def _refused(program: Program, asked: _Asked, result: CheckResult, trial: OpTrial) -> AskedByOp | None:
     """How the op refuses sizes that the program admits; ``None`` where it takes them."""
-    refused = {**program.hints, **(result.counterexample or {})}
-    fitting = {**program.hints, **(result.witness or {})}
+    demand, node, hints = asked.demand, asked.located.node, program.hints
+    refused = {**hints, **(result.counterexample or {})}
+    fitting = {**hints, **(result.witness or {})}
+    wanted = (demand.condition, *asked.beside)
+    if not all(free_symbols(condition) <= fitting.keys() and holds(condition, fitting) for condition in wanted):
+        fitting = dict(hints)
     sizes = {symbol: refused[symbol] for symbol in sorted(free_symbols(demand.condition))}
     try:
         refusal = trial.refusal(node, refused, fitting)

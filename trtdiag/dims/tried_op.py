@@ -44,20 +44,24 @@ class OpTrial:
         Args:
             node: The call of an op.
             refused: A size for each symbol, at which the op is said to refuse.
-            fitting: The same, at which it has to run: an op that does not is said to take all, as nothing is known.
+            fitting: The same, at which it is said to run.
 
         Raises:
             NotTriedError: It was not run.
         """
         try:
             self._fits(node, refused)
-            return "" if self._run(node, fitting) else self._run(node, refused)
-        except (UnplaceableError, ExpressionError):
-            return ""
+            self._fits(node, fitting)
+            fault = self._run(node, fitting)
+            if fault:
+                raise NotTriedError(f"here it does not run at sizes that fit either: {fault}")
+            return self._run(node, refused)
+        except (UnplaceableError, ExpressionError) as why:
+            raise NotTriedError(str(why)) from why
 
     def _fits(self, node: Node, numbers: Mapping[str, int]) -> None:
         point = Point(numbers)
-        placed = [point.place(given.meta.get("val")) for given in (node, *node.all_input_nodes)]
+        placed = [point.place(given.meta.get("val")) for given in node.all_input_nodes] + [_recorded(node, point)]
         count = sum(_elements(value) for value in placed)
         if count > MOST_ELEMENTS:
             raise NotTriedError(f"the call has {count:,} elements")
@@ -69,7 +73,7 @@ class OpTrial:
         point = Point(numbers)
         op = callee(node)
         assert op is not None  # only calls of operators ask for anything
-        recorded = point.place(node.meta.get("val"))
+        recorded = _recorded(node, point)
         args, kwargs = (map_arg(given, lambda n: _real(point.place(n.meta.get("val")))) for given in _arguments(node))
         try:
             with torch.no_grad():
@@ -77,10 +81,17 @@ class OpTrial:
         except Exception as error:  # whatever a kernel raises is its refusal
             words = str(error).strip().splitlines()
             return f"{type(error).__name__}: {words[0]}" if words else type(error).__name__
+        if recorded is None:
+            return ""
         given, asked = _shapes(Point({}).place(made)), _shapes(recorded)
         if op is not _callable(op):
             given, asked = given[:1], asked[:1]
         return "" if given == asked else f"it gives {spell(given)} where the graph has {spell(asked)}"
+
+
+def _recorded(node: Node, point: Point) -> Any:
+    """The node's value at a point; ``None`` where its sizes depend on data."""
+    return None if node.meta.get("unbacked_bindings") else point.place(node.meta.get("val"))
 
 
 def _arguments(node: Node) -> tuple[Any, Any]:
