@@ -225,3 +225,28 @@ def test_branches_on_two_sizes(tmp_path: Path) -> None:
         x = torch.rand(1, 3, height, width)
         assert runnable(x).shape == module(x).shape  # the weights of the two are not the same
     assert len(loaded) == len(several["programs"])
+
+
+class SixesOfLong(nn.Module):
+    """Long rows go another way, which needs a multiple of 6."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.reshape(-1, 6).relu() if x.shape[0] > 50 else x * 2
+
+
+def test_the_other_way_may_need_multiples() -> None:
+    source = SixesOfLong(), (torch.rand(12),), {}, {"x": {0: Dim("n", min=2, max=200)}}
+    fix = trtdiag.fix_dims(source, programs=2)
+    assert fix.several is not None
+    assert [program.takes_text() for program in fix.programs] == ["2 <= n <= 50", "54 <= n <= 198 and n % 6 == 0"]
+    assert fix.several.kept == (49 + 25, 199)
+    programs = [program.program for program in fix.programs]
+    assert_routed_sizes_run(fix, SixesOfLong(), lambda n: torch.rand(n), programs)
+
+
+def test_an_example_at_the_first_steps_of_a_dim_is_moved() -> None:
+    # n = 15 is 8*_n + 7 with _n = 1, which torch takes for a constant: all but one of the values were lost.
+    source = EvenRows(), (torch.rand(2, 15),), {}, {"x": {1: Dim("n", min=5, max=64)}}
+    fix = trtdiag.fix_dims(source, programs=1)
+    assert fix.changes[0].kept == (8, 60)
+    assert fix.confirmation.exported

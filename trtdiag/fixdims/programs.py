@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from trtdiag.dims.plan import Plan
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.several.coordinates import Coordinate
-from trtdiag.symbolic import Proof, all_of, holds, to_text
+from trtdiag.symbolic import Proof, all_of, free_symbols, holds, to_text
 from trtdiag.symbolic.expr import Condition
 
 
@@ -49,8 +49,12 @@ class FixedProgram:
     make_program: Callable[[], ExportedProgram] | None = field(default=None, repr=False, compare=False)
 
     def takes_text(self, names: Mapping[str, str] | None = None) -> str:
-        """``takes`` in Python; ``names`` says what to write for a coordinate."""
-        return to_text(all_of(self.takes), names)
+        """``takes`` in Python, tied sizes last; ``names`` says what to write for a coordinate."""
+        groups: dict[frozenset[str], list[Condition]] = {}
+        for condition in self.takes:
+            groups.setdefault(free_symbols(condition), []).append(condition)
+        ordered = sorted(groups.items(), key=lambda group: len(group[0]))  # stable: coordinates in their own order
+        return " and ".join(to_text(all_of(conditions), names) for _, conditions in ordered) or "True"
 
     @property
     def program(self) -> ExportedProgram:

@@ -98,7 +98,7 @@ class Cover:
 
     def worth_looking(self, way: OtherWay) -> bool:
         """Whether a program for it could be worth having."""
-        return way.point == self._seeds.example or way.share * self._asked * WORTH >= (self._kept or 0)
+        return way.points[0] == self._seeds.example or way.share * self._asked * WORTH >= (self._kept or 0)
 
     @property
     def _asked(self) -> int:
@@ -128,7 +128,10 @@ class Cover:
         if not ways:
             return False
         way = ways[0]
-        made = self._made(way.point, None)
+        made = None
+        for index, point in enumerate(way.points):
+            if made is None and point not in way.points[:index]:
+                made = self._made(point, None)
         if made is None or not self._adds(made):
             self._failed.add(way.broken)
         else:

@@ -20,6 +20,10 @@ from trtdiag.symbolic import evaluate_masked, free_symbols
 from trtdiag.symbolic.expr import Compare, Condition, Relation
 
 SAMPLED = 1 << 14
+DIVISORS = tuple(range(2, 17))
+DIVISOR_WORTH = (0.0, 0.35, 1.0)
+"""How many times (as a logarithm) farther off a size may be for each of ``DIVISORS`` that divides it.  Own choice: from
+12, the first of these goes to 60, the second to 240."""
 LEAST_SIZE = 2
 """An example of 0 or 1 becomes a constant in the program: torch takes it for one."""
 
@@ -35,13 +39,14 @@ class OtherWay:
         broken: The conditions that do not hold there, over the coordinates.
         stacks: Where those stand.
         share: The share of the asked sizes, as far as the sample tells.
-        point: Sizes to export with.
+        points: Sizes to export with, nearest to the example's first; then such with more divisors, for an op on that
+            way may need multiples.
     """
 
     broken: frozenset[Condition]
     stacks: tuple[Stack, ...]
     share: float
-    point: Point
+    points: tuple[Point, ...]
 
 
 class Seeds:
@@ -167,11 +172,12 @@ class Seeds:
             group = np.zeros(total, dtype=bool)
             group[places[np.ravel(index) == number]] = True
             group &= hurdles == hurdles[group].min()
-            nearest = self._nearest(self.points, group)
-            point = {name: int(values[nearest]) for name, values in self.points.items()}
+            places_to_try = [self._nearest(self.points, group, worth) for worth in DIVISOR_WORTH]
+            points = [{name: int(values[at]) for name, values in self.points.items()} for at in places_to_try]
             share = float((np.ravel(index) == number).sum()) / total
-            found.append(OtherWay(broken_here, tuple(dict.fromkeys(stack for _, stack in chosen)), share, point))
-        return sorted(found, key=lambda way: (-way.share, sorted(way.point.items())))
+            stacks = tuple(dict.fromkeys(stack for _, stack in chosen))
+            found.append(OtherWay(broken_here, stacks, share, tuple(points)))
+        return sorted(found, key=lambda way: (-way.share, sorted(way.points[0].items())))
 
     def _usable(self, points: Mapping[str, Ints]) -> Mask:
         usable = np.ones(max((len(v) for v in points.values()), default=0), dtype=bool)
@@ -181,13 +187,23 @@ class Seeds:
                     usable &= points[each.name] * scale + offset >= LEAST_SIZE
         return usable
 
-    def _nearest(self, points: Mapping[str, Ints], among: Mask) -> int:
-        """The point whose sizes are fewest times larger or smaller than the example's."""
+    def _nearest(self, points: Mapping[str, Ints], among: Mask, worth: float = 0.0) -> int:
+        """The point whose sizes are fewest times larger or smaller than the example's.
+
+        Args:
+            points: Where to look.
+            among: Which of them count.
+            worth: What a divisor counts.
+        """
         places = np.flatnonzero(among)
         far = np.zeros(len(places))
         for each in self.coordinates:
             example = max(1, self.example.get(each.name, window(each).min or 1))
-            far += np.abs(np.log(np.maximum(points[each.name][places], 1) / example))
+            values = points[each.name][places]
+            far += np.abs(np.log(np.maximum(values, 1) / example))
+            scale, offset = each.lines[each.site]
+            for divisor in DIVISORS if worth else ():
+                far -= worth * ((values * scale + offset) % divisor == 0)
         return int(places[int(np.argmin(far))])
 
 
