@@ -37,7 +37,7 @@ CALLED: dict[str, dict[str, str]] = {
     "a024": {"n": "new_hidden_states_j.shape[1]"},
     "a030": {"n": "a[0].shape[2]"},
     "a031": {"n": "x.shape[0]"},
-    "a035": {"n": "inputs['images'].shape[0]"},
+    "a035": {"n": "images.shape[0]"},
     "a078": {f"d{dim}": f"x.shape[{dim}]" for dim in range(4)},
     **{name: {"t": "x.shape[2]"} for name in ("g087", "g145", "g146")},
     "g088": {"t": "args[0].shape[2]"},

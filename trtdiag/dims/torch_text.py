@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from trtdiag.dims.torch_text_joins import Piece, settle
+from trtdiag.dims.torch_text_bare import SUGGESTION, bare_guards, bare_suggestions
+from trtdiag.dims.torch_text_hints import TELLING as HINTS
+from trtdiag.dims.torch_text_joins import Piece, Settled, settle
 from trtdiag.dims.torch_text_lines import MOST_CHARACTERS, physical_lines
 from trtdiag.dims.torch_text_sentences import (
     MOST_GUARD_CHARACTERS,
@@ -24,7 +25,7 @@ from trtdiag.dims.torch_text_sentences import (
     TextGuard,
     read_specialised,
 )
-from trtdiag.dims.torch_text_stacks import MOST_LINES, advice_in, named_at, stack_around, stack_in
+from trtdiag.dims.torch_text_stacks import MOST_LINES, advice_in, frames_from, named_at, stack_around, stack_in
 from trtdiag.dims.torch_text_wraps import Pasted, starts, unwrapped
 
 __all__ = ["MOST_GUARD_CHARACTERS", "Created", "ExportErrorText", "Outside", "Solved", "TextGuard", "read_export_error"]
@@ -74,6 +75,15 @@ class ExportErrorText:
     solved: tuple[Solved, ...] = ()
     cuts: tuple[Cut, ...] = ()
 
+    def repeats(self, earlier: ExportErrorText) -> bool:
+        """Whether all conditions were stated before: torch raises the same error again as another type."""
+        said = {(guard.condition, guard.text) for guard in earlier.guards}
+        return (
+            all((guard.condition, guard.text) in said for guard in self.guards)
+            and {*self.unread} <= {*earlier.unread}
+            and {*self.solved} <= {*earlier.solved}
+        )
+
 
 @dataclass(frozen=True)
 class _Statement:
@@ -111,7 +121,7 @@ _TELLING = (
     " not in range [",
     "set_replacement ",
     "create_symbol ",
-    "Expected input",
+    *HINTS,
     "Constraints violated (",
 )
 _CONTINUING = _TELLING[:-1]  # the last is a heading
@@ -130,9 +140,6 @@ _LEFT_OVER = re.compile(
 )
 _FEW_LEFT_OVER = 2  # so many of the short ones are no accident
 _VIOLATED = re.compile(r"Constraints violated \((?P<names>[^)]{1,2000})\)")
-_SUGGESTION = re.compile(
-    r"^\s*-?\s*(?P<line>[A-Za-z_]\w{0,200} = (?:Dim\(.{0,300}|None\b.{0,60}|-?[\w+*/ ().-]{1,200}))$"
-)
 _BLOCK = re.compile(r"def (?P<kind>specializations|specify_constraints)\(")
 _BLOCK_LINE = re.compile(
     r"\s*(?:#.*|[\w.\[\]']+:|```\w*|return\b.*|assert .*|[\[\]()]|.*\.size\(\)\[.*|.*dynamic_dim\(.*)?$"
@@ -181,7 +188,10 @@ class _Reader:
             self.unread[f"... {self.beyond} more statements, beyond the first {MOST_GUARDS} conditions"] = None
         suggestions = tuple(self.suggestions)
         if not (self.guards or suggestions or self.unread):
-            suggestions = _bare_suggestions(self.lines)
+            suggestions = bare_suggestions(self.lines)
+            if not (suggestions or self.outside or self.solved or self.created):
+                for settled in bare_guards(self.lines, self.pasted.numbers, self.parser):
+                    self.take(settled)
         return ExportErrorText(
             tuple(self.guards),
             tuple(self.unread),
@@ -296,11 +306,17 @@ class _Reader:
             )
             statement = replace(statement, end=end)
         self.used.update(range(statement.start, statement.end))
+        found = settled.found
+        self.take(replace(settled, found=self.placed(found, statement)) if isinstance(found, TextGuard) else settled)
+        return statement.end
+
+    def take(self, settled: Settled) -> None:
+        """Keep what a sentence says, and where it may be cut."""
         if settled.cut is not None:
             self.cuts[Cut(settled.cut.line, settled.cut.text.strip()[:_SHOWN])] = None
         match settled.found:
             case TextGuard() as found:
-                self.guards[self.placed(found, statement)] = None
+                self.guards[found] = None
             case Outside() as found:
                 self.outside[found] = None
             case Created() as found:
@@ -311,7 +327,6 @@ class _Reader:
                 self.unread[found[:_SHOWN]] = None
             case None:
                 pass
-        return statement.end
 
     def left_over(self) -> None:
         """Name lines that have words of a sentence whose beginning was not found."""
@@ -337,7 +352,7 @@ class _Reader:
             after = self.lines[statement.end : statement.end + 2]
             heading = next((i for i, line in enumerate(after) if line.strip().lower() == "user stack:"), None)
             if heading is not None:
-                return replace(guard, stack=stack_in(list(_frames(self.lines, statement.end + heading + 1))))
+                return replace(guard, stack=stack_in(list(frames_from(self.lines, statement.end + heading + 1))))
         elif "[guard added]" in statement.text:
             return replace(guard, stack=named_at(statement.text.partition("\n")[0]))
         return guard
@@ -347,7 +362,7 @@ class _Reader:
         blank = False
         while index < len(self.lines) and len(self.suggestions) < MOST_GUARDS:
             line = self.lines[index]
-            match = _SUGGESTION.match(line[:600])
+            match = SUGGESTION.match(line[:600])
             if match is not None:
                 self.suggestions[match["line"].strip()] = None
             elif line.strip() or blank:
@@ -375,20 +390,3 @@ class _Reader:
                     self.beyond += 1
             index += 1
         return index
-
-
-def _frames(lines: Sequence[str], start: int) -> Iterator[str]:
-    """Lines of a stack: up to the first empty one."""
-    for line in lines[start : start + MOST_LINES]:
-        if not line.strip():
-            return
-        yield line
-
-
-def _bare_suggestions(lines: Sequence[str]) -> tuple[str, ...]:
-    """A text that is nothing but pasted suggestions, without their heading."""
-    present = [line for line in lines if line.strip()]
-    if not 0 < len(present) <= MOST_LINES:
-        return ()
-    found = [_SUGGESTION.match(line[:600]) for line in present]
-    return tuple(match["line"].strip() for match in found if match is not None) if all(found) else ()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from trtdiag.dims.torch_text_hints import read_hint
 from trtdiag.dims.torch_text_sentences import (
     SOURCE,
     WHERE,
@@ -180,7 +181,7 @@ def _whole(pieces: Sequence[Piece], parser: Parser) -> dict[object, tuple[Senten
     """Each different sentence that the pieces may be, with its text."""
     found: dict[object, tuple[Sentence, str]] = {}
     for text in _texts(pieces):
-        read = read_sentence(text, parser)
+        read = read_hint(text) or read_sentence(text, parser)
         if read is not None and not isinstance(read, str) and _is_whole(text, read):
             found.setdefault(_said(read), (read, text))
     return found
@@ -244,7 +245,7 @@ def _not_whole(pieces: Sequence[Piece], following: str | None, parser: Parser) -
     text = "\n".join(piece.text.strip() for piece in pieces)
     if len(pieces) > 1 and pieces[0].glue is not None:
         text = _texts(pieces)[0]
-    found = read_sentence(text, parser)
+    found = read_hint(text) or read_sentence(text, parser)
     last = pieces[-1]
     doubtful = len(pieces) > 1 or (following is not None and (last.open or _touches(last.text.rstrip(), following)))
     if found is None or isinstance(found, str) or (isinstance(found, TextGuard) and found.condition is None):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
 MOST_CHARACTERS = 1 << 26
 """What lies behind so many is not read, and said so."""
@@ -87,6 +88,26 @@ _LEAST_SHARED = 3
 _DIGITS = str.maketrans("123456789", "000000000")
 # In a line that was printed as a Python or JSON string, line breaks and quotes are escaped.
 _QUOTED = re.compile(r"generated guard|Constraints violated|data-dependent expression|are valid because")
+
+
+_HEADING = re.compile(r"^.*Constraints violated \(", re.MULTILINE)
+_LOG_OF_EXPORT = re.compile(r"^.*(?:create_env|create_symbol |Traceback \(most recent call last\))", re.MULTILINE)
+_MOST_ERRORS = 20
+
+
+def errors_apart(text: str) -> list[str]:
+    """The text in one part for each error that it tells of, with empty lines in the place of the parts before it.
+
+    A part goes up to the log, the traceback or the heading of the next; after ``_MOST_ERRORS`` nothing is parted.
+    """
+    text = text[:MOST_CHARACTERS]
+    headings = [match.start() for match in _HEADING.finditer(text)][:_MOST_ERRORS]
+    places = [0]
+    for heading, behind in pairwise(headings):
+        log = _LOG_OF_EXPORT.search(text, text.find("\n", heading) + 1, behind)
+        places.append(log.start() if log is not None else behind)
+    places.append(len(text))
+    return ["\n" * text.count("\n", 0, start) + text[start:end] for start, end in pairwise(places)]
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,8 @@ class Solved:
     value: int
 
 
-SOURCE = r"L(?:\[(?:'[^'\n]*'|\"[^\"\n]*\"|-?\d+)\]|\.[A-Za-z_]\w*(?:\(\d*\))?)+"
-_NAMED = re.compile(rf"\b(?P<name>[A-Za-z_]\w*) = (?P<source>{SOURCE})")
+SOURCE = r"L(?:\[(?:'[^'\n]*'|\"[^\"\n]*\"|-?\d+)\]|\.[^\W\d]\w*(?:\(\d*\))?)+"
+_NAMED = re.compile(rf"\b(?P<name>[^\W\d]\w*) = (?P<source>{SOURCE})")
 _SOURCE_ALONE = re.compile(rf"(?:\w+\()?(?P<source>{SOURCE})")
 _SATISFY = re.compile(r"satisfy\s+the\s+generated\s+guard")
 _VALID = re.compile(r"are\s+valid\s+because\s+(?P<name>.{1,400}?)\s+was\s+inferred\s+to\s+be\s+", re.DOTALL)
@@ -111,6 +111,7 @@ _SPECIALISED = re.compile(
     r"(?:assert |return \(?|^\s*)\(?(?P<guard>[\w.\[\]']+\.size\(\)\[\d+\] == -?\d{1,40})(?: and|\)|,|\s|$)"
 )
 _UNBACKED = re.compile(r"z?u\d+$")
+FLOAT = re.compile(r"z[su]?f\d+$")  # torch's symbol of a number with a fraction
 
 # Words before a condition that runs to the end of the sentence -> the words that end it earlier.
 _PLAIN = {
@@ -120,6 +121,9 @@ _PLAIN = {
     "evaluate_expr(": ", hint=",
     'EXTENDED_DEBUG_GUARD_ADDED="': '"',
 }
+
+
+FLOAT_WHY = "it is about a number with a fraction, no size"
 
 
 class Parser:
@@ -172,7 +176,7 @@ def read_sentence(text: str, parser: Parser) -> Sentence | str | None:
         return _data_dependent(text.partition("data-dependent expression")[2], parser)
     created = _CREATED.search(text) if "create_symbol " in text else None
     if created:
-        range_ = _range_of(created["low"] or "", created["high"] or "")
+        range_ = range_of(created["low"] or "", created["high"] or "")
         return Created(created["symbol"], created["source"], int(created["value"]), range_)
     return _of_log(text, parser)
 
@@ -205,7 +209,7 @@ def _of_log(text: str, parser: Parser) -> Sentence | str | None:
             return replace(found, kind="data-dependent") if undecided else found
     outside = _OUTSIDE.search(line)
     if outside:
-        return Outside(int(outside["value"]), _range_of(outside["low"], outside["high"]))
+        return Outside(int(outside["value"]), range_of(outside["low"], outside["high"]))
     if "specialized value of" in text:
         solved = _SOLVED.search(" ".join(text.split()))
         if solved:
@@ -225,7 +229,7 @@ def _unread(text: str, words: str) -> str:
     return " ".join(text[text.find(words) if words else 0 :].split()).strip()
 
 
-def _range_of(low: str, high: str) -> Range:
+def range_of(low: str, high: str) -> Range:
     """The range of two ends as torch prints them; names of infinity and int64's maximum are open ends."""
     first, last = (int(end) if re.fullmatch(r"-?\d{1,40}", end) else None for end in (low, high))
     return Range(first, None if last is not None and last >= INT64_MAX - 1 else last)
@@ -251,11 +255,10 @@ def _pairs(text: str) -> tuple[tuple[str, str], ...]:
 def _asked(text: str) -> tuple[str, Range]:
     range_ = _RANGE.search(text[:MOST_SUBJECT_CHARACTERS])
     words = " ".join((range_["range"] if range_ else "").split())
-    shown = words or (
-        " ".join(text.split()) if range_ is None and " <= " in text else ""
-    )  # 2 <= L['x'].size()[0] <= 64
+    alone = range_ is None and " <= " in text  # 2 <= L['x'].size()[0] <= 64
+    shown = words or (" ".join(text.split()) if alone else "")
     low, high = _LOW.search(shown), _HIGH.search(shown)
-    return words, _range_of(low["end"] if low else "", high["end"] if high else "")
+    return words, range_of(low["end"] if low else "", high["end"] if high else "")
 
 
 def _not_all(text: str, parser: Parser) -> TextGuard | str:
@@ -335,7 +338,9 @@ def _named_by_symbols(parts: list[str], text: str, parser: Parser) -> TextGuard:
     """A condition over symbols of the log; ``where {'s0': "L['x'].size()[0]"}`` names their sources."""
     names = tuple((match["symbol"], match["source"]) for match in WHERE.finditer(text[-MOST_SUBJECT_CHARACTERS:]))
     found = _condition(parts, parser, names)
-    unbacked = found.condition is not None and any(map(_UNBACKED.match, free_symbols(found.condition)))
+    if found.condition is None:
+        return replace(found, kind="asserted" if found.why == FLOAT_WHY and "zuf" in found.text else "guard")
+    unbacked = any(map(_UNBACKED.match, free_symbols(found.condition)))
     return replace(found, kind="asserted" if unbacked else "guard")
 
 
@@ -358,7 +363,10 @@ def _condition(
     first: tuple[str, ExpressionError] | None = None
     for text in _readings(parts):
         try:
-            return TextGuard(text, parser.condition(text), "", names, declared, kind, asked)
+            condition = parser.condition(text)
+            of_fraction = any(map(FLOAT.match, free_symbols(condition)))  # nothing here computes with those
+            why = FLOAT_WHY if of_fraction else ""
+            return TextGuard(text, None if of_fraction else condition, why, names, declared, kind, asked)
         except ExpressionError as error:
             first = first or (text, error)
     if first is None:

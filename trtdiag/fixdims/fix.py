@@ -180,6 +180,7 @@ class Fix:
         notes: Whatever else the reader should know, in sentences.
         failure: torch's own words where the export failed in a way that no dims mend; empty otherwise.
         several: Programs that together take more of the asked sizes than this one; ``None`` where there are none.
+        others: Answers to the other errors of a text that has several, in their order; this is that to the first.
     """
 
     label: str
@@ -198,6 +199,7 @@ class Fix:
     notes: tuple[str, ...] = ()
     failure: str = ""
     several: Several | None = None
+    others: tuple[Fix, ...] = ()
     args: tuple[Any, ...] | None = field(default=None, repr=False)
     kwargs: dict[str, Any] | None = field(default=None, repr=False)
     make_program: Callable[[], ExportedProgram] | None = field(default=None, repr=False, compare=False)

@@ -52,6 +52,7 @@ def fix_json(fix: Fix) -> dict[str, Json]:
             "note": fix.confirmation.note,
         },
         "several": None if fix.several is None else _several_json(fix.several),
+        "others": [fix_json(other) for other in fix.others],
         "versions": {"running_torch": str(torch.__version__)},
     }
 

@@ -37,6 +37,7 @@ def fix_snippet(fix: Fix) -> str:
             )
         )
     parts += [Markup("<p>{}</p>").format(sentence) for sentence in _sentences(fix)]
+    parts += [Markup(fix_snippet(other)) for other in fix.others]
     return str(
         Markup(
             '<div style="background:#fff;color:#1f2328;padding:.5em .8em;border-left:5px solid {};'

@@ -75,6 +75,9 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[T
     page.listing("Could not be read, so nothing is proven", [f"{u.text} ({u.why})" for u in fix.unread])
     page.listing("Note", [note for note in all_notes(fix) if note not in verdict.text])
     page.listing("Not checked", not_checked(fix))
+    for other in fix.others:
+        page.heading(f"{one_line(other.label)}, another error of this text")
+        page.lines += fix_lines(other, width=width)
     written = list(paths)
     if written:
         page.blank()

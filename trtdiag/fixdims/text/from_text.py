@@ -12,11 +12,12 @@ from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.torch_text import ExportErrorText, read_export_error
+from trtdiag.dims.torch_text_lines import errors_apart
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.fix import Change, Confirmation, ConflictSet, Fix, Outcome, Reason
-from trtdiag.fixdims.text.checks import data_check
+from trtdiag.fixdims.text.checks import data_checks
 from trtdiag.fixdims.text.code import asked_text, outside_code, spelled_text
 from trtdiag.fixdims.text.examples import example_sizes, inside, outside_changes, solved_examples
 from trtdiag.fixdims.text.reasons import noted, reason_of
@@ -26,6 +27,7 @@ from trtdiag.symbolic import BoundsCache, Proof, ProofKind, Range, free_symbols
 LIMIT_S = 20.0
 """For solving everything that one text states."""
 
+_SEVERAL = 2
 _NO_MODEL = "a text has no model to export with"
 _NOT_ALL = (
     "a text does not have every guard: torch names none on several symbols, and none that it used up to replace one "
@@ -61,6 +63,9 @@ _SOLVER_FAILURES = tuple(
 def fix_text(text: str, label: str = "the given text", *, limit_s: float = LIMIT_S) -> Fix:
     """Corrected dims from an export error, a traceback or a log.
 
+    A text with several errors gets an answer to the first, with those to the ``others`` in it: what one export needs
+    says nothing of another.
+
     Args:
         text: Anything; limits are those of ``read_export_error``.
         label: What to call it.
@@ -69,8 +74,27 @@ def fix_text(text: str, label: str = "the given text", *, limit_s: float = LIMIT
     Raises:
         DimsError: The text states no condition on sizes.
     """
-    read = read_export_error(text)
-    if not (read.guards or read.unread or read.outside or read.suggestions or read.solved):
+    reads = [read_export_error(part) for part in errors_apart(text)]
+    distinct = [read for i, read in enumerate(reads) if _states(read) and not any(map(read.repeats, reads[:i]))]
+    if len(distinct) < _SEVERAL:
+        return _fix(read_export_error(text) if len(reads) > 1 else reads[0], text, label, limit_s)
+    fixes = [
+        _fix(read, text, label if not i else f"error {i + 1} of {len(distinct)}", limit_s / len(distinct))
+        for i, read in enumerate(distinct)
+    ]
+    first = fixes[0]
+    note = f"the text has {len(fixes)} different errors: this is the answer to the first, the others follow it"
+    return replace(first, notes=(*first.notes, note), others=tuple(fixes[1:]))
+
+
+def _states(read: ExportErrorText) -> bool:
+    """Whether the text says anything to answer."""
+    return bool(read.guards or read.unread or read.outside or read.suggestions or read.solved)
+
+
+def _fix(read: ExportErrorText, text: str, label: str, limit_s: float) -> Fix:
+    """The answer to one error."""
+    if not _states(read):
         raise _no_conditions(text, label)
     system = system_of_text(read)
     asked = system.plan()
@@ -184,7 +208,7 @@ def _answer(
         proof=proof,
         confirmation=Confirmation(None, note=_NO_MODEL),
         unread=tuple(system.unread),
-        checks=tuple(data_check(guard) for guard in system.checks),
+        checks=tuple(check for guard in system.checks for check in data_checks(guard)),
         notes=_notes(system, changes, chosen, held, final),
     )
 
@@ -267,6 +291,6 @@ def _contradictory(label: str, system: TextSystem, box: dict[str, Range], asked:
         confirmation=Confirmation(None, note=_NO_MODEL),
         unread=tuple(system.unread),
         conflicts=(ConflictSet(reasons, ranges, chosen.conflict.proof),),
-        checks=tuple(data_check(guard) for guard in system.checks),
+        checks=tuple(check for guard in system.checks for check in data_checks(guard)),
         notes=(),
     )

@@ -11,7 +11,7 @@ from trtdiag.symbolic.build import linear_terms, mod
 from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
 from trtdiag.symbolic.ranges import Range
 
-_LINE = re.compile(r"(?P<name>[A-Za-z_]\w*) = (?P<value>.+)$")
+_LINE = re.compile(r"(?P<name>[^\W\d]\w*) = (?P<value>.+)$")
 _DIM = re.compile(r"Dim\('\w+'(?:, min=(?P<min>\d{1,40}))?(?:, max=(?P<max>\d{1,40}))?\)")
 _NONE = re.compile(r"None\s*#\s*(?P<value>\d{1,40})")
 _MOST = 2**62

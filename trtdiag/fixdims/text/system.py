@@ -10,6 +10,7 @@ from typing import Any
 from trtdiag.capture.program import InputDim, InputTensor
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.torch_text import ExportErrorText, TextGuard
+from trtdiag.dims.torch_text_sentences import FLOAT_WHY
 from trtdiag.fixdims.fix import UnreadCondition
 from trtdiag.fixdims.text.suggested import Suggested, read_suggested
 from trtdiag.symbolic import Relation, all_of, compare, conjuncts, free_symbols, substitute
@@ -23,7 +24,7 @@ MOST_CONDITIONS = 500
 _BEYOND = f"only {MOST_CONDITIONS} of one text are solved"
 _CUT = "the width of a terminal or a log may have broken a sentence there; paste it unwrapped"
 _SIZE = re.compile(r"(?P<tensor>.+)\.(?:size\(\)|shape)\[(?P<dim>\d{1,3})\]$")
-_INPUT = re.compile(r"L\['(?P<name>[A-Za-z_]\w*)'\](?P<rest>.*)$", re.DOTALL)
+_INPUT = re.compile(r"(?P<all>L|inputs)\['(?P<name>[^\W\d]\w*)'\](?P<rest>.*)$", re.DOTALL)
 _SYMBOL = re.compile(r"z?[su]\d+$")
 _NO_DIM = re.compile(r"\.stride\(|\.storage_offset\(|L\['self'\]")
 
@@ -116,9 +117,9 @@ def site_of(source: str) -> str:
     if found is None:
         return tensor + dim
     name, rest = found["name"], found["rest"]
-    if name == "args" and rest.startswith("[0]") and len(rest) > 3:
+    if found["all"] == "L" and name == "args" and rest.startswith("[0]") and len(rest) > 3:
         return f"args{rest[3:]}{dim}"  # the tuple of positional inputs
-    keyword = re.match(r"\['([A-Za-z_]\w*)'\]", rest.removeprefix("[1]")) if name in ("args", "kwargs") else None
+    keyword = re.match(r"\['([^\W\d]\w*)'\]", rest.removeprefix("[1]")) if name == "args" else None
     if keyword is not None:
         rest = rest.removeprefix("[1]")
         return f"{keyword[1]}{rest[keyword.end() :]}{dim}"
@@ -147,6 +148,7 @@ def system_of_text(read: ExportErrorText) -> TextSystem:
     system.unread += [UnreadCondition(text, "the sentence is not whole, or not known") for text in read.unread]
     system.unread += [UnreadCondition(cut.text, f"line {cut.line} may be cut: {_CUT}") for cut in read.cuts]
     _hint(system, symbols)
+    _settle(system, symbols, read)
     _limit(system)
     return system
 
@@ -157,6 +159,7 @@ class _Symbols:
     def __init__(self, read: ExportErrorText) -> None:
         self.sources: dict[str, str] = {}
         self.names: dict[str, str] = {}
+        self.placed: dict[str, str] = {}
         for entry in read.created:
             self.sources.setdefault(entry.symbol, entry.source)
         for guard in read.guards:
@@ -165,12 +168,27 @@ class _Symbols:
                     self.sources.setdefault(source, name)
                 elif name != source and not name.startswith("L["):
                     self.names.setdefault(source, name)
+                    self.placed.setdefault(site_of(source), name)
+        for solved in read.solved:
+            if solved.source and solved.name and solved.name != solved.source:
+                self.names.setdefault(solved.source, solved.name)
+        self._only_one(read)
         alone = {name for guard in read.guards for source, name in guard.names if source == name}
         self.known = {*self.names.values(), *alone, *read.violated}
 
+    def _only_one(self, read: ExportErrorText) -> None:
+        """Take the one name that the error is about for the one size that is named nowhere: they are one dim."""
+        if len(read.violated) != 1 or not read.violated[0].isidentifier() or read.violated[0] in self.names.values():
+            return
+        sources = {source for guard in read.guards if guard.condition for source in free_symbols(guard.condition)}
+        sizes = {site_of(source) for source in sources if split(site_of(source))[1] is not None}
+        if len(sizes) == 1:
+            self.placed[sizes.pop()] = read.violated[0]
+
     def of(self, text: str) -> str:
         source = self.sources.get(text, text)
-        return self.names.get(source) or site_of(source)
+        site = site_of(source)
+        return self.names.get(source) or self.placed.get(site) or site
 
     def place(self, system: TextSystem, symbol: str, source: str) -> None:
         """Note where ``symbol`` is used, as far as ``source`` says it."""
@@ -189,6 +207,9 @@ class _Symbols:
 
 def _take(system: TextSystem, symbols: _Symbols, guard: TextGuard) -> None:
     """Put one statement where it belongs."""
+    if guard.condition is None and guard.why == FLOAT_WHY and guard.kind in ("data-dependent", "asserted"):
+        system.checks.append(guard)
+        return
     if guard.condition is None:
         system.unread.append(UnreadCondition(guard.text, guard.why))
         return
@@ -281,6 +302,25 @@ def _hint(system: TextSystem, symbols: _Symbols) -> None:
                 continue
             system.conditions.setdefault(condition, text)
             system.hinted.add(condition)
+
+
+def _settle(system: TextSystem, symbols: _Symbols, read: ExportErrorText) -> None:
+    """Take the sizes that torch's solver left, for dims about which nothing else is said."""
+    told = {name for condition in system.conditions for name in free_symbols(condition)} | system.pinned.keys()
+    for solved in read.solved:
+        if not solved.source:
+            continue
+        symbol = symbols.of(solved.source)
+        equal = compare(Relation.EQ, Sym(symbol), solved.value)
+        guard = TextGuard(f"{symbol} == {solved.value}", equal, "", kind="constant")
+        if symbol not in told:
+            symbols.known.add(symbol)
+            if solved.value in (0, 1):
+                system.pinned.setdefault(symbol, guard)
+            else:
+                system.conditions.setdefault(equal, guard)
+                system.hinted.add(equal)
+        symbols.place(system, symbol, solved.source)
 
 
 def _limit(system: TextSystem) -> None:
