@@ -92,10 +92,32 @@ def test_what_no_dims_say_is_refused_with_its_reason(case: str) -> None:
     assert words in f"{refused.value.message} {refused.value.because}"
 
 
+@pytest.mark.skipif(torch.__version__ >= "2.14", reason="torch.export takes it from 2.14 on")
 def test_torch_export_does_not_take_it() -> None:
-    # Where this fails torch has learnt it: hand it on as it is, and say so in ADR 28.
     with pytest.raises(TypeError, match="ShapesSpec"):
         export(nn.ReLU(), (torch.rand(4, 3),), dynamic_shapes=spec.ShapesSpec({"input": spec.TensorSpec([B, None])}))
+
+
+class Apart(nn.Module):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return input[:, ::4][:, 1:].reshape(input.shape[0], -1, 2).sum(2)
+
+
+@pytest.mark.skipif(torch.__version__ < "2.14", reason="torch.export takes it from 2.14 on")
+def test_an_export_with_assumptions_runs_where_they_hold_and_nowhere_else() -> None:
+    height = spec.ShapeVar("height", min=16, max=256)
+    shapes = spec.ShapesSpec({"input": spec.TensorSpec([2, height])}, assumptions=[((height - 1) // 4) % 2 == 0])
+    exported = export(Apart(), (torch.rand(2, 37),), dynamic_shapes=shapes)
+    report = trtdiag.analyze(exported)
+    assert "GRD301" in {finding.rule for finding in report.findings}
+    compiled = trtdiag.compile(exported, backend="reference", force=True)
+    for size in range(16, 34):
+        if (size - 1) // 4 % 2 == 0:
+            given = torch.rand(2, size)
+            torch.testing.assert_close(compiled(given), Apart()(given))
+        else:
+            with pytest.raises(RuntimeError, match="Runtime assertion failed"):
+                exported.module()(torch.rand(2, size))
 
 
 def test_commands_take_it() -> None:

@@ -1,4 +1,4 @@
-"""``ShapesSpec`` of ``torch.compile`` read as ``dynamic_shapes``: ``torch.export`` takes none of it (torch 2.13)."""
+"""``ShapesSpec`` read as ``dynamic_shapes``: ``torch.export`` takes none of it before 2.14, unbacked from then on."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def with_plain_shapes(recipe: Recipe) -> Recipe:
     if kind == "ShapesSpec" and spec.assumptions:
         raise _unsayable(
             f"the ShapesSpec assumes {_shown(spec.assumptions[0])}",
-            "torch.export takes sizes only, and no conditions beside them",
-            "leave the assumptions out: fix-dims finds what the model needs of its sizes",
+            "a Dim says sizes only, and no conditions beside them",
+            "leave the assumptions out: fix-dims finds what the model needs of its sizes; or give analyze the program "
+            "that torch.export (2.14 or later) makes with them",
         )
     # torch has no public way to the parts that keeps which variables are the same.
     params = spec._params if kind == "ShapesSpec" else spec
