@@ -45,8 +45,9 @@ from trtdiag.targets.target import Target
 from trtdiag.targets.versions import get_target
 from trtdiag.verify.beside import beside, inputs_of
 from trtdiag.verify.bisect import first_difference
-from trtdiag.verify.facts import Culprit, Point, Tolerance, Verification
+from trtdiag.verify.facts import Culprit, OutputError, Point, Tolerance, Verification
 from trtdiag.verify.run import VerifyLimits, elements_of, verify
+from trtdiag.verify.ties import judged_ties
 from trtdiag.verify.undefined import undefined_outputs
 
 MOST_NAMED = 5
@@ -277,6 +278,13 @@ def compare(
     def undefined(flat: Sequence[Any]) -> Mapping[int, str]:
         return {} if plan is None else undefined_outputs(plan.lowered, inputs_of(analysis.program, flat))
 
+    def ties(
+        flat: Sequence[Any], outputs: Sequence[OutputError], actual: Sequence[Any], tolerance: Tolerance
+    ) -> Sequence[OutputError]:
+        if plan is None:
+            return outputs
+        return judged_ties(plan.lowered, inputs_of(analysis.program, flat), outputs, actual, tolerance)
+
     volumes = []
     if analysis.shapes is not None:
         tensors = [tensor for found in analysis.shapes.tensors.values() for tensor in found]
@@ -290,6 +298,7 @@ def compare(
         elements=elements_of(volumes) if volumes else None,
         locate=locate,
         undefined=undefined,
+        ties=ties,
         progress=progress,
     )
 

@@ -59,3 +59,15 @@ def _numbers(name: str, dtype: str, expected: torch.Tensor, actual: torch.Tensor
     relative = largest / size if size else float(largest > 0)
     passed = largest <= allowed and not wrong
     return OutputError(name, dtype, tuple(expected.shape), largest, relative, allowed, passed, why)
+
+
+def near(one: torch.Tensor, other: torch.Tensor, all_of: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
+    """Where two tensors of one shape agree: within the tolerance of the magnitude of ``all_of``, integers exactly."""
+    wide = torch.complex128 if one.is_complex() else torch.float64
+    left, right, every = (each.detach().cpu().to(wide) for each in (one, other, all_of))
+    same = (left == right) | (torch.isnan(left) & torch.isnan(right))
+    if not (one.dtype.is_floating_point or one.is_complex()):
+        return same
+    size = torch.where(torch.isfinite(every), every, torch.zeros_like(every)).abs()
+    allowed = tolerance.absolute + tolerance.relative * (float(size.max()) if size.numel() else 0.0)
+    return same | ((left - right).abs() <= allowed)

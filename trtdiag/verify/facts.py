@@ -54,6 +54,8 @@ class OutputError:
         why: What is wrong besides numbers: shape, dtype, NaN in other places; empty where nothing is.
         moved: How far the original's own output moves when its inputs change by a unit in the last place; ``None``
             where that was not measured, which it is only where more differs than the tolerance takes.
+        tied: The op that chooses among equal values, where the output differs in nothing but which of them it chose;
+            no difference then.
     """
 
     output: str
@@ -65,6 +67,7 @@ class OutputError:
     passed: bool
     why: str = ""
     moved: float | None = None
+    tied: str = ""
 
     @property
     def unstable(self) -> bool:
@@ -145,6 +148,14 @@ class Verification:
         """Whether at least one point was compared, and nothing differed or failed."""
         ran = [result for result in self.results if not result.skipped]
         return bool(ran) and all(result.passed for result in ran)
+
+    @property
+    def differs(self) -> bool:
+        """Whether some point ran, and an output differed there or the compiled program failed.
+
+        Where this and ``passed`` are both false no point was compared, and neither is known.
+        """
+        return any(not result.skipped and not result.passed for result in self.results)
 
     @property
     def unstable(self) -> tuple[PointResult, ...]:

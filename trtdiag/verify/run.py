@@ -28,6 +28,9 @@ Elements = Callable[[Mapping[str, int]], "int | None"]
 """The elements of all tensors of the program at sizes: what its time and memory grow with."""
 Undefined = Callable[[Sequence[Any]], Mapping[int, str]]
 """Of the outputs for these flat inputs those that PyTorch does not define, by their place, with the reason."""
+Ties = Callable[[Sequence[Any], Sequence[OutputError], Sequence[Any], Tolerance], Sequence[OutputError]]
+"""The outputs for these flat inputs, of which those pass that differ only in which of equal values is chosen; given how
+they differ, what the compiled program gave, and the tolerance."""
 
 
 class VerifyStep(str):
@@ -68,6 +71,7 @@ def verify(
     elements: Elements | None = None,
     locate: Locate | None = None,
     undefined: Undefined | None = None,
+    ties: Ties | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Verification:
     """Compare ``compiled`` with ``program`` at the example, at the corners of all ranges, and in between.
@@ -86,6 +90,7 @@ def verify(
         elements: See ``Elements``.
         locate: Asked once, at the first point that differs and is within the limits for it.
         undefined: Asked at each point that differs; where all that differs is not defined the point counts as skipped.
+        ties: Asked at each point that differs.
         progress: Called with a ``VerifyStep`` before each point.
 
     Raises:
@@ -99,7 +104,17 @@ def verify(
             reference="verify-without-program",
         )
     return _Run(
-        program, compiled, given, precision, tolerance, limits or VerifyLimits(), elements, locate, undefined, progress
+        program,
+        compiled,
+        given,
+        precision,
+        tolerance,
+        limits or VerifyLimits(),
+        elements,
+        locate,
+        undefined,
+        ties,
+        progress,
     ).run()
 
 
@@ -115,6 +130,7 @@ class _Run:
         elements: Elements | None,
         locate: Locate | None,
         undefined: Undefined | None,
+        ties: Ties | None,
         progress: Callable[[str], None] | None,
     ) -> None:
         exported = program.exported
@@ -132,6 +148,7 @@ class _Run:
         self._elements = elements
         self._locate = locate
         self._undefined = undefined
+        self._ties = ties
         self._progress = progress
         self._in_spec = exported.call_spec.in_spec
         self.tolerance = tolerance or tolerance_for(precision, _dtypes(program))
@@ -161,7 +178,7 @@ class _Run:
             results += self._instead(results, ranges)
         finally:
             self._restore()
-        notes = unstable_notes(results, self.tolerance)
+        notes = [*unstable_notes(results, self.tolerance), *tied_notes(results)]
         if self._program.exported is not None and self._program.exported.example_inputs is None:
             notes.append("the program has no example inputs: integers were drawn from 0 and 1")
         if self._unsearched and self._culprit is None:
@@ -239,6 +256,10 @@ class _Run:
             why = self._not_defined(result.outputs, flat)
             if why:
                 return PointResult(point, skipped=why)
+            if self._ties is not None:
+                outputs = self._ties(flat, result.outputs, leaves_of(actual), self.tolerance)
+                result = replace(result, outputs=tuple(outputs))
+        if not result.passed:
             result = self._beside_movement(result, expected, actual, flat, on_gpu=on_gpu)
         if not result.passed and not self._lost and self._culprit is None and self._locate is not None:
             if elements is not None and elements > self._limits.held:
@@ -337,6 +358,16 @@ def _dtypes(program: Program) -> set[torch.dtype]:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def tied_notes(results: Sequence[PointResult]) -> list[str]:
+    """A note on outputs that differ only in which of equal values is chosen; none where there are none."""
+    found = [(result, output) for result in results for output in result.outputs if output.tied]
+    if not found:
+        return []
+    ops = ", ".join(dict.fromkeys(output.tied for _, output in found))
+    points = len({id(result) for result, _ in found})
+    return [f"at {points} set{'s' * (points != 1)} of sizes {ops} took another of equal values: no difference"]
 
 
 def elements_of(shapes: Sequence[Any]) -> Elements:
