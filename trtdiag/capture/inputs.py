@@ -14,6 +14,7 @@ from trtdiag.capture.declared import Declared
 from trtdiag.capture.program import InputDim, InputTensor
 from trtdiag.capture.torch_private import guards_code, shape_env_of, symbol_sources
 from trtdiag.symbolic import from_sympy
+from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.expr import Expr, Num, Sym
 
 _PARAMETER = re.compile(r"L\['(\w+)'\]")
@@ -165,3 +166,26 @@ def _strip(placeholder: str, below: Sequence[Any]) -> str:
     if suffix and placeholder.lower().endswith(suffix):
         return placeholder[: -len(suffix)]
     return placeholder
+
+
+def example_sizes(exported: ExportedProgram, inputs: Sequence[InputTensor]) -> dict[str, int]:
+    """Symbol -> its value in the example inputs that the program keeps; empty where it keeps none that fit.
+
+    A file may keep other inputs than those that it was traced with, and what they are is what its user runs.
+    """
+    if exported.example_inputs is None:
+        return {}
+    leaves = pytree.tree_leaves(exported.example_inputs)
+    if len(leaves) != len(inputs):
+        return {}
+    found: dict[str, int] = {}
+    for leaf, tensor in zip(leaves, inputs, strict=True):
+        if not isinstance(leaf, torch.Tensor) or leaf.dim() != len(tensor.dims):
+            continue
+        for dim, size in zip(tensor.dims, leaf.shape, strict=True):
+            terms, constant = linear_terms(dim.expr)
+            if len(terms) == 1 and isinstance(terms[0][1], Sym):
+                value = (int(size) - constant) / terms[0][0]
+                if value == int(value):
+                    found.setdefault(terms[0][1].name, int(value))
+    return found

@@ -18,7 +18,7 @@ from trtdiag.capture.archive import ArchiveSummary, read_archive
 from trtdiag.capture.declared import Declared, declared_dims
 from trtdiag.capture.failure import failed_env, failed_guards
 from trtdiag.capture.guard_stacks import GuardStacks
-from trtdiag.capture.inputs import input_tensors
+from trtdiag.capture.inputs import example_sizes, input_tensors
 from trtdiag.capture.naming import symbol_names
 from trtdiag.capture.on_device import missing_device, on_device
 from trtdiag.capture.origins import op_origins
@@ -178,6 +178,8 @@ def _from_exported(
 ) -> Program:
     env = shape_env_of(exported.graph_module)
     hints = {} if env is None else backed_hints(env)
+    if kind is SourceKind.FILE:
+        hints = {**hints, **example_sizes(exported, input_tensors(exported, declared, hints))}
     inputs = input_tensors(exported, declared, hints)
     schema = None if summary is None or summary.schema_version is None else _dotted(summary.schema_version)
     return Program(
