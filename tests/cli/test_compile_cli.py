@@ -82,8 +82,70 @@ def test_a_program_that_differs_is_not_saved(
     assert "verification-failed" in told.err
     assert not (model / "out.ep").exists()
 
-    assert run("compile", "model.pt2", "--backend", "reference", "-o", "out.ep", "--force", "-q") == 0
+    # It is saved, and nobody who looks at the exit code alone takes it for right.
+    assert run("compile", "model.pt2", "--backend", "reference", "-o", "out.ep", "--force", "-q") == 1
+    assert (model / "out.ep").exists()
     assert run("verify", "out.ep", "-q") == 1
+
+
+class ImageTokens(torch.nn.Module):
+    """As models of images and text do: as many image tokens in the prompt as there are features, or it does not run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.project = torch.nn.Embedding(50, 8), torch.nn.Linear(12, 8)
+
+    def forward(self, ids: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
+        features, image = self.project(pixels), ids == 49
+        torch._check(image.sum().item() == features.shape[0])
+        places = image.reshape(-1).long().cumsum(0) - 1
+        return torch.where(image[..., None], features[places.clamp(min=0)].reshape(*ids.shape, 8), self.tokens(ids))
+
+
+def _image_tokens(path: Path, ids: torch.Tensor) -> None:
+    torch.manual_seed(0)
+    good = torch.tensor([[3, 1, 49, 49, 49, 49, 7, 2, 5]])
+    program = torch.export.export(ImageTokens().eval(), (good, torch.randn(4, 12)))
+    program.example_inputs = ((ids, torch.randn(4, 12)), {})
+    torch.export.save(program, path)
+
+
+def test_a_prompt_with_its_image_tokens_is_compared(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _image_tokens(model / "prompt.pt2", torch.tensor([[3, 1, 49, 49, 49, 49, 7, 2, 5]]))
+    assert run("compile", "prompt.pt2", "--backend", "reference", "--no-html") == 0
+    assert "verified: agrees with the original at 1 set of sizes" in capsys.readouterr().out
+
+
+def test_where_the_original_does_not_run_nothing_is_called_different(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _image_tokens(model / "prompt.pt2", torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6, 5]]))
+    asked = ("compile", "prompt.pt2", "--backend", "reference", "--no-html")
+    assert run(*asked, "--json", "out.json") == 1
+    told = capsys.readouterr()
+    assert "not verified: no point could be compared (the original does not run there: " in " ".join(told.out.split())
+    assert "the compiled program was not verified, and was not saved" in told.err
+    assert "something else" not in told.out + told.err
+    assert not (model / "prompt_trt.ep").exists()
+    body = json.loads(Path("out.json").read_text())
+    assert body["compiled"]["verification"]["outcome"] == "unknown"
+    assert body["compiled"]["verification"]["difference"] is None
+    assert "not verified" in body["verdict"]["text"]
+
+    assert run(*asked, "--force", "-q") == 0
+    assert (model / "prompt_trt.ep").exists()
+    assert run("verify", "prompt_trt.ep", "-q") == 1
+
+
+def test_the_examples_of_a_file_are_what_is_tuned_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(torch.nn.Linear(5, 7), (torch.randn(3, 5),), dynamic_shapes=({0: batch},))
+    program.example_inputs = ((torch.randn(11, 5),), {})
+    torch.export.save(program, model / "other.pt2")
+    assert run("compile", "other.pt2", "--backend", "reference", "--no-html") == 0
+    told = capsys.readouterr().out
+    assert "tuned for 11" in told
+    assert "example" in next(line for line in told.splitlines() if "=11 " in line)
 
 
 def test_sizes_to_tune_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +185,7 @@ def test_machine_reports_of_a_program_that_differs(
     wrong = registry_with_wrong_relu()
     monkeypatch.setattr(registry, "converters", lambda: wrong)
     arguments = ("compile", "model.pt2", "--backend", "reference", "--no-html", "--force")
-    assert run(*arguments, "--json", "out.json") == 0
+    assert run(*arguments, "--json", "out.json") == 1
     assert "report: out.json" in capsys.readouterr().out
     monkeypatch.undo()
     monkeypatch.chdir(model)

@@ -145,7 +145,7 @@ def test_without_a_comparison_nothing_is_called_verified() -> None:
 def test_points_that_were_not_run_stay_open_with_the_reason() -> None:
     report = compiled(limits=VerifyLimits(elements=1))
     points = len(facts_of(report).verification.results)
-    assert report.verdict.startswith("Compiled into 1 engine, not verified: no point could be run")
+    assert report.verdict.startswith("Compiled into 1 engine, not verified: no point could be compared (")
     assert NOTHING_RUN in report.analysis.not_checked
     assert sum("more than 1" in text for text in report.analysis.not_checked) >= 1
     html = section(report)

@@ -82,7 +82,8 @@ def compile_command(
     """Compile SOURCE: a .pt2 or .ep file, or package.module:factory.
 
     Diagnoses it first: ERROR findings stop the compilation (exit 1) unless --force is given.  Then converts, builds,
-    compares with the original at every corner of its ranges, and saves one file that torch.export.load reads.
+    compares with the original at every corner of its ranges, and saves one file that torch.export.load reads.  Where
+    outputs differ the exit code is 1, and only --force saves the file.
     """
     del debug  # read by main
     config = read_config(Path.cwd())
@@ -126,11 +127,13 @@ def compile_command(
                 if not quiet:
                     print_summary(report.analysis, console, written, comparison=report.comparison)
             raise
-        failed = found.verification is not None and not found.verification.passed
+        verification = found.verification
+        differs = verification is not None and verification.differs
+        agreed = verification is None or verification.passed
         step("save")
         report = _compared(found.report, earlier, files.compare)
         written = files.write(report)
-        if not failed or force:
+        if agreed or force:
             save(found.compiled, destination)
     if not quiet:
         manifests = [engine.manifest for engine in found.engines]
@@ -149,20 +152,33 @@ def compile_command(
         if report.comparison is not None:
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
-        if not failed or force:
+        if agreed or force:
             console.print(
                 f"compiled: {destination} ({destination.stat().st_size:,} bytes)", highlight=False, markup=False
             )
         for place in written:
             console.print(f"report: {place}", highlight=False, markup=False)
-    if failed and not force:
-        raise VerificationError(
-            "the compiled program gives something else than the original, and was not saved",
-            because="see the points above" if not quiet else "at least one output differs at one point",
-            fix="leave the op where it begins to PyTorch with --keep-in-torch, and report it; --force saves anyway",
-            reference="verification-failed",
+    if not agreed and not force:
+        skipped = [] if verification is None else [result.skipped for result in verification.results]
+        raise _not_saved("" if differs else next(iter(skipped), "it has no sizes"), told=not quiet)
+    return int(differs)
+
+
+def _not_saved(unverified: str, *, told: bool) -> VerificationError:
+    """The program differs from the original, or why that is not known."""
+    if unverified:
+        return VerificationError(
+            "the compiled program was not verified, and was not saved",
+            because=f"no point could be compared: {unverified}",
+            fix="give example inputs that the model takes; --force or --no-verify saves it as it is",
+            reference="not-verified",
         )
-    return 0
+    return VerificationError(
+        "the compiled program gives something else than the original, and was not saved",
+        because="see the points above" if told else "at least one output differs at one point",
+        fix="leave the op where it begins to PyTorch with --keep-in-torch, and report it; --force saves anyway",
+        reference="verification-failed",
+    )
 
 
 def _compared(report: Report, earlier: SavedReport | None, name: str | None) -> Report:

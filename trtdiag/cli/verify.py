@@ -30,7 +30,8 @@ def verify_command(
 ) -> int:
     """Compare COMPILED with its original at the example, at the corners of all ranges, and in between.
 
-    Exit code 1 where an output differs; then the first engine and op whose output differs is named.
+    Exit code 1 where an output differs, the first engine and op whose output differs being named, and where no point
+    could be compared.
     """
     del debug  # read by main
     with step_line() as shown, last_words(shown) as step:

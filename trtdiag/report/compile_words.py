@@ -52,7 +52,7 @@ def outcome(found: Verification) -> str:
     """``agrees``, ``differs``, or ``unknown`` where no point could be run."""
     if found.passed:
         return "agrees"
-    return "unknown" if all(result.skipped for result in found.results) else "differs"
+    return "differs" if found.differs else "unknown"
 
 
 def outcome_line(found: Verification) -> str:
@@ -61,7 +61,8 @@ def outcome_line(found: Verification) -> str:
     points = f"{amount(len(ran), 'set')} of sizes"
     how = outcome(found)
     if how == "unknown":
-        return "not verified: no point could be run"
+        why = next((result.skipped for result in found.results), "")
+        return f"not verified: no point could be compared{f' ({one_line(why)})' if why else ''}"
     if how == "differs":
         wrong = sum(not result.passed for result in ran)
         return f"DIFFERS from the original at {wrong} of {points}"

@@ -77,6 +77,7 @@ def _profile_json(profile: DimProfile) -> Json:
 def _verification_json(found: Verification, names: Mapping[str, str]) -> Json:
     return {
         "passed": found.passed,
+        "outcome": outcome(found),
         "difference": _difference(found, names),
         "tolerance": {
             "relative": found.tolerance.relative,
