@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from trtdiag.capture.program import InputDim
-from trtdiag.dims.asked_ranges import dims_in, system_of
+from trtdiag.dims.asked_ranges import affine, dims_in, system_of
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.fixdims.fix import Alternative
-from trtdiag.fixdims.pins import PinnedGroup, group_of, other_sizes, pinned_groups
+from trtdiag.fixdims.pins import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups
 from trtdiag.fixdims.tried import Tried
-from trtdiag.symbolic import free_symbols
+from trtdiag.symbolic import Range, children, free_symbols, is_condition
+from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mod, Num, Relation
 
 if TYPE_CHECKING:
     from trtdiag.fixdims.loop import Search
@@ -24,6 +26,11 @@ COLLAPSED = Fraction(1, 50)
 Own choice: a range rounded to a multiple keeps more for every step up to 50, and the fixed size of a position table, a
 hard-coded resolution, keeps less.
 """
+SPECIALISED = Fraction(1, 4)
+"""The same for a dim that keeps less because an inner size was fixed at the example's (a map of 1x1), where the whole
+answer keeps so little that another example may be worth it."""
+LARGEST_SPECIAL = 2
+"""An inner size of 1 is compared with 1, or with 2 from below; torch and models treat no other sizes apart."""
 WORTH_MOVING = 10
 """How many times the combinations another example must keep: the user's own is given up for it."""
 
@@ -104,16 +111,73 @@ class OtherExamples:
         """Dims that keep hardly anything because of a Python condition, or nothing but the example."""
         box = system_of(tried.inputs, plan).box
         found: dict[str, list[str]] = {}
+        beyond: dict[str, list[int]] = {}
+        examples = {**self.search.examples, **plan.sizes}
+        little = _share(plan, tried, chosen) * WORTH_MOVING <= 1
         for dim, leaf in dims_in(tried.inputs, plan):
             symbols = free_symbols(dim.expr)
             blamed = [c for s in symbols for c in chosen.narrowed_by.get(s, ())]
             branches = [c for c in blamed if c in tried.conditions and tried.conditions[c].branch]
-            narrow = any(_kept(s, chosen, box[s].count) < COLLAPSED for s in symbols if s in box)
+            least = min((_kept(s, chosen, box[s].count) for s in symbols if s in box), default=Fraction(1))
             alone = any(s in chosen.sets and chosen.sets[s].single is not None for s in symbols)
-            if narrow and (branches or (alone and blamed)):
-                found.setdefault(leaf.root or dim.site, []).append(dim.site)
-        examples = {**self.search.examples, **plan.sizes}
-        return [group_of(key, [(site, examples[site]) for site in sites], plan) for key, sites in found.items()]
+            fixed = little and least < SPECIALISED and any(_fixes_inner_size(c) for c in blamed)
+            if fixed or (least < COLLAPSED and (branches or (alone and blamed))):
+                key = leaf.root or dim.site
+                found.setdefault(key, []).append(dim.site)
+                if fixed:
+                    beyond.setdefault(key, _sizes_beyond(dim, examples[dim.site], chosen, box))
+        groups = [group_of(key, [(site, examples[site]) for site in sites], plan) for key, sites in found.items()]
+        return [_with_sizes(group, beyond.get(group.key, [])) for group in groups]
+
+
+def _fixes_inner_size(condition: Condition) -> bool:
+    """Whether a condition holds a rounded quotient of sizes at 0 or 1, or below: ``(h - 1)//32 == 0``.
+
+    Larger numbers are mostly limits of the model (a table of positions), and hold for any example.
+    """
+    if not isinstance(condition, Compare) or condition.relation not in (Relation.EQ, Relation.LE, Relation.LT):
+        return False
+    sides = (condition.left, condition.right)
+    small = any(isinstance(side, Num) and -LARGEST_SPECIAL <= side.value <= LARGEST_SPECIAL for side in sides)
+    return small and any(_rounded(side) for side in sides)
+
+
+def _rounded(part: Expr) -> bool:
+    """Whether there is a quotient, and no remainder: of a remainder no example is better than another."""
+    parts = [part]
+    found = False
+    while parts:
+        here = parts.pop()
+        if isinstance(here, Mod):
+            return False
+        found = found or isinstance(here, FloorDiv)
+        parts += [child for child in children(here) if not is_condition(child)]  # type: ignore[misc]
+    return found
+
+
+def _sizes_beyond(dim: InputDim, size: int, chosen: Chosen, box: Mapping[str, Range]) -> list[int]:
+    """Sizes right beyond the kept ones, in the larger part of the range: multiples of the example's first."""
+    line = affine(dim.expr)
+    if line is None or line[0] not in chosen.sets or line[0] not in box or line[1] < 1:
+        return []
+    kept, asked = (
+        Range(*(None if end is None else line[1] * end + line[2] for end in (range_.min, range_.max)))
+        for range_ in (chosen.sets[line[0]].extent, box[line[0]])
+    )
+    if kept.min is None or kept.max is None or asked.min is None:
+        return []
+    above = None if asked.max is None else asked.max - kept.max
+    if above is not None and above < kept.min - asked.min:
+        below = kept.min - 1
+        return [below // size * size, below] if below >= size else [below]
+    first = (kept.max // size + 1) * size
+    return [first, kept.max + 1, first + size]
+
+
+def _with_sizes(group: PinnedGroup, sizes: Sequence[int]) -> PinnedGroup:
+    """``group`` with other sizes to try before its own."""
+    fitting = [size for size in sizes if size in group.range]
+    return replace(group, others=tuple(dict.fromkeys((*fitting, *group.others)))[:MOST_TRIES])
 
 
 def _kept(symbol: str, chosen: Chosen, asked: int | None) -> Fraction:

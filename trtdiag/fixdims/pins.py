@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trtdiag.dims.asked_ranges import asked_range, dims_in
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.tried import Tried
+from trtdiag.symbolic import Range
 from trtdiag.symbolic.expr import Num
 
 MOST_TRIES = 4
@@ -24,6 +25,7 @@ class PinnedGroup:
         by_example: It, or the Dim that it is derived from, is 0 or 1 in the example, which torch takes for a constant;
             else a condition did it.
         others: Sizes of the first site to try instead, likeliest first.
+        range: The sizes of the first site that are asked for.
     """
 
     key: str
@@ -31,6 +33,7 @@ class PinnedGroup:
     value: int
     by_example: bool
     others: tuple[int, ...]
+    range: Range
 
 
 def pinned_groups(tried: Tried, plan: Plan, examples: Mapping[str, int]) -> tuple[PinnedGroup, ...]:
@@ -76,7 +79,7 @@ def group_of(key: str, members: Sequence[tuple[str, int]], plan: Plan, *, by_exa
         near = range(first + (offset - first) % step, first + 4 * step, step)
         others = [size for size in near if size in range_ and size != value]
         others.sort(key=lambda size: size in constants)
-    return PinnedGroup(key, tuple(site for site, _ in members), value, by_example, tuple(others[:MOST_TRIES]))
+    return PinnedGroup(key, tuple(site for site, _ in members), value, by_example, tuple(others[:MOST_TRIES]), range_)
 
 
 def _line(leaf: Leaf) -> tuple[int, int]:

@@ -135,7 +135,7 @@ def _fix_program(
         found = Search(asked, {}, lambda _plan, _why: why, rounds, known, solving).run()
         return _without_module(source, asked, found)
     structure = structure_of(recipe)
-    known = _run_known(known, program, asked, recipe, solving.least(limit_s), step)
+    known = _run_known(known, program, asked, recipe, solving.least(limit_s) / 2, step)
     exporter = _Exporter(recipe, structure, asked, limit_s, step, solving, original=False)
     found = Search(asked, _examples(structure), exporter.attempt, rounds, known, solving).run()
     fix = _assembled(source.label, source.kind, recipe, structure, asked, found, (), exporter.notes())
