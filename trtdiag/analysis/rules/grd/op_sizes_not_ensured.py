@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.asked_of_ops import asked_of_ops, group_of
-from trtdiag.analysis.corrected_dims import corrected_dims
+from trtdiag.analysis.corrected_dims import corrected_dims, declared_together
 from trtdiag.analysis.fallback_hits import impact_of
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
@@ -124,10 +124,13 @@ def _fix(constraint: Constraint, pair: list[InputDim] | None, dims: DimSystem, s
     name = identifier(sites.label(pair[0]))
     ends = "".join(f", {end}={value}" for end, value in (("min", shared.min), ("max", shared.max)) if value is not None)
     lines = [f'{name} = Dim("{name}"{ends})', *(f"# {dim.site}: {name}" for dim in pair)]
+    code, kept = declared_together(dims, [dim.site for dim in pair]) or ("\n".join(lines), shared)
+    # Other conditions may take sizes away, too; a range that begins at 0 was given no minimum.
+    whole = shared == Range() or (max(kept.min or 0, 1), kept.max) == (max(shared.min or 0, 1), shared.max)
     return Fix(
         f"declare {' and '.join(dim.site for dim in pair)} with one Dim",
-        Applicability.SAFE if exact or lowest >= 2 else Applicability.UNSAFE,
-        "\n".join(lines),
+        Applicability.SAFE if (exact or lowest >= 2) and whole else Applicability.UNSAFE,
+        code,
     )
 
 
