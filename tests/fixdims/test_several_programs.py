@@ -250,3 +250,19 @@ def test_an_example_at_the_first_steps_of_a_dim_is_moved() -> None:
     fix = trtdiag.fix_dims(source, programs=1)
     assert fix.changes[0].kept == (8, 60)
     assert fix.confirmation.exported
+
+
+@pytest.mark.slow  # five exports
+def test_apply_says_which_file_takes_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "fixed.ep"
+    with pytest.raises(SystemExit) as ended:
+        main(["fix-dims", "tests.fixdims.test_several_programs:wide", "--apply", "-o", str(output)])
+    assert ended.value.code in (0, None)
+    shown = capsys.readouterr().out
+    assert "2 programs together keep 60 of 60 values of w" in " ".join(shown.split())
+    assert "if 25 <= w <= 61:\n        return 'fixed-2.ep'" in shown
+    (tmp_path / "other-2.ep").write_text("mine")
+    with pytest.raises(SystemExit) as refused:
+        main(["fix-dims", "tests.fixdims.test_several_programs:wide", "--apply", "-o", str(tmp_path / "other.ep")])
+    assert refused.value.code == 2
+    assert (tmp_path / "other-2.ep").read_text() == "mine"

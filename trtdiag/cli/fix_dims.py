@@ -124,7 +124,7 @@ def _given_out(
     from trtdiag.report.fix_programs import write_programs
     from trtdiag.report.fix_text import print_fix
 
-    written = []
+    written, files = [], []
     impossible = fix.outcome is Outcome.IMPOSSIBLE
     if module_path is not None:
         if impossible:
@@ -134,6 +134,7 @@ def _given_out(
             written.append(f"written: {module_path}")
     if output is not None and len(programs) > 1:
         *saved, table = write_programs(fix, programs, output)
+        files = [path.name for path in saved]
         written += [f"saved: {path}" for path in saved]
         written.append(f"written: {table}")
     elif output is not None and programs:
@@ -145,7 +146,7 @@ def _given_out(
         write_atomically(Path(json_path), json_fix(fix), what="answer")
         written.append(f"written: {json_path}")
     if not quiet:
-        print_fix(fix, Console(), written)
+        print_fix(fix, Console(), written, files)
     if refusal is not None:
         if not impossible and fix.source == "text":
             raise refusal

@@ -7,7 +7,7 @@ and can be copied as it is.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -42,9 +42,9 @@ _LONGEST_CHARS = 600
 _MOST_REASONS, _MOST_ALTERNATIVES, _MOST_LISTED, _MOST_FAILURE_LINES = 3, 3, 8, 12
 
 
-def print_fix(fix: Fix, console: Console, paths: Iterable[str] = ()) -> None:
-    """Print the answer, and what was written where."""
-    for line in fix_lines(fix, paths, width=console.width):
+def print_fix(fix: Fix, console: Console, paths: Iterable[str] = (), files: Sequence[str] = ()) -> None:
+    """Print the answer, and what was written where; ``files`` are the names of several programs."""
+    for line in fix_lines(fix, paths, width=console.width, files=files):
         console.print(line, soft_wrap=True)
 
 
@@ -53,7 +53,7 @@ def fix_text(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> str:
     return "\n".join(line.plain for line in fix_lines(fix, paths, width=width)) + "\n"
 
 
-def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[Text]:
+def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80, files: Sequence[str] = ()) -> list[Text]:
     """Verdict, changes, code to paste, difference, then what else to know, one `Text` a line."""
     page = _Page(min(max(width, _LEAST_COLUMNS), _MOST_COLUMNS))
     verdict = fix_verdict(fix)
@@ -64,7 +64,7 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80) -> list[T
     if fix.outcome is Outcome.CHANGED:
         _declaration(page, fix)
     if fix.several is not None:
-        _several(page, fix.several)
+        _several(page, fix.several, files)
     _checks(page, fix)
     _conflicts(page, fix)
     said = " ".join(fix.failure.split()) in verdict.text  # a failure of one line is in the verdict
@@ -99,7 +99,7 @@ def _declaration(page: _Page, fix: Fix) -> None:
         page.difference(difference)
 
 
-def _several(page: _Page, several: Several) -> None:
+def _several(page: _Page, several: Several, files: Sequence[str]) -> None:
     if len(several.programs) > 1:
         page.heading("Several programs" if several.searched else "Or several programs")
         page.prose(together_words(several))
@@ -112,7 +112,8 @@ def _several(page: _Page, several: Several) -> None:
                 page.code(definitions(program))
         if several.searched:
             page.heading("Which program takes which sizes")
-            page.code(routing_code(several, [f"program {number}" for number in range(1, len(several.programs) + 1)]))
+            numbered = [f"program {number}" for number in range(1, len(several.programs) + 1)]
+            page.code(routing_code(several, files or numbered))
     page.listing("Other ways", several.notes)
 
 
