@@ -34,6 +34,7 @@ from trtdiag.shapes.opt_sizes import symbol_profiles
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.shapes.ranges import shape_facts
 from trtdiag.shapes.symbols import symbol_table
+from trtdiag.symbolic.text import in_words
 from trtdiag.targets.target import Target
 from trtdiag.targets.versions import get_target
 
@@ -196,6 +197,7 @@ def _note_failure(program: Program, clock: _Clock) -> None:
     last = clock.stages.pop()
     message = program.failure.message.strip().splitlines()
     told = f"{program.failure.error_type}: {message[0]}" if message else program.failure.error_type
+    told = in_words(told, program.names)
     if program.failure.relaxed:
         told = f"{told.rstrip('.')}; analysed from a relaxed export ({program.failure.relaxed})"
     clock.stages.append(StageTiming("capture", "failed", last.seconds, told))
@@ -224,7 +226,7 @@ def _report(
         dtypes=facts.dtypes,
         findings=ran.findings,
         stages=tuple(clock.stages),
-        not_checked=tuple(_not_checked(facts, ran)),
+        not_checked=tuple(in_words(text, facts.program.names) for text in _not_checked(facts, ran)),
         trtdiag_version=__version__,
         target=facts.target.version,
         op_nodes=_op_nodes(facts),

@@ -100,7 +100,7 @@ def test_each_engine_shows_what_crosses_and_leads_to_its_graph(three: Report) ->
     assert len(engines) == len(facts.partitioned.segments)
     first = words(engines[0])
     # 4 bytes and 5 columns: one row, the example's three, thirteen.
-    assert re.search(r"in x f32\[\w+, 5\] float32 20 B 60 B 260 B", first)
+    assert re.search(r"in x f32\[x\.shape\[0\], 5\] float32 20 B 60 B 260 B", first)
     assert [f'href="#engine={at}"' in engine for at, engine in enumerate(engines)] == [True] * len(engines)
 
 

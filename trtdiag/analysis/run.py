@@ -14,6 +14,7 @@ from trtdiag.analysis.rule import Rule
 from trtdiag.capture.program import Program
 from trtdiag.errors import InternalError
 from trtdiag.lower.facts import Checked
+from trtdiag.symbolic.text import in_words
 
 _MOST_LIBRARY_LINES = 3
 
@@ -64,7 +65,9 @@ def run(
     every = rules() if among is None else among
     wanted = frozenset[str]().union(*(matching(word, every) for word in select)) if select else None
     unwanted = frozenset[str]().union(*(matching(word, every) for word in ignore))
-    order = node_order(_fact(facts, Program), _fact(facts, Checked))
+    program = _fact(facts, Program)
+    order = node_order(program, _fact(facts, Checked))
+    names = program.names if isinstance(program, Program) else {}
 
     causes: list[_Cause] = []
     not_run: list[NotRun] = []
@@ -73,7 +76,7 @@ def run(
         if reason:
             not_run.append(NotRun(rule.id, reason))
         else:
-            causes += _group(rule, _hits(rule, facts), order)
+            causes += _group(rule, [_named(hit, names) for hit in _hits(rule, facts)], order)
     return RuleRun(_findings(causes, order), tuple(not_run))
 
 
@@ -102,6 +105,17 @@ def _hits(rule: Rule, facts: Mapping[type, object]) -> list[Hit]:
             fix=f"report this with the program; until then run with --ignore {rule.id}",
             reference="rule-raised",
         ) from fault
+
+
+def _named(hit: Hit, names: Mapping[str, str]) -> Hit:
+    """The hit with sizes by the user's names, whatever stage made the words."""
+    fix = hit.fix
+    return replace(
+        hit,
+        message=in_words(hit.message, names),
+        evidence=tuple(Evidence(in_words(e.fact, names), in_words(e.source, names)) for e in hit.evidence),
+        fix=None if fix is None else replace(fix, title=in_words(fix.title, names), code=in_words(fix.code, names)),
+    )
 
 
 def _group(rule: Rule, hits: list[Hit], order: Mapping[str, int]) -> list[_Cause]:

@@ -16,7 +16,7 @@ from trtdiag.capture.factory import Recipe
 from trtdiag.capture.failure import export_failure, failed_env, failed_guards, tracing_finished
 from trtdiag.capture.guard_stacks import GuardStacks, recording
 from trtdiag.capture.inputs import input_tensors
-from trtdiag.capture.naming import symbol_names
+from trtdiag.capture.naming import failed_names, program_names
 from trtdiag.capture.origins import op_origins
 from trtdiag.capture.pins import joined_dims, pinned_dims
 from trtdiag.capture.program import Program, RawGuard, SourceKind, Versions
@@ -69,7 +69,7 @@ def _passed(recipe: Recipe, label: str, exported: ExportedProgram, stacks: Guard
         inputs=inputs,
         ranges=plain_ranges(exported.range_constraints),
         hints=hints,
-        names=symbol_names(inputs),
+        names=program_names(exported, inputs),
         guards=tuple(_noted(guard, stacks) for guard in recorded_guards(exported, env)),
         origins=op_origins(exported.graph_module),
         versions=_versions(),
@@ -92,7 +92,7 @@ def _refused(recipe: Recipe, label: str, error: Exception, stacks: GuardStacks, 
         inputs=sketch,
         ranges={},
         hints=hints,
-        names=symbol_names(sketch),
+        names=failed_names(env, sketch),
         guards=() if env is None else tuple(failed_guards(env, stacks)),
         origins={},
         versions=_versions(),

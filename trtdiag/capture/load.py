@@ -19,7 +19,7 @@ from trtdiag.capture.declared import Declared, declared_dims
 from trtdiag.capture.failure import failed_env, failed_guards
 from trtdiag.capture.guard_stacks import GuardStacks
 from trtdiag.capture.inputs import example_sizes, input_tensors
-from trtdiag.capture.naming import symbol_names
+from trtdiag.capture.naming import failed_names, program_names
 from trtdiag.capture.on_device import missing_device, on_device
 from trtdiag.capture.origins import op_origins
 from trtdiag.capture.pins import joined_dims, pinned_dims
@@ -155,7 +155,7 @@ def _from_recipe(recipe: factories.Recipe, label: str, step: Callable[[str], Non
         inputs=sketch,
         ranges=_declared_ranges({}, sketch),
         hints={} if env is None else backed_hints(env),
-        names=symbol_names(sketch),
+        names=failed_names(env, sketch),
         guards=tuple(lost),
         origins={},
         versions=Versions(torch.__version__, torch.__version__, running_schema(), running_schema()),
@@ -189,7 +189,7 @@ def _from_exported(
         inputs=inputs,
         ranges=plain_ranges(exported.range_constraints),
         hints=hints,
-        names=symbol_names(inputs),
+        names=program_names(exported, inputs),
         guards=tuple(recorded_guards(exported, env)),
         origins=op_origins(exported.graph_module),
         versions=Versions(

@@ -34,6 +34,7 @@ from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.fixdims.trials import planned, ran, trial
 from trtdiag.fixdims.tried import Tried, read_program
 from trtdiag.symbolic import Proof, ProofKind
+from trtdiag.symbolic.text import in_words
 
 DEFAULT_LIMIT_S = 600.0
 DEFAULT_ROUNDS = 8
@@ -282,9 +283,9 @@ def _assembled(
         confirmation=confirmation(found, refused, assumed=bool(checks)),
         unread=unread,
         conflicts=tuple(found.conflicts),
-        checks=checks,
-        notes=(*found.notes, *_undecided(found), *notes),
-        failure=found.failure,
+        checks=tuple(replace(check, condition=_named(found, check.condition)) for check in checks),
+        notes=(*(_named(found, note) for note in found.notes), *_undecided(found), *notes),
+        failure=_named(found, found.failure),
         args=final.args,
         kwargs=final.kwargs,
         make_program=lambda: _exported(final),
@@ -323,8 +324,8 @@ def _without_module(source: ProgramSource, asked: Plan, found: Found) -> Fix:
         confirmation=Confirmation(None, 0, (), "the file has no example inputs to export again with"),
         unread=unread,
         conflicts=tuple(found.conflicts),
-        notes=(*found.notes, *_undecided(found)),
-        failure=found.failure,
+        notes=(*(_named(found, note) for note in found.notes), *_undecided(found)),
+        failure=_named(found, found.failure),
     )
 
 
@@ -332,6 +333,11 @@ def _worked_out(found: Found) -> set[str]:
     """The sites whose size follows from several others."""
     inputs = () if found.last is None else found.last.inputs
     return {dim.site for tensor in inputs for dim in tensor.dims if affine(dim.expr) is None}
+
+
+def _named(found: Found, text: str) -> str:
+    """The words of torch or of a stage with sizes by the user's names."""
+    return text if found.last is None else in_words(text, found.last.names)
 
 
 def _undecided(found: Found) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from trtdiag.report.compile_words import (
     point_sizes,
 )
 from trtdiag.report.text import one_line
+from trtdiag.symbolic.text import in_words
 from trtdiag.verify.facts import PointResult, Verification
 
 _MOST_ENGINES = 20
@@ -60,12 +61,13 @@ def engines_text(
     if count:
         parts.append(_engine_table(converted, manifests, CompileWords(names)))
     parts += [
-        Padding(Text(f"note: {one_line(note, _LONGEST_NOTE_CHARS)}", overflow="fold"), (0, 0, 1, 0)) for note in notes
+        Padding(Text(f"note: {one_line(in_words(note, names), _LONGEST_NOTE_CHARS)}", overflow="fold"), (0, 0, 1, 0))
+        for note in notes
     ]
     if left:
         reasons = Counter((entry.op, entry.limit.why) for entry in left)
         lines = [
-            Text(one_line(f"{op}{f' ({times}x)' if times > 1 else ''}: {why}"), overflow="fold")
+            Text(one_line(f"{op}{f' ({times}x)' if times > 1 else ''}: {in_words(why, names)}"), overflow="fold")
             for (op, why), times in reasons.most_common(_MOST_REASONS)
         ]
         if len(reasons) > _MOST_REASONS:

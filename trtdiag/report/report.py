@@ -19,6 +19,7 @@ from trtdiag.report.sarif import RuleMeta
 from trtdiag.report.saved import SavedReport, read_report
 from trtdiag.report.verdict import verdict
 from trtdiag.report.view_build import report_view
+from trtdiag.report.view_names import named_view
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +86,7 @@ class Report:
         """The report in every format."""
         body = report_json(self.analysis, None if self.comparison is None else comparison_json(self.comparison))
         view = report_view(self.analysis, command=self.command, layout=self.layout, comparison=self.comparison)
+        view = named_view(view, self.analysis.program.names)
         return Rendering(body, view, self.rules)
 
     def to_json(self) -> str:

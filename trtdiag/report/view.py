@@ -122,7 +122,6 @@ class DimRowView:
     """One row of the dims table; ``state`` is the word of `DimRow`, ``label`` what the page says."""
 
     site: str
-    symbol: str
     declared: str
     range: str
     allowed: str

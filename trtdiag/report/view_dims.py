@@ -60,7 +60,6 @@ def _row(alike: Sequence[DimRow]) -> DimRowView:
     row = alike[0]
     return DimRowView(
         site=one_line(some_of([same.site for same in alike])),
-        symbol=one_line(row.symbol or ""),
         declared=one_line(row.declared),
         range=str(row.range),
         allowed=one_line(row.allowed, 600),

@@ -102,7 +102,6 @@ def _pinned(pin: Pinned) -> SymbolRowView:
     )
     return SymbolRowView(
         name=one_line(pin.declared),
-        symbol="",
         origin=one_line(pin.site),
         born="",
         range=f"{pin.value}",
@@ -124,11 +123,8 @@ def _symbol(
     ordered = sorted(guards, key=lambda guard: _ORDER.index(guard.verdict))
     hidden = len(guards) - _SHOWN_GUARDS
     born = facts.born_by or ""
-    # A symbol that nobody named goes by a site: that stands in the next column.
-    named = facts.name.isidentifier()
     return SymbolRowView(
-        name=one_line(facts.name if named else facts.symbol),
-        symbol=one_line(facts.symbol) if named and facts.symbol != facts.name else "",
+        name=one_line(facts.name),
         origin=one_line(some_of([site for site in facts.origins if site != born]), 400),
         born=one_line(born + (f" at {facts.born_at}" if facts.born_at and born else "")),
         range="none" if facts.range is None else str(facts.range),

@@ -55,7 +55,6 @@ class SymbolRowView:
     """
 
     name: str
-    symbol: str
     origin: str
     born: str
     range: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -40,6 +41,15 @@ Names = Mapping[str, str]
 def to_text(node: Expr | Condition, names: Names | None = None) -> str:
     """``node`` in Python; ``names`` says what to write for a symbol (its own name where absent)."""
     return _text(node, names or {})[0]
+
+
+_SYMBOL = re.compile(r"\bz?[su]\d+\b(?!\()")
+
+
+def in_words(text: str, names: Names) -> str:
+    """``text`` with every graph symbol of ``names`` in it as its name; a symbol that is also somebody's name stays."""
+    taken = set(names.values())
+    return _SYMBOL.sub(lambda found: found[0] if found[0] in taken else names.get(found[0], found[0]), text)
 
 
 def _at(node: Expr | Condition, names: Names, level: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.report.drawing.engine_layers import NO_LAYERS, engine_layers
@@ -17,6 +18,13 @@ from trtdiag.report.drawing.sides import Side, Sides, sides
 from trtdiag.report.drawing.svg import picture
 from trtdiag.report.text import amount
 from trtdiag.report.view import GraphView
+from trtdiag.symbolic.text import in_words
+
+
+def _named(where: Sides, analysis: Analysis) -> Sides:
+    """The sides with sizes by the user's names in their reasons; thousands of nodes share a few."""
+    told = {words: in_words(words, analysis.program.names) for words in set(where.words)}
+    return replace(where, words=tuple(told[words] for words in where.words))
 
 
 def graph_view(analysis: Analysis, layout: str = "auto") -> GraphView | None:
@@ -24,7 +32,7 @@ def graph_view(analysis: Analysis, layout: str = "auto") -> GraphView | None:
     if analysis.checked is None:
         return None
     nodes = drawn_nodes(analysis, analysis.checked.graph_module)
-    where = None if analysis.partition is None else sides(analysis.partition, nodes)
+    where = None if analysis.partition is None else _named(sides(analysis.partition, nodes), analysis)
     roots = [("module", hierarchy(nodes))]
     if where is not None:
         roots.insert(0, ("partition", hierarchy_by_step(nodes, where)))

@@ -8,7 +8,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.graph.values import NumberValue, TensorValue, Value, ValueReader
 from trtdiag.report.text import one_line
 from trtdiag.shapes.facts import Size, TensorSizes
-from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
+from trtdiag.symbolic.expr import Condition, Expr, Num
 from trtdiag.symbolic.text import to_text
 
 _SHORT_DTYPES = {
@@ -21,14 +21,12 @@ _MOST_OUTPUTS = 3
 class ShapeWords:
     """Says a node's shape and the ranges in it; equal expressions are put into words once.
 
-    A dim goes by the name that the user declared.  One without such a name goes by its symbol: a box has no room for
-    ``args[0].shape[1]``, which stands with the ranges.
+    A dim goes by the name that the user declared, else by its place.
     """
 
     def __init__(self, analysis: Analysis) -> None:
         self._shapes = analysis.shapes
-        self._sites = {symbol: name for symbol, name in analysis.program.names.items() if not name.isidentifier()}
-        self._names = {symbol: name for symbol, name in analysis.program.names.items() if name.isidentifier()}
+        self._names = analysis.program.names
         self._reader = ValueReader()
         self._texts: dict[Expr | Condition, str] = {}
 
@@ -63,9 +61,7 @@ class ShapeWords:
     def _range(self, size: Size) -> str:
         if isinstance(size.expr, Num):
             return ""
-        site = self._sites.get(size.expr.name) if isinstance(size.expr, Sym) else None
-        said = f"{self._text(size.expr)} ({one_line(site, 80)})" if site else self._text(size.expr)
-        return f"{said} {'' if size.exact else 'within '}{size.range}"
+        return f"{self._text(size.expr)} {'' if size.exact else 'within '}{size.range}"
 
     def _text(self, expr: Expr | Condition) -> str:
         known = self._texts.get(expr)

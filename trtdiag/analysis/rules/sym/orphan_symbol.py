@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted, listed
-from trtdiag.shapes.facts import SymbolFacts, SymbolTable
+from trtdiag.shapes.facts import SymbolTable
 
 
 @rule("SYM203", "orphan-symbol", Severity.ERROR)
@@ -39,13 +39,10 @@ def orphan_symbol(symbols: SymbolTable) -> Iterator[Hit]:
         if symbol.range is not None:
             continue
         yield Hit(
-            f"{_spoken(symbol)} is used in {counted(symbol.uses, 'node')} but has no range",
+            f"{symbol.name} is used in {counted(symbol.uses, 'node')} but has no range",
             (
-                Evidence(f"no entry for {symbol.symbol}", "range_constraints"),
-                Evidence(
-                    f"{symbol.symbol} appears in {listed(symbol.expressions or symbol.origins or ('sizes',))}",
-                    "the graph",
-                ),
+                Evidence(f"no entry for {symbol.name}", "range_constraints"),
+                Evidence(f"it appears in {listed(symbol.expressions or symbol.origins or ('sizes',))}", "the graph"),
             ),
             Place(node=symbol.born_by.partition(":")[0] if symbol.born_by else None, frame=symbol.born_at),
             Fix(
@@ -53,7 +50,3 @@ def orphan_symbol(symbols: SymbolTable) -> Iterator[Hit]:
             ),
             cause=symbol.symbol,
         )
-
-
-def _spoken(symbol: SymbolFacts) -> str:
-    return symbol.symbol if symbol.name == symbol.symbol else f"{symbol.name} ({symbol.symbol})"

@@ -40,13 +40,13 @@ def unbacked_symbol_without_bounds(symbols: SymbolTable) -> Iterator[Hit]:
             continue
         node, _, op = (symbol.born_by or "").partition(": ")
         facts = [
-            Evidence(f"{symbol.symbol} is {symbol.range}", f"range_constraints[{symbol.symbol}]"),
+            Evidence(f"{symbol.name} is {symbol.range}", "range_constraints"),
             Evidence(f"born by {symbol.born_by or 'an unknown op'}", str(symbol.born_at or "no source line")),
         ]
         if symbol.expressions:
             facts.append(Evidence(f"sizes that depend on it: {listed(symbol.expressions, 4)}", "the graph"))
         yield Hit(
-            f"{symbol.symbol}, computed from data by {op or node or 'an op'}{at_line(symbol.born_at)}, has no upper"
+            f"{symbol.name}, computed from data by {op or node or 'an op'}{at_line(symbol.born_at)}, has no upper"
             f" bound and is used by {counted(symbol.uses, 'node')}",
             tuple(facts),
             Place(node=node or None, frame=symbol.born_at, op=op or None),

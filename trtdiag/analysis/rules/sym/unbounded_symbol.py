@@ -37,7 +37,7 @@ def unbounded_symbol(symbols: SymbolTable) -> Iterator[Hit]:
             continue
         word = identifier(symbol.name)
         smallest = max(symbol.range.min or 0, 1)
-        facts = [Evidence(f"{symbol.name} is {symbol.range}", f"range_constraints[{symbol.symbol}]")]
+        facts = [Evidence(f"{symbol.name} is {symbol.range}", "range_constraints")]
         places = [site for site in symbol.origins if site != symbol.name]
         facts += [Evidence(f"it is the size of {listed(places)}", "the program's inputs")] * bool(places)
         facts += [Evidence(f"{symbol.name} = {symbol.hint}", "the example inputs")] * (symbol.hint is not None)

@@ -1,0 +1,164 @@
+"""Nothing that a person reads calls a size by torch's symbol: terminal, page, Markdown, SARIF, fix-dims, compile."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.export import Dim, export
+
+from trtdiag.fixdims.run import fix_dims
+from trtdiag.pipeline import analyze
+from trtdiag.report.fix_text import fix_text
+from trtdiag.symbolic.text import in_words
+
+A = Dim.AUTO
+SYMBOL = re.compile(
+    r"\bz?[su]\d+\b(?! \(from)"
+)  # a size from data of a failed export goes by its line: u0 (from m.py:3)
+# Packed scripts and downloads are base64 and no words; the pages of rules speak of torch's symbols in general.
+NO_WORDS = re.compile(
+    r'<style.*?</style>|<script(?! type="application/json" id="graph-payload").*?</script>', re.DOTALL
+)
+
+
+class Capped(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.interpolate(x, scale_factor=0.5) if x.shape[3] > 1024 else F.avg_pool2d(x, 3)
+
+
+class Halves(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, ::2] + x[:, 1::2]
+
+
+class Picks(nn.Module):
+    def forward(self, x: Tensor, m: Tensor) -> tuple[Tensor, Tensor]:
+        y = torch.relu(x)[m]
+        return y.sum(1) * y.shape[0], torch.unique(y.flatten().round()) * 2
+
+
+class Slices(nn.Module):
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        k = n.max().item()
+        torch._check(k >= 0)
+        torch._check(k <= x.shape[0])
+        return x[:k] * 2 + torch.arange(k)
+
+
+class Refused(nn.Module):
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        k = n.max().item()
+        return x * 2 if k > 3 else x
+
+
+class Attends(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+class Quarters(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.reshape(-1, 4).sum(1)
+
+
+class Counted(nn.Module):
+    def forward(self, x: Tensor, n: int) -> Tensor:
+        return x[:, :n] * 2 + n
+
+
+class Nested(nn.Module):
+    def forward(self, *args: Any, opts: Any) -> Tensor:
+        return args[0] @ opts["k"][1] + args[1].mean(0)[: args[0].shape[0], None]
+
+
+class Joined(nn.Module):
+    def forward(self, fine: Tensor, coarse: Tensor) -> Tensor:
+        return fine + F.interpolate(coarse, scale_factor=2.0)
+
+
+def _r(*sizes: int) -> Tensor:
+    return torch.randn(sizes)
+
+
+def _joined(fine: Any, coarse: Any) -> tuple[Any, ...]:
+    return Joined(), (_r(1, 2, 8, 8), _r(1, 2, 4, 4)), {}, {"fine": fine, "coarse": coarse}
+
+
+def _stale() -> Any:
+    exported = export(Halves(), (_r(2, 10),), dynamic_shapes={"x": {1: 2 * Dim("_half", min=2, max=50)}})
+    for node in exported.graph.nodes:
+        if node.name == "add":
+            node.meta["val"] = node.meta["val"].to(torch.float16)
+    return exported
+
+
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    "capped": lambda: (Capped(), (_r(1, 3, 64, 80),), {}, {"x": {2: A, 3: A}}),
+    "derived": lambda: (Halves(), (_r(2, 10),), {}, {"x": {1: 2 * Dim("_half", min=2, max=500)}}),
+    "halves": lambda: (Halves(), (_r(2, 10),), {}, {"x": {1: A}}),
+    "picks": lambda: (Picks(), (_r(6, 8), torch.rand(6) > 0.3), {}, {"x": {0: A}, "m": {0: A}}),
+    "slices": lambda: (Slices(), (_r(7), torch.tensor([3, 2])), {}, {"x": {0: A}, "n": {0: A}}),
+    "refused": lambda: (Refused(), (_r(7), torch.tensor([3, 2])), {}, {"x": {0: A}, "n": {0: A}}),
+    "attends": lambda: (Attends(), (_r(1, 2, 5, 8), _r(1, 2, 7, 8), _r(1, 2, 7, 8)), {}, ({2: A}, {2: A}, {2: A})),
+    "quarters": lambda: (Quarters(), (_r(6, 10),), {}, {"x": {0: A, 1: A}}),
+    "quarters named": lambda: (Quarters(), (_r(6, 10),), {}, {"x": {0: Dim("h", max=99), 1: Dim("w", max=99)}}),
+    "counted": lambda: (Counted(), (_r(3, 20), 5), {}, {"x": {1: A}, "n": A}),
+    "nested": lambda: (
+        Nested(), (_r(4, 6), _r(3, 9)), {"opts": {"k": [_r(3), _r(6, 5)]}},
+        {"args": ({0: A, 1: A}, {0: A, 1: A}), "opts": {"k": [{0: A}, {0: A, 1: A}]}},
+    ),
+    "joined": lambda: _joined({2: Dim("h1"), 3: Dim("w1")}, {2: Dim("h2"), 3: Dim("w2")}),
+    "stale": _stale,
+}  # fmt: skip
+
+
+def _sarif(text: str) -> Iterator[str]:
+    for run in json.loads(text)["runs"]:
+        for result in run["results"]:
+            yield json.dumps(result["message"])
+            yield json.dumps(result.get("relatedLocations", []))
+
+
+def _leaks(text: str) -> list[str]:
+    return sorted({line.strip()[:200] for line in text.splitlines() if SYMBOL.search(line)})
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_analyze_calls_sizes_by_the_users_names(name: str) -> None:
+    report = analyze(PROGRAMS[name]())
+    assert _leaks(repr(report)) == []
+    assert _leaks(report.to_markdown()) == []
+    assert _leaks("\n".join(_sarif(report.to_sarif()))) == []
+    assert _leaks(NO_WORDS.sub("", report.to_html())) == []
+    assert _leaks("\n".join(report.analysis.not_checked)) == []
+
+
+SLOW = {name for name in PROGRAMS if name not in ("counted", "slices", "refused")}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in PROGRAMS])
+def test_fix_dims_calls_sizes_by_the_users_names(name: str) -> None:
+    fix = fix_dims(PROGRAMS[name]())
+    assert _leaks(fix_text(fix)) == []
+    assert _leaks("\n".join([*fix.notes, *(c.code for c in fix.checks), *(c.note for c in fix.checks)])) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "told"),
+    [
+        ("s77 % 8 == 0 and us77", {"s77": "h"}, "h % 8 == 0 and us77"),
+        ("u0 < s77", {"s77": "x.shape[0]", "u0": "nonzero.shape[0]"}, "nonzero.shape[0] < x.shape[0]"),
+        ("s0 and s1", {"s1": "s0", "s0": "t"}, "s0 and s0"),
+        ("s12", {"s77": "h"}, "s12"),
+    ],
+    ids=["inside a word", "several", "a Dim that is called s0", "unknown"],
+)
+def test_in_words(text: str, names: dict[str, str], told: str) -> None:
+    assert in_words(text, names) == told
