@@ -93,7 +93,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
         def answered(source: Any, **options: Any) -> Fix:
             options["progress"]("a step")
-            asked.extend((source, options["time_limit_s"]))
+            asked.extend((source, options["time_limit_s"], options["solve_limit_s"]))
             if isinstance(answer, Exception):
                 raise answer
             assert answer is not None
@@ -291,6 +291,12 @@ def test_a_program_that_cannot_be_saved_leaves_nothing(
 
 def test_time_limit_reaches_the_exports(run: Run) -> None:
     assert run("factory:build", "--time-limit", "7.5", answer=made()).asked[1] == 7.5
+
+
+def test_the_limit_on_solving_is_a_minute_unless_another_is_given(run: Run) -> None:
+    assert run("factory:build", answer=made()).asked[2] == 60.0
+    assert run("factory:build", "--solve-limit", "4.5", answer=made()).asked[2] == 4.5
+    assert run("factory:build", "--solve-limit", "0", answer=made()).code == 2
 
 
 def test_help_lists_it(capsys: pytest.CaptureFixture[str]) -> None:
