@@ -87,4 +87,4 @@ def test_sizes_that_a_shapes_spec_declares_are_sizes_of_inputs_and_not_of_data()
     assert (finding.rule, finding.severity) == ("GRD301", Severity.ERROR)
     assert finding.message.startswith("guard x.shape[0] % 4 == 0 breaks the declared range of x.shape[0]: ")
     assert finding.fix is not None
-    assert "x_dim0 = 4*_x_dim0" in finding.fix.code
+    assert "\nx_dim0 = 4 * _x_dim0\ny_dim0 = 8 * _x_dim0\n" in finding.fix.code
