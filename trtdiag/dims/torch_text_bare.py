@@ -48,6 +48,8 @@ def bare_guards(lines: Sequence[str], numbers: Sequence[int], parser: Parser) ->
 
 def _is_guard(line: str) -> bool:
     """Whether the line begins with a size that is compared, in Python's words or sympy's."""
+    if ".s" not in line and "L[" not in line:
+        return False
     text = line[:2000].strip(_MARKS)
     size = _SIZE.search(text)
     if size is None or _COMPARED.search(text) is None:

@@ -71,7 +71,7 @@ STARTS = (
     "2. torch._check(",
     "```",
 )
-_FIRST = {start[:3] for start in STARTS}
+_BY_FIRST = {first: tuple(s for s in STARTS if s[:3] == first) for first in {start[:3] for start in STARTS}}
 _OTHER_START = re.compile(
     r"[\w.]{1,200}(?:Error|Exception|Warning)\b(?:: |:$|\(|$)|eval \w"
     r"|(?:def|raise|assert|return) |[^\w\s]?\^{3,}"
@@ -162,7 +162,7 @@ class Pasted:
 def starts(text: str) -> bool:
     """Whether ``text`` begins something of torch's, a traceback's or a logger's, so that it continues nothing."""
     text = text.lstrip()
-    if text[:3] in _FIRST and any(text.startswith(start) or start.startswith(text) for start in STARTS):
+    if any(text.startswith(start) or start.startswith(text) for start in _BY_FIRST.get(text[:3], ())):
         return True
     return _OTHER_START.match(text) is not None
 
@@ -225,6 +225,12 @@ def unwrapped(physical: Sequence[Physical]) -> Pasted:
     index, last = 0, len(physical) - 1
     while index <= last:
         start, text = index, physical[index].text
+        if not text and not physical[index].prefix:
+            found.lines.append("")
+            found.numbers.append(start + 1)
+            suggesting = False
+            index += 1
+            continue
         joins: list[Join] = []
         while index < last and len(joins) < _MOST_PIECES:
             joined = _glue(index, around, suggesting=suggesting)
