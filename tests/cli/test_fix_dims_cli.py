@@ -133,7 +133,7 @@ def test_exit_codes(run: Run, answer: Fix, code: int) -> None:
     assert done.code == code
     assert done.stderr == ""
     assert ("Declare this:" in done.stdout) is (answer.outcome is Outcome.CHANGED)
-    assert done.asked == ("factory:build", 600.0)
+    assert done.asked == ("factory:build", 600.0, 60.0)
 
 
 def test_an_unreadable_source_is_one_clear_error(run: Run) -> None:
