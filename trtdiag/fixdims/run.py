@@ -39,8 +39,6 @@ from trtdiag.symbolic.text import in_words
 DEFAULT_LIMIT_S = 600.0
 DEFAULT_ROUNDS = 8
 MOST_OPEN = 3
-MOST_CHECKS = 12
-"""A model that counts a size in a loop needs one check for each turn: more of them say nothing new."""
 
 _NO_MAX = re.compile(r"\w+ = Dim\((?!.*max=).*\)")
 
@@ -117,9 +115,6 @@ def _fix_model(
         words, exporter.assume = found.failure, True
         found = Search(asked, examples, exporter.attempt, rounds, solving=solving).run()
         found.failure = words
-    if len(checks) > MOST_CHECKS:
-        found.notes.append(f"{len(checks) - MOST_CHECKS} more checks of this kind are needed: change the model instead")
-        checks = checks[:MOST_CHECKS]
     fix = _assembled(source.label, source.kind, recipe, structure, asked, found, checks, exporter.notes())
     return fix if checks or solving.look() else _with_several(fix, found, exporter, rounds, programs)
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from trtdiag.fixdims.fix import Change, Fix, Outcome
 from trtdiag.report.fix_programs_text import program_words, together_words
 from trtdiag.report.fix_text import fix_text
-from trtdiag.report.fix_words import all_notes, example_words, fix_verdict, kept_words, place
+from trtdiag.report.fix_words import MOST_CHECKS, all_notes, example_words, fix_verdict, kept_words, many_checks, place
 from trtdiag.report.text import one_line, visible
 
 _COLOURS = {"good": "#116329", "changed": "#7d4e00", "impossible": "#a40e26"}
@@ -60,6 +60,8 @@ def _sentences(fix: Fix) -> list[str]:
     found = [
         f"{check.code} before {place(frame) if (frame := check.where.best) else 'its use'}" for check in fix.checks
     ]
+    if len(fix.checks) > MOST_CHECKS:
+        found = [many_checks(fix.checks)]
     if fix.plan.sizes and fix.outcome is Outcome.CHANGED:
         found.insert(0, f"Export with example inputs of other sizes: {example_words(fix.plan)}")
     if fix.several is not None and len(fix.programs) > 1:

@@ -19,6 +19,7 @@ from trtdiag.fixdims.several.routing import routing_code
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.fix_programs_text import definitions, program_words, together_words, tried_words
 from trtdiag.report.fix_words import (
+    MOST_CHECKS,
     all_notes,
     allowed_words,
     example_words,
@@ -26,6 +27,7 @@ from trtdiag.report.fix_words import (
     fix_verdict,
     joined_words,
     kept_words,
+    many_checks,
     not_checked,
     place,
     proof_words,
@@ -172,6 +174,10 @@ def _model_change(page: _Page, other: Alternative | None, shown_code: set[str]) 
 
 def _checks(page: _Page, fix: Fix) -> None:
     if not fix.checks:
+        return
+    if len(fix.checks) > MOST_CHECKS:
+        page.heading("Change the model")
+        page.prose(many_checks(fix.checks))
         return
     page.heading("Write into the model")
     for check in fix.checks:

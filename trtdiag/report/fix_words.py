@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import LeafKind, Plan
-from trtdiag.fixdims.fix import REFUSES, Change, Fix, Outcome
+from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
 from trtdiag.graph.source import Frame
 from trtdiag.report.text import amount, one_line, share_text
 from trtdiag.symbolic import Range
@@ -220,3 +220,21 @@ def _impossible(fix: Fix) -> str:
     if fix.failure.strip():
         return f"the export fails: {one_line(fix.failure.strip().splitlines()[0], 200)}"
     return f"no answer: {one_line(fix.notes[0], _LONGEST_CHARS) if fix.notes else 'no reason was found'}"
+
+
+MOST_CHECKS = 12
+"""A model that counts a size in a loop needs one check for each turn: more of them help nobody."""
+
+
+def many_checks(checks: Sequence[DataCheck]) -> str:
+    """What to do where a model needs more checks than anybody would write: one sentence about the line of most."""
+    lines: dict[Frame | None, int] = {}
+    for check in checks:
+        lines[check.where.best] = lines.get(check.where.best, 0) + 1
+    frame = max(lines, key=lambda line: lines[line])
+    where = "in torch's own code" if frame is None else f"at {place(frame)}"
+    return (
+        f"the export stops at {len(checks)} or more conditions on values that data decides, {lines[frame]} of them "
+        f"{where}: compute these numbers from shapes (x.shape[i]) and not from the values of a tensor (.item(), "
+        ".tolist(), int()), or as tensors without a Python number; then no check is needed"
+    )
