@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from trtdiag.capture.program import InputTensor, Program
 from trtdiag.dims.asked_ranges import affine, dims_in, stated, system_of
 from trtdiag.dims.compared import same_plan
-from trtdiag.dims.declare import declared
+from trtdiag.dims.declare import declared, refused_names, respelled
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.program_plan import program_plan
 from trtdiag.dims.solver.choose import choose
@@ -91,7 +91,8 @@ def binding_of(
     every = stated(conditions, system)
     changed, pinned = _other_than_declared(program.inputs, asked.plan)
     wide = {s for s, range_ in system.box.items() if not _within(range_, program.ranges.get(s))}
-    concerned = (doubtful | changed | wide) & system.box.keys()
+    refused = _refused(program)
+    concerned = (doubtful | changed | wide) & system.box.keys() if not refused else set(system.box)
     if not asked.plan.leaves or not (concerned or pinned):
         return None
     solved = [each for each, part in _parts(every) if part & concerned]
@@ -100,9 +101,17 @@ def binding_of(
     by_example = _pinned_by_example(program.inputs, asked.plan)
     if chosen.conflict is None:
         plan = _with_asked(by_example, declared(chosen, program.inputs, asked.plan, asked.plan), asked.plan)
+        if refused and not chosen.open and same_plan(plan, asked.plan):
+            plan = respelled(plan, refused) or plan
     code = "" if same_plan(plan, asked.plan) else _code(plan, asked, program.inputs)
     members = () if chosen.conflict is None else chosen.conflict.members or ()
     return Binding(asked, chosen, plan, code, system.box, tuple(solved[index] for index in members), by_example)
+
+
+def _refused(program: Program) -> list[str]:
+    """The Dims that torch refused although it had traced the whole model: their guards may hold all the same."""
+    failure = program.failure
+    return refused_names(failure.message) if failure is not None and failure.traced else []
 
 
 def _within(range_: Range, known: Range | None) -> bool:

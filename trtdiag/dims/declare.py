@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,12 @@ from trtdiag.dims.asked_ranges import LOWEST_HINTED, affine, dims_in
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.spelling.dim_names import identifier
+from trtdiag.dims.torch_text import read_export_error
 from trtdiag.symbolic import add, mul, substitute
 from trtdiag.symbolic.expr import Expr, Num, Sym
 from trtdiag.symbolic.ranges import Range
+
+_VIOLATED = re.compile(r"Constraints violated \(([^)]*)\)")
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,13 @@ def _free(name: str, taken: set[str]) -> str:
     while f"{name}_{number}" in taken:
         number += 1
     return f"{name}_{number}"
+
+
+def refused_names(message: str) -> list[str]:
+    """The Dims whose ranges a refusal of torch's names (``Constraints violated (h, w)!``)."""
+    words = _VIOLATED.search(message)
+    names = [name.strip() for name in words[1].split(",")] if words else []
+    return names + [name for guard in read_export_error(message).guards for _source, name in guard.names]
 
 
 def respelled(plan: Plan, refused: Sequence[str]) -> Plan | None:

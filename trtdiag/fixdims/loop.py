@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trtdiag.dims.asked_ranges import System, dims_in, stated, system_of
 from trtdiag.dims.compared import same_plan
-from trtdiag.dims.declare import declared, dim_names, respelled
+from trtdiag.dims.declare import declared, dim_names, refused_names, respelled
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver.chosen import Chosen
-from trtdiag.dims.torch_text import read_export_error
 from trtdiag.fixdims.allowance import UNLIMITED, Allowance
 from trtdiag.fixdims.changes import NO_PROOF
 from trtdiag.fixdims.conflicts import conflict_set
@@ -27,7 +25,6 @@ from trtdiag.symbolic import Proof, free_symbols, to_text
 
 CHOICE_S = 8.0  # for one choice of sizes
 Try = Callable[[Plan, str], "Tried | str"]
-_VIOLATED = re.compile(r"Constraints violated \(([^)]*)\)")
 
 
 def joined_proof(earlier: Proof, later: Proof) -> Proof:
@@ -300,9 +297,7 @@ class Search:
 
     def _respelled(self, plan: Plan, tried: Tried) -> Plan | None:
         """Other words for a plan that is proven and that torch refuses."""
-        words = _VIOLATED.search(tried.message)
-        names = [name.strip() for name in words[1].split(",")] if words else []
-        names += [name for guard in read_export_error(tried.message).guards for _source, name in guard.names]
+        names = refused_names(tried.message)
         if tried.unread:
             return self._pinned(plan, tried, names)
         new = respelled(plan, names)

@@ -24,6 +24,9 @@ _MOST_LINES = 8
 
 _CHANGE_DIMS = "change dynamic_shapes as the findings about guards and dims say; trtdiag fix-dims tries it out"
 _CHANGE_LINE = "change the line that torch names, then export again; trtdiag fix-dims names the checks that it needs"
+_OTHER_WORDS = (
+    "every guard holds for these sizes, and torch cannot see it: declare them in words that it does not compare"
+)
 _DEFER = Fix(
     "torch.export could not prove guards that hold: let the program check them when it runs",
     Applicability.SAFE,
@@ -40,8 +43,9 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
         once more without the declared ranges, so that the graph and all guards can be looked at; the
         other findings are about that graph, and the finding that this one is shown under says what to
         change.  Sometimes torch cannot prove a guard that does hold: then the export passes with the
-        checks left to run time.  Where the refusal is about something else (an op without a fake kernel,
-        data-dependent Python, an unsupported construct), torch's message is the whole diagnosis.
+        same sizes as Dim.DYNAMIC, or with the checks left to run time.  Where the refusal is about
+        something else (an op without a fake kernel, data-dependent Python, an unsupported construct),
+        torch's message is the whole diagnosis.
 
     Example:
         export(m, (torch.randn(1, 3, 64, 64),), dynamic_shapes={"x": {2: Dim("h", max=512)}})
@@ -70,7 +74,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
         facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
     if not roots and _about_dims(failure) and _all_hold(dims):
         facts.append(Evidence("every guard that was read holds over the declared ranges", "the guards table"))
-        fix = _DEFER
+        fix = _DEFER if dims.declaration is None else Fix(_OTHER_WORDS, Applicability.SAFE, dims.declaration.code)
     else:
         fix = Fix(_CHANGE_DIMS if roots else _CHANGE_LINE, Applicability.MANUAL)
     yield Hit(
