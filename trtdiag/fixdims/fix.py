@@ -223,8 +223,11 @@ class Fix:
 
     @property
     def proven(self) -> bool:
-        """Whether the suggestion is proven: every condition was read and shown to hold."""
-        return self.proof.proven and not self.unread
+        """Whether the suggestion is proven: every condition was read and shown to hold.
+
+        Where there is a model, its export with the suggestion has passed, too: another one may leave more conditions.
+        """
+        return self.proof.proven and not self.unread and self.confirmation.exported is not False
 
     @property
     def program(self) -> ExportedProgram:

@@ -205,6 +205,8 @@ def _why_unproven(fix: Fix) -> str:
     if fix.unread:
         read = "condition was" if len(fix.unread) == 1 else "conditions were"
         return f"{len(fix.unread):,} {read} not read"
+    if fix.proof.proven:
+        return "all conditions hold, and no export has confirmed that there are no others"
     if fix.proof.kind is ProofKind.SAMPLED:
         return f"{amount(fix.proof.checked, 'value')} tried"
     return one_line(fix.proof.detail) or "nothing was shown"
