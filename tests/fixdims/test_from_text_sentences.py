@@ -191,6 +191,7 @@ def test_a_guard_alone(text: str) -> None:
 
 def test_a_guard_alone_that_may_be_cut() -> None:
     assert not fix_text(f"{SIZE} <= 21\n60").proven
+    assert not fix_text(f"def\nspecializations(x):\n    assert\n{SIZE} == 3").proven
 
 
 @pytest.mark.parametrize(

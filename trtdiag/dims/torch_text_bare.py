@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trtdiag.dims.torch_text_joins import Piece, Settled, settle
 from trtdiag.dims.torch_text_sentences import SOURCE, Parser, TextGuard
@@ -42,6 +43,9 @@ def bare_guards(lines: Sequence[str], numbers: Sequence[int], parser: Parser) ->
         pieces[0] = Piece(_AS_SENTENCE + pieces[0].text, pieces[0].line)
         settled = settle(pieces[:_MOST_LINES], None, unknown_before=False, parser=parser)
         if isinstance(settled.found, TextGuard):
+            before = lines[start - 1].strip() if start and start - 1 not in starts else ""
+            if before and not before.endswith((":", ".", "```")):  # the guard may be the end of that line
+                settled = replace(settled, cut=settled.cut or Piece(before, numbers[start - 1]))
             found.append(settled)
     return found
 
