@@ -38,7 +38,9 @@ def placed(sizes: Mapping[str, Expr], ranges: Mapping[str, Range], coordinates: 
     values: dict[str, Expr] = {}
     found: list[Condition] = []
     lines = [(c, site) for c in coordinates for site in c.lines if site in sizes]
-    used: set[tuple[str, str]] = set()
+    used: set[tuple[str, tuple[int, int], Expr]] = (
+        set()
+    )  # of one coordinate, dims that are declared alike say one thing
     for symbol in dict.fromkeys(name for _, site in lines for name in sorted(free_symbols(sizes[site]))):
         best = None
         for coordinate, site in lines:
@@ -52,9 +54,9 @@ def placed(sizes: Mapping[str, Expr], ranges: Mapping[str, Range], coordinates: 
             return None
         _, coordinate, site, scale, offset = best
         values[symbol] = _value(coordinate, site, scale, offset, ranges.get(symbol, Range()), found)
-        used.add((coordinate.name, site))
+        used.add((coordinate.name, coordinate.lines[site], sizes[site]))
     for coordinate, site in lines:
-        if (coordinate.name, site) not in used:
+        if (coordinate.name, coordinate.lines[site], sizes[site]) not in used:
             found.append(_equal(coordinate, site, substitute(sizes[site], values)))
     return Placed(values, _distinct(found))
 
