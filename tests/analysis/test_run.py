@@ -71,7 +71,7 @@ def test_hits_of_one_cause_become_one_finding() -> None:
     assert grouped.message == "first"
     assert [e.fact for e in grouped.evidence] == ["a", "b", "fact", "c"]
     assert [p.node for p in grouped.places] == ["x", "y"]
-    assert grouped.fix is fix
+    assert grouped.fix == fix
     assert (alone.message, alone.places) == ("alone", ())
 
 

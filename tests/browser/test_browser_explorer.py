@@ -106,7 +106,7 @@ def test_engines_come_first_and_modules_on_demand(html: str) -> None:
         "() => [...document.querySelectorAll('.explorer .box')].map((box) => box.querySelector('text').textContent)"
     )
     with page_of(html) as (page, _):
-        assert page.evaluate(labels) == ["input[1]", "+ engine 0", "cummax 7", "+ engine 1", "output"]
+        assert page.evaluate(labels) == ["input", "+ engine 0", "cummax 7", "+ engine 1", "output"]
         page.locator(".explorer .box.engine").first.click()
         assert "\u2212 engine 0" in page.evaluate(labels)
         assert "runs inengines: " in panel(page)
