@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from trtdiag.capture.program import Program
@@ -119,26 +120,38 @@ def _traced(range_: Range) -> Range:
 def _demands(nodes: Iterable[LocatedNode]) -> Iterator[tuple[LocatedNode, tuple[Demand, ...]]]:
     """What each call asks, calls of one op on equal sizes once."""
     reader = NodeReader()
+    sized: dict[Node, Any] = {}
     seen: set[Any] = set()
     for located in nodes:
         op = callee(located.node)
         if op is None or rule_for(op) is None:
             continue
-        read = [reader.node(source) for source in located.node.all_input_nodes]
-        if not any(values.symbols for values in read):
+        key = (op, _frozen(located.node.args, sized), _frozen(tuple(located.node.kwargs.items()), sized))
+        if key in seen:
             continue
-        key = (op, _frozen(located.node.args, reader), _frozen(tuple(located.node.kwargs.items()), reader))
-        if key not in seen:
-            seen.add(key)
+        seen.add(key)
+        if any(reader.node(source).symbols for source in located.node.all_input_nodes):
             yield located, demands_of(OpCall(located.node, op, reader))
 
 
-def _frozen(value: Any, reader: NodeReader) -> Any:
+def _frozen(value: Any, sized: dict[Node, Any]) -> Any:
+    """An argument as it tells calls apart; of a node, sizes as torch has them: reading thousands would take long."""
     if isinstance(value, Node):
-        return reader.node(value).values
+        if value not in sized:
+            sized[value] = _sizes(value.meta.get("val"))
+        return sized[value]
     if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item, reader) for item in value)
+        return tuple([_frozen(item, sized) for item in value])
     return value if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _sizes(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.dtype, tuple([_sizes(size) for size in value.shape])
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raw = getattr(value.node, "_expr", None)  # without replacements: to tell calls apart it does
+        return str(value) if raw is None else raw
+    return tuple([_sizes(item) for item in value]) if isinstance(value, (list, tuple)) else value
 
 
 def _related(condition: Condition, given: Sequence[Condition]) -> list[Condition]:
