@@ -3,6 +3,7 @@
     python benchmarks/fix_dims.py                        all cases whose library is installed
     python benchmarks/fix_dims.py --quick                those that need torch alone
     python benchmarks/fix_dims.py --cases a,b --json out.json
+    python benchmarks/fix_dims.py --coupled 1000         small coupled systems beside brute force, and nothing else
 
 torch's loop: export, give the message of the refusal to ``refine_dynamic_shapes_from_suggested_fixes``, export
 again, up to 5 rounds.  trtdiag: ``fix_dims``, then the program exported with its suggestion.  Each case runs in a
@@ -36,7 +37,8 @@ from rich.table import Table
 
 from tests.guards.cases import CASES
 from tests.guards.fix_exceptions import TRULY_STATIC, UNSOLVABLE
-from tests.harness.best_dim import best_kept
+from tests.harness.best_dim import allowed_counts, best_kept
+from tests.harness.coupled_cases import coupled_case, kept_share
 from tests.models.registry import LIBRARIES
 
 LIMIT_S = 900.0
@@ -89,6 +91,34 @@ def below_best(answer: Answer) -> list[str]:
     return [f"{name} {kept[name]} of {most}" for name, most in best.items() if kept[name] < most]
 
 
+def allowed_shares(answers: list[Answer]) -> list[float]:
+    """Of each dim that was measured, the share of its allowed sizes that a sound answer of ours keeps."""
+    return [
+        min(1.0, answer["trtdiag"]["kept"].get(name, 0) / count)
+        for answer in answers
+        if good(answer["trtdiag"])
+        for name, count in allowed_counts(answer["case"]).items()
+    ]
+
+
+def together_shares(answers: list[Answer]) -> list[tuple[float, float]]:
+    """Where several programs are offered: the share of the asked combinations of one of them, and of all."""
+    found = []
+    for answer in answers:
+        several = answer["trtdiag"]["detail"].get("several")
+        if several is not None and several["kept"] is not None and good(answer["trtdiag"]):
+            kept, asked = several["kept"]
+            found.append((answer["trtdiag"]["joint"] / asked, kept / asked))
+    return found
+
+
+def print_coupled(console: Console, count: int) -> None:
+    """How much the solver keeps of what the best product of Dims keeps, found by trying all."""
+    shares = [kept_share(coupled_case(seed)) for seed in range(count)]
+    console.print(f"{count} small coupled systems: of the best product of Dims around the example")
+    console.print(f"  kept in the mean {statistics.mean(shares):.4f}, at least {min(shares):.3f}")
+
+
 def fails_on_export(answer: Answer) -> bool:
     """Whether a suggestion was given that torch.export refuses."""
     return str(answer["trtdiag"]["ends"]).startswith("suggestion fails")
@@ -133,6 +163,7 @@ def summary_of(answers: list[Answer]) -> Answer:
     ran = [answer for answer in answers if "torch" in answer]
     solvable = [answer for answer in ran if answer["case"] not in UNSOLVABLE]
     both = [answer for answer in ran if answer["torch"]["ends"] == answer["trtdiag"]["ends"] == "works"]
+    alone, together = allowed_shares(ran), together_shares(ran)
     ratios = [answer["trtdiag"]["seconds"] / answer["torch"]["seconds"] for answer in both]
     told_unsolvable = [a["case"] for a in ran if a["case"] in UNSOLVABLE and a["trtdiag"]["ends"] == "impossible"]
     return {
@@ -148,6 +179,12 @@ def summary_of(answers: list[Answer]) -> Answer:
             good(answer["trtdiag"]) and bool(answer["trtdiag"]["detail"].get("proven")) for answer in solvable
         ),
         "share sound, nothing pinned needlessly": sum(solved(answer) for answer in solvable) / max(len(solvable), 1),
+        "share of the allowed sizes kept, one Dim": round(statistics.mean(alone), 4) if alone else math.nan,
+        "dims measured": len(alone),
+        "share of the asked combinations where several programs are offered, one and all": [
+            round(statistics.mean(side), 4) for side in zip(*together, strict=True)
+        ],
+        "cases with several programs": len(together),
         "suggestions that fail on export": [answer["case"] for answer in ran if fails_on_export(answer)],
         "unsound": [a["case"] for a in ran if a["trtdiag"]["ends"] == "works" and not a["trtdiag"]["sound"]],
         "narrower than torch": [answer["case"] for answer in solvable if narrower(answer)],
@@ -191,7 +228,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time; times are comparable with 1")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for one case, the judge included")
     parser.add_argument("--judge", type=float, default=JUDGE_S, help="seconds for judging one export")
+    parser.add_argument("--coupled", type=int, default=0, help="so many random systems beside brute force, no cases")
     options = parser.parse_args()
+    if options.coupled:
+        print_coupled(Console(width=170), options.coupled)
+        return
     names = chosen_cases(options)
     console = Console(width=170)
     import torch

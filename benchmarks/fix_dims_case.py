@@ -105,6 +105,8 @@ def trtdiag_side(ask: Ask, asked: Sequence[Asked], judge_s: float) -> Side:
     side.detail["confirmed"], side.detail["rounds"] = fix.confirmation.exported, fix.confirmation.rounds
     side.detail["note"] = " | ".join(filter(None, (fix.confirmation.note, *fix.notes, fix.failure)))[:MESSAGE]
     side.detail["conflicts"] = len(fix.conflicts)
+    several = fix.several
+    side.detail["several"] = None if several is None else {"programs": len(several.programs), "kept": several.kept}
     side.detail["checks"] = [check.code for check in fix.checks]
     side.detail["search_s"] = time.perf_counter() - began
     if fix.outcome.value == "impossible":

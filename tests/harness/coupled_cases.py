@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from random import Random
 
 import numpy as np
 
-from tests.harness.brute_force import allowed_points
-from trtdiag.symbolic import Range, parse_condition
+from tests.harness.brute_force import allowed_points, best_box
+from trtdiag.dims.solver.choose import choose
+from trtdiag.symbolic import Range, evaluate_array, holds_array, parse_condition
 from trtdiag.symbolic.expr import Condition
 
 MOST_POINTS = {2: 48 * 48, 3: 18**3, 4: 9**4}
@@ -131,3 +133,21 @@ def _joint(chooser: Random, names: tuple[str, ...], side: int) -> str:
             f"({a} + {b}*{c}) % {j} == 0",
         ]
     return chooser.choice(every)
+
+
+def kept_share(case: Case) -> float:
+    """The share of the best, after a look at every combination that was chosen."""
+    found = choose(case.conditions, case.box, case.example)
+    assert found.conflict is None
+    assert found.open == ()
+    assert found.proof.proven
+    roots = [list(run.values.members(1 << 12)) for run in found.sets.values()]
+    assert all(case.example[name] in run for name, run in found.sets.items() if name in case.example)
+    grids = dict(zip(found.sets, np.meshgrid(*map(np.array, roots), indexing="ij"), strict=True))
+    grids |= {name: evaluate_array(size, grids) for name, size in found.determined.items()}
+    for name, range_ in case.box.items():
+        assert grids[name].min() >= (range_.min or 0)
+        assert grids[name].max() <= (range_.max or 0)
+    assert all(np.all(holds_array(condition, grids)) for condition in case.conditions)
+    # Lines of derived Dims are not among the products that are tried, and may keep more than the best of those.
+    return min(1.0, prod(map(len, roots)) / best_box(case.conditions, case.box, case.example))
