@@ -115,8 +115,9 @@ def test_bounds_are_sound_and_exact_when_they_say_so(text, box):
 def test_bounds_over_open_boxes_are_sound_and_their_numbers_are_reached(text, low, second, both):
     expr = parse_expr(text)
     found = BoundsCache({"a": Range(low, None), "b": Range(second, None if both else second + 9)}).of(expr)
-    # Constants are below 33, so that 300 values of each symbol go far beyond any period and any crossing.
-    a, b = np.arange(low, low + 300), np.arange(second, second + (300 if both else 10))
+    # Constants are below 33, so that 300 values of each symbol go far beyond any period and any crossing; a cube of a
+    # bounded symbol, up to 14**3, is crossed by the open one alone.
+    a, b = np.arange(low, low + (300 if both else 4000)), np.arange(second, second + (300 if both else 10))
     values, defined = evaluate_masked(expr, {"a": a[:, None], "b": b[None, :]})
     seen = values[defined]
     if len(seen) == 0:
