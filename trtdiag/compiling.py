@@ -19,6 +19,7 @@ from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import StageTiming
 from trtdiag.capture.load import Source
 from trtdiag.capture.on_device import program_device
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.convert.engine_plan import EnginePlan, Stage, convert_segments, given_conditions, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, get_backend
@@ -50,6 +51,8 @@ from trtdiag.verify.run import VerifyLimits, elements_of, verify
 from trtdiag.verify.ties import judged_ties
 from trtdiag.verify.undefined import undefined_outputs
 
+_SIDE_BY_SIDE = ("build", "mend", "profile")
+"""Stages that wait for engines: threads are in them at once; those inside take their turn."""
 MOST_NAMED = 5
 """Findings that an error names; the report has all."""
 
@@ -88,12 +91,19 @@ class _Clock:
     def __call__(self, name: str) -> Iterator[None]:
         self.progress(name)
         started = time.perf_counter()
-        yield
+        with _turn(name):
+            yield
         self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
 
     def add(self, name: str, message: str) -> None:
         """Say something of a stage."""
         self.stages = [replace(one, message=message) if one.name == name else one for one in self.stages]
+
+
+@contextmanager
+def _turn(stage: str) -> Iterator[None]:
+    with nullcontext() if stage in _SIDE_BY_SIDE else TORCH_TURN:
+        yield
 
 
 def compile(
@@ -168,7 +178,7 @@ def compile_in_stages(
     clock.add("build", saved_words([engine.saved for engine in made.engines]))
     if made.verification is not None and not made.verification.passed:
         with clock("mend"):
-            made = mended(made, program, partial(make, stage=lambda _name: nullcontext()))
+            made = mended(made, program, partial(make, stage=_turn))
     plan, converted, engines, compiled = made.plan, made.converted, made.engines, made.compiled
     verification = made.verification
     if before is not None and moved:

@@ -17,6 +17,7 @@ from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.analysis.run import RuleRun, run
 from trtdiag.capture.load import Source, capture
 from trtdiag.capture.program import Program
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.convert.engine_plan import plan_engines
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dims.system import dim_system
@@ -89,11 +90,12 @@ def analyze(
         chosen = _changed(chosen, changes)
     target = get_target(chosen.target)
     clock = _Clock(progress or (lambda _stage: None))
-    with clock.stage("capture"):
-        program = capture(source, progress=clock.progress)
-    _note_failure(program, clock)
-    with _uncollected():
-        return _examined(program, target, chosen, clock)
+    with TORCH_TURN:
+        with clock.stage("capture"):
+            program = capture(source, progress=clock.progress)
+        _note_failure(program, clock)
+        with _uncollected():
+            return _examined(program, target, chosen, clock)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from trtdiag.analysis.compilation import CompilationFacts, engine_facts
 from trtdiag.analysis.result import StageTiming
 from trtdiag.artifact.load import load
 from trtdiag.capture.load import Source
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.compiling import compare, diagnosis_options
 from trtdiag.convert.engine_plan import EnginePlan, convert_segments, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
@@ -78,10 +79,12 @@ def verify_saved(
     target = get_target(next(iter(versions), options.target))
     report = analyze(original, diagnosis_options(options, target), progress=step)
     step("verify")
-    planned = _planned(compiled, report, options)
+    with TORCH_TURN:
+        planned = _planned(compiled, report, options)
     plan, networks = planned or (None, ())
     runs = EngineRuns(compiled, options) if planned else None
-    found = compare(report, plan, networks, compiled, options, limits, engines=runs, progress=step)
+    with TORCH_TURN:
+        found = compare(report, plan, networks, compiled, options, limits, engines=runs, progress=step)
     nodes = engine_nodes(compiled.exported_program)
     converted = planned[1] if planned else (None,) * len(nodes)
     told = told_layers(compiled, [None if one is None else one.network for one in converted], timed=False)

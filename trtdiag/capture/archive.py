@@ -75,6 +75,7 @@ from trtdiag.capture.archive_summary import (
 )
 from trtdiag.capture.archive_weights import PayloadReader, Progress, check_byte_order, plain_state
 from trtdiag.capture.safe_load import UnsafePickleError, load_plain
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.errors import CaptureError
 
 __all__ = ["ArchiveSummary", "Progress", "ReadResult", "inspect_archive", "read_archive"]
@@ -120,7 +121,7 @@ def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = No
         CaptureError: The file is missing, damaged, no exported program, too new or too old, needs ops or classes
             that are not registered, or holds something that could run code.
     """
-    with open_container(path) as container:
+    with TORCH_TURN, open_container(path) as container:
         parts = parts_of(container)
         summary = summarize(container, parts)
         _check_versions(summary)
@@ -130,7 +131,7 @@ def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = No
         weights = _tensors(payloads, summary, WEIGHTS, parts.weights, parts.weights_member)
         constants = _tensors(payloads, summary, CONSTANTS, parts.constants, parts.constants_member)
         inputs, notes = _example_inputs(container, parts.inputs_member)
-    exported = _build(program, weights, constants, inputs, summary)
+        exported = _build(program, weights, constants, inputs, summary)
     return ReadResult(exported, summary, (*_notes_on(summary), *payloads.notes, *notes))
 
 

@@ -34,6 +34,7 @@ from trtdiag.capture.torch_private import (
     shape_env_of,
     symbol_sources,
 )
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.capture.unexported import input_sketch
 from trtdiag.errors import CaptureError
 from trtdiag.symbolic.expr import Sym
@@ -53,7 +54,11 @@ def capture(source: Source, *, progress: Callable[[str], None] | None = None) ->
     Raises:
         CaptureError: The source is missing, damaged, unsafe, of a newer schema, or no program.
     """
-    step = progress or _silent
+    with TORCH_TURN:
+        return _captured(source, progress or _silent)
+
+
+def _captured(source: Source, step: Callable[[str], None]) -> Program:
     if isinstance(source, ExportedProgram):
         return _from_exported(source, "live program", SourceKind.LIVE)
     if isinstance(source, tuple):

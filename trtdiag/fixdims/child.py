@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.errors import TrtdiagError
 
 T = TypeVar("T")
@@ -54,11 +55,14 @@ def run_in_child(function: Callable[[], T], limit_s: float) -> Ended[T]:
         TrtdiagError: Raised by the function itself.
     """
     if no_child():
-        return Ended(function(), here=True)
+        with TORCH_TURN:
+            return Ended(function(), here=True)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_serve, args=(function, theirs), daemon=True)
-    child.start()
+    # What another thread holds at this moment would be held in the child for ever.
+    with TORCH_TURN:
+        child.start()
     theirs.close()
     deadline = time.monotonic() + limit_s
     try:

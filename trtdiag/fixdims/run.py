@@ -14,6 +14,7 @@ from trtdiag.capture.again import program_recipe
 from trtdiag.capture.data_checks import NeededCheck, needed_checks
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.program import Program
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.dims.asked_ranges import affine
 from trtdiag.dims.compared import same_plan
 from trtdiag.dims.plan import Plan
@@ -90,7 +91,8 @@ def fix_dims(
     step = progress or _silent
     read = read_source(source, args, kwargs, dynamic_shapes, step)
     if isinstance(read, TextSource):
-        return fix_text(read.text, read.label)
+        with TORCH_TURN:
+            return fix_text(read.text, read.label)
     if isinstance(read, ProgramSource):
         return _fix_program(read, time_limit_s, Allowance(solve_limit_s, exports=True), rounds, programs, step)
     return _fix_model(read, time_limit_s, Allowance(solve_limit_s), rounds, programs, step)
@@ -124,8 +126,9 @@ def _fix_program(
 ) -> Fix:
     program = source.program
     asked = program_plan(program)
-    recipe = program_recipe(program)
-    known = read_program(program)
+    with TORCH_TURN:
+        recipe = program_recipe(program)
+        known = read_program(program)
     if recipe is None:
         why = "the file keeps no example inputs, and not all of them are tensors"
         found = Search(asked, {}, lambda _plan, _why: why, rounds, known, solving).run()
@@ -288,9 +291,10 @@ def _assembled(
 
 
 def _exported(recipe: Recipe) -> ExportedProgram:
-    return torch.export.export(
-        recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=recipe.dynamic_shapes, strict=False
-    )
+    with TORCH_TURN:
+        return torch.export.export(
+            recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=recipe.dynamic_shapes, strict=False
+        )
 
 
 def _without_module(source: ProgramSource, asked: Plan, found: Found) -> Fix:

@@ -8,6 +8,7 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.capture.factory import Recipe
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.spelling.asked import Structure
 from trtdiag.dims.spelling.spell import spell
@@ -52,9 +53,10 @@ class SpelledPart:
     def export(self) -> ExportedProgram:
         """The program."""
         recipe = self.recipe
-        return torch.export.export(
-            recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=recipe.dynamic_shapes, strict=False
-        )
+        with TORCH_TURN:
+            return torch.export.export(
+                recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=recipe.dynamic_shapes, strict=False
+            )
 
 
 def several_of(

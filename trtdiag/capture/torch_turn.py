@@ -1,0 +1,20 @@
+"""One thread at a time in the parts of torch that keep state for the whole process.
+
+Of torch 2.11 to 2.15: the deserializer of the file that is being read (``serialize._CURRENT_DESERIALIZER``), the
+classes that unpickling may name (``torch.serialization.safe_globals``), the metadata of the node that is being traced
+(``torch.fx.traceback.current_meta``), the kernels of attention that are switched on, the random state.  Python's own
+are the warning filters and ``sys.stdout``.  Building engines needs none of these, and threads build side by side.
+"""
+
+from __future__ import annotations
+
+from torch._dynamo.convert_frame import compile_lock
+
+__all__ = ["TORCH_TURN"]
+
+TORCH_TURN = compile_lock
+"""The lock under which torch.compile traces, too.
+
+A second one beside it could not be: torch.compile calls our backend with its own in hand, and an export may trace a
+branch with torch.compile, so that two threads would each wait for what the other holds.
+"""
