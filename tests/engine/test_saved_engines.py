@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +70,170 @@ def _no_json(content: bytes) -> bytes:
 
 def _foreign(content: bytes) -> bytes:
     return b"PK\x03\x04" * 100
+
+
+def _with_head(head: bytes) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        start = content[: content.index(b"\n") + 1]
+        return start + len(head).to_bytes(8, "little") + head + b"engine" * 100
+
+    return change
+
+
+def _said(**changes: object) -> Callable[[bytes], bytes]:
+    blob = b"engine" * 100
+    said = {"about": "this", "sha256": hashlib.sha256(blob).hexdigest(), "bytes": len(blob), "notes": []}
+    return _with_head(json.dumps(said | changes).encode())
+
+
+def _beyond_the_end(content: bytes) -> bytes:
+    """A head whose length leads past the end of the file, and says so of the engine behind it."""
+    head = json.dumps({"about": "this", "sha256": "0" * 64, "bytes": -7, "notes": []}).encode()
+    return content[: content.index(b"\n") + 1] + (len(head) + 7).to_bytes(8, "little") + head
+
+
+DEEP = [_with_head(b"[" * 200_000), _with_head(b'{"about":' * 100_000)]
+WRONG_TYPES = [
+    _with_head(head) for head in (b"", b"null", b"3", b'"this"', b"[]", b"{}", b"\xff\xfe", b"9" * 100_000, b"NaN")
+] + [
+    _said(about=["this"]),
+    _said(bytes=str(600)),
+    _said(bytes=-1),
+    _said(bytes=2**70),
+    _said(bytes=None),
+    _said(sha256=None),
+    _said(sha256=["0"]),
+    _said(notes=5),
+    _said(notes={"a": 1}),
+    _said(notes=[["deep"]]),
+]
+
+
+@pytest.mark.parametrize("change", [*DEEP, *WRONG_TYPES, _beyond_the_end])
+def test_a_hostile_head_counts_as_none_and_is_replaced(change: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    saved = _folder(tmp_path)
+    saved.keep("this", b"engine" * 100)
+    path = saved._path("this")
+    path.write_bytes(change(path.read_bytes()))
+    assert saved.notes("this") == ()
+    assert saved.find("this") is None
+    assert saved.keep("this", b"again", ("one",))
+    assert (saved.find("this"), saved.notes("this")) == (b"again", ("one",))
+
+
+def _fifo(path: Path, _foreign: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path, _foreign: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(path.parent)  # names of sockets are short
+        made.bind(path.name[:60])
+        os.rename(path.name[:60], path.name)
+
+
+def _empty_folder(path: Path, _foreign: Path) -> None:
+    path.mkdir()
+
+
+def _full_folder(path: Path, _foreign: Path) -> None:
+    path.mkdir()
+    (path / "mine.txt").write_text("mine")
+
+
+def _link_to_a_file(path: Path, foreign: Path) -> None:
+    path.symlink_to(foreign / "mine.txt")
+
+
+def _link_to_an_engine(path: Path, foreign: Path) -> None:
+    other = _folder(foreign)
+    other.keep("this", b"foreign engine")
+    path.symlink_to(other._path("this"))
+
+
+def _link_to_a_folder(path: Path, foreign: Path) -> None:
+    path.symlink_to(foreign)
+
+
+def _link_to_itself(path: Path, _foreign: Path) -> None:
+    path.symlink_to(path)
+
+
+def _link_to_nothing(path: Path, foreign: Path) -> None:
+    path.symlink_to(foreign / "nothing")
+
+
+def _link_to_a_device(path: Path, _foreign: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFOs, and links only for administrators")
+@pytest.mark.parametrize(
+    "put",
+    [
+        _fifo,
+        _socket,
+        _empty_folder,
+        _full_folder,
+        _link_to_a_file,
+        _link_to_an_engine,
+        _link_to_a_folder,
+        _link_to_itself,
+        _link_to_nothing,
+        _link_to_a_device,
+    ],
+)
+def test_what_is_no_file_is_not_opened_and_gives_way(
+    put: Callable[[Path, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "mine.txt").write_text("mine")
+    saved = SavedEngines.at(str(tmp_path / "cache"), 1)
+    put(saved._path("this"), foreign)
+    there = {path: path.read_bytes() for path in foreign.iterdir()}
+    for _ in range(2):  # cleaning meets it, too
+        assert saved.keep("that", os.urandom(600 * KIB))
+        assert saved.find("this") is None
+        assert saved.notes("this") == ()
+    assert saved.keep("this", b"engine")
+    assert saved.find("this") == b"engine"
+    assert not saved._path("this").is_symlink()
+    assert {path: path.read_bytes() for path in foreign.iterdir()} == there
+    if put is _full_folder:
+        (moved,) = saved.folder.glob("*.moved")
+        assert (moved / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.getuid() == 0, reason="root reads every file")
+def test_a_file_that_may_not_be_read_is_replaced(tmp_path: Path) -> None:
+    saved = _folder(tmp_path)
+    saved.keep("this", b"engine")
+    saved._path("this").chmod(0)
+    assert saved.find("this") is None
+    assert saved.keep("this", b"again")
+    assert saved.find("this") == b"again"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sparse files and their limit of memory are Linux's")
+def test_a_huge_file_takes_no_memory(tmp_path: Path) -> None:
+    saved = _folder(tmp_path)
+    saved.keep("this", b"engine")
+    path = saved._path("this")
+    content = path.read_bytes()
+    head = json.loads(content[content.index(b"{") : content.index(b"}") + 1])
+    for size in (2**40, 2**20):  # more than the folder may hold, and less
+        said = json.dumps(head | {"bytes": size}).encode()
+        with path.open("wb") as file:
+            file.write(content[: content.index(b"\n") + 1] + len(said).to_bytes(8, "little") + said)
+            file.truncate(file.tell() + size)
+        tracemalloc.start()
+        found = _folder(tmp_path, 2**10 + 10).find("this")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert found is None
+        assert most < 4 * 2**20
 
 
 @pytest.mark.parametrize("change", [_cut, _flipped, _longer, _headless, _huge_head, _no_json, _foreign, lambda _: b""])
@@ -165,9 +333,6 @@ def test_what_cannot_be_written_is_said_and_no_error(tmp_path: Path, caplog: pyt
     with caplog.at_level(logging.WARNING):
         assert not saved.keep("this", b"engine")
     assert "not kept" in caplog.text
-    saved._path("this").mkdir(parents=True)  # a folder in the place of a file
-    assert saved.find("this") is None
-    assert not saved.keep("this", b"engine")
 
 
 PROGRAM = """

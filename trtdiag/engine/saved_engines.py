@@ -11,12 +11,15 @@ import json
 import logging
 import os
 import re
+import stat
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 
-from trtdiag.engine.whole_file import UNFINISHED, write_whole
+from trtdiag.engine.whole_file import UNFINISHED, open_regular, write_whole
 from trtdiag.errors import UserError
 
 _LOGGER = logging.getLogger("trtdiag.engine_cache")
@@ -76,31 +79,28 @@ class SavedEngines:
         """
         path = self._path(about)
         try:
-            with path.open("rb") as file:
-                content = bytearray(os.fstat(file.fileno()).st_size)
-                del content[file.readinto(content) :]
+            with _opened(path) as file:
+                head = _head(file, about, self.limit_bytes)
+                blob = None if head is None else _engine(file, head)
+                if blob is not None:
+                    _touch(path, file)
+                    return blob
         except FileNotFoundError:
             return None
         except OSError as error:
             _LOGGER.warning("%s cannot be read (%s): the engine is built again", path, error.strerror or error)
             return None
-        blob = _engine_of(content, about)
-        if blob is None:
-            _LOGGER.warning("%s is damaged or of something else: the engine is built again", path)
-            return None
-        _touch(path)
-        return blob
+        _LOGGER.warning("%s is damaged or of something else: the engine is built again", path)
+        return None
 
     def notes(self, about: str) -> tuple[str, ...]:
         """What was kept of an engine beside its bytes; nothing where it is not there."""
         try:
-            with self._path(about).open("rb") as file:
-                start = file.read(len(_MAGIC) + _LENGTH_BYTES)
-                length = int.from_bytes(start[len(_MAGIC) :], "little")
-                head = json.loads(file.read(min(length, _MOST_HEAD_BYTES)))
-        except (OSError, ValueError):
+            with _opened(self._path(about)) as file:
+                head = _head(file, about, self.limit_bytes)
+        except OSError:
             return ()
-        return tuple(map(str, head.get("notes", ()))) if isinstance(head, dict) else ()
+        return () if head is None else head.notes
 
     def keep(self, about: str, blob: bytes | bytearray, notes: Sequence[str] = ()) -> bool:
         """Whether the engine could be kept; what does not fit, or cannot be written, is only said in the log."""
@@ -111,6 +111,7 @@ class SavedEngines:
             _LOGGER.warning("an engine of %d MiB is not kept: the limit is %d MiB", whole // _MIB, self.limit_mib)
             return False
         try:
+            _make_room(self._path(about))
             write_whole(self._path(about), (_MAGIC, len(head).to_bytes(_LENGTH_BYTES, "little"), head, blob))
         except OSError as error:
             _LOGGER.warning("an engine is not kept in %s: %s", self.folder, error.strerror or error)
@@ -145,8 +146,10 @@ class SavedEngines:
 
     def _look_at(self, entry: os.DirEntry[str], entries: list[tuple[float, int, Path]]) -> None:
         try:
-            seen = entry.stat()
+            seen = entry.stat(follow_symlinks=False)
         except FileNotFoundError:  # another program removed it
+            return
+        if not stat.S_ISREG(seen.st_mode):  # nothing that ``keep`` wrote
             return
         if _OURS.fullmatch(entry.name):
             entries.append((seen.st_mtime, seen.st_size, Path(entry.path)))
@@ -154,27 +157,69 @@ class SavedEngines:
             _removed(Path(entry.path))
 
 
-def _engine_of(content: bytearray, about: str) -> bytearray | None:
-    """The engine in a file; ``None`` where the file is not whole, or of another engine."""
-    start = len(_MAGIC) + _LENGTH_BYTES
-    if len(content) < start or content[: len(_MAGIC)] != _MAGIC:
+@dataclass(frozen=True)
+class _Head:
+    """What a file says of the engine behind it."""
+
+    bytes: int
+    sha256: str
+    notes: tuple[str, ...]
+
+
+def _opened(path: Path) -> BufferedReader:
+    """A file of the folder: what leads out of it is none."""
+    if path.is_symlink():
+        raise OSError(0, "it is a link", str(path))
+    return open_regular(path)
+
+
+def _head(file: BufferedReader, about: str, most_bytes: int) -> _Head | None:
+    """The head of a file, which is then at its engine; ``None`` where the file is not whole, or of another engine."""
+    start = file.read(len(_MAGIC) + _LENGTH_BYTES)
+    if len(start) < len(_MAGIC) + _LENGTH_BYTES or not start.startswith(_MAGIC):
         return None
-    length = int.from_bytes(content[len(_MAGIC) : start], "little")
+    length = int.from_bytes(start[len(_MAGIC) :], "little")
     if length > _MOST_HEAD_BYTES:
         return None
     try:
-        head = json.loads(bytes(content[start : start + length]))
-    except ValueError:
+        said = json.loads(file.read(length))
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(head, dict) or head.get("about") != about or head.get("bytes") != len(content) - start - length:
+    left = os.fstat(file.fileno()).st_size - len(start) - length
+    if not isinstance(said, dict) or said.get("about") != about or said.get("bytes") != left:
         return None
-    del content[: start + length]  # in place: engines are large
-    return content if hashlib.sha256(content).hexdigest() == head.get("sha256") else None
+    if not 0 <= left <= most_bytes:
+        return None
+    notes = said.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        return None
+    return _Head(left, str(said.get("sha256")), tuple(notes))
 
 
-def _touch(path: Path) -> None:
+def _engine(file: BufferedReader, head: _Head) -> bytearray | None:
+    """What follows the head, where it is the engine that the head names."""
+    start, digest = file.tell(), hashlib.sha256()
+    while part := file.read(_MIB):  # memory is taken only for what is an engine
+        digest.update(part)
+    if digest.hexdigest() != head.sha256:
+        return None
+    file.seek(start)
+    blob = bytearray(head.bytes)
+    return blob if file.readinto(blob) == head.bytes else None
+
+
+def _make_room(path: Path) -> None:
+    """Take a folder out of the place of an engine, which a file cannot replace; what is in it is kept."""
+    if path.is_symlink() or not path.is_dir():
+        return
+    aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f"{path.name[:64]}.", suffix=".moved"))
+    os.replace(path, aside)
+    _LOGGER.warning("%s was a folder, and an engine belongs there: it is %s now", path, aside.name)
+
+
+def _touch(path: Path, file: BufferedReader) -> None:
     try:
-        os.utime(path)
+        os.utime(file.fileno() if os.utime in os.supports_fd else path)
     except OSError as error:  # it then counts as unused for longer than it is
         _LOGGER.debug("%s keeps its time: %s", path, error)
 

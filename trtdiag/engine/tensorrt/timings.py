@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from trtdiag.engine.whole_file import write_whole
+from trtdiag.engine.whole_file import open_regular, write_whole
 from trtdiag.errors import UserError
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt.timings")
@@ -55,6 +55,7 @@ def keep_timings(config: Any, path: Path) -> None:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return file.read()
     except FileNotFoundError:
         return b""
