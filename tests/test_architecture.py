@@ -18,6 +18,7 @@ PACKAGE = "trtdiag"
 ORDER = (
     "errors",
     "options",
+    "files",
     "symbolic",
     "graph",
     "targets",

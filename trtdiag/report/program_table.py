@@ -12,6 +12,7 @@ from trtdiag.symbolic import ExpressionError, free_symbols, holds, parse_conditi
 
 PROGRAMS_SCHEMA = "trtdiag-programs/1"
 TABLE_SUFFIX = ".programs.json"
+_UNFINISHED = "unfinished"
 
 
 def program_paths(path: Path, count: int) -> tuple[Path, ...]:
@@ -41,9 +42,21 @@ def may_write_programs(path: Path, count: int) -> None:
             )
 
 
+def unfinished_table(path: Path, count: int) -> dict[str, Any]:
+    """What stands in the place of the table while its programs are put there: names without conditions.
+
+    A run that is killed then leaves files that are known as ours, and a table that sends no sizes to them.
+    """
+    names = sorted({*_named_in(table_path(path)), *(place.name for place in program_paths(path, count))})
+    return {"schema": PROGRAMS_SCHEMA, _UNFINISHED: names}
+
+
 def _named_in(table: Path) -> set[str]:
     try:
-        return {str(program["file"]) for program in _read(table)["programs"]}
+        content = _content(table)
+        if _UNFINISHED in content:
+            return {str(name) for name in content[_UNFINISHED]}
+        return {str(program["file"]) for program in content["programs"]}
     except (ArtifactError, KeyError, TypeError):
         return set()
 
@@ -93,6 +106,13 @@ def _takes(text: str, sizes: Mapping[str, int], path: Path) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    content = _content(path)
+    if _UNFINISHED in content:
+        raise _unreadable(path, "the run that wrote its programs was stopped half-way")
+    return content
+
+
+def _content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -7,8 +7,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from trtdiag.engine.whole_file import open_regular, write_whole
 from trtdiag.errors import UserError
+from trtdiag.files.regular import open_regular
+from trtdiag.files.whole import write_whole
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt.timings")
 _MERGING = Lock()
@@ -48,7 +49,7 @@ def keep_timings(config: Any, path: Path) -> None:
             # Entries that both have are the file's; a file of another GPU or version is not combined with.
             merged = there if there is not None and there.combine(own, False) else own
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, (bytes(merged.serialize()),))
+            write_whole(path, (bytes(merged.serialize()),), durable=False)
         except OSError as error:
             _LOGGER.warning("timings are not kept in %s: %s", path, error.strerror or error)
 
