@@ -18,7 +18,6 @@ from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import StageTiming
 from trtdiag.capture.load import Source
-from trtdiag.capture.on_device import program_device
 from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.convert.engine_plan import EnginePlan, Stage, convert_segments, given_conditions, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
@@ -27,7 +26,7 @@ from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import DiagnosisError, EngineBuildError, InternalError, UserError
-from trtdiag.mending import Made, mended
+from trtdiag.mending import Made, counted, mended
 from trtdiag.network import Network, to_bytes
 from trtdiag.network import run as run_network
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
@@ -35,10 +34,12 @@ from trtdiag.pipeline import Progress, analyze
 from trtdiag.refused_builds import build_or_yield
 from trtdiag.report.engine_words import saved_words
 from trtdiag.report.report import Report
-from trtdiag.runtime.assemble import assemble
+from trtdiag.runtime.assemble import assemble, engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram
-from trtdiag.runtime.compiled_device import on_engine_device, require_kernels
+from trtdiag.runtime.compiled_device import compiled_device, on_engine_device, require_kernels
+from trtdiag.runtime.earlier_engines import all_networks, refuse_on_other_devices
 from trtdiag.runtime.engine_layers import told_layers
+from trtdiag.runtime.engine_nodes import split_nodes
 from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.shapes.opt_sizes import opt_sizes, symbol_profiles
 from trtdiag.symbolic import mul
@@ -142,7 +143,8 @@ def compile_in_stages(
     program, checked = analysis.program, analysis.checked
     if checked is None or program.exported is None:
         raise _without_graph(report)
-    before = program_device(program.exported)
+    before = compiled_device(program.exported)
+    refuse_on_other_devices(program.exported, backend.device)
     planned = None if analysis.partition is None else replace(analysis.partition.plan, options=options)
     # Without a plan one of its stages failed in the analysis, which tells of it; here the fault is the answer.
     if planned is None or options.partition.require_full:
@@ -166,11 +168,15 @@ def compile_in_stages(
         with stage("assemble"):
             exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
             exported = on_engine_device(exported, backend.device)
-            made = CompiledProgram(exported, _networks(converted, options), options=options, source=_file(source))
+            buffers = engine_buffers(plan.lowered, len(engines))
+            kept_networks: tuple[bytes, ...] = ()
+            if options.portable:
+                kept_networks = all_networks(exported, buffers, [to_bytes(one.network) for one in converted])
+            made = CompiledProgram(exported, kept_networks, options=options, source=_file(source))
         if not options.verify:
             return Made(plan, converted, engines, made, None, built.notes)
         with stage("verify"):
-            runs = EngineRuns(made, options)
+            runs = EngineRuns(split_nodes(exported, buffers)[0], options)
             found = compare(report, plan, converted, made, options, limits, engines=runs, progress=clock.progress)
         return Made(plan, converted, engines, made, found, built.notes)
 
@@ -184,7 +190,10 @@ def compile_in_stages(
     if before is not None and moved:
         note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
         analysis = replace(analysis, program=replace(program, notes=(*program.notes, note)))
+    nodes, earlier = split_nodes(compiled.exported_program, engine_buffers(plan.lowered, len(engines)))
     notes = [*made.notes, *(f"engine {index}: {note}" for index, each in enumerate(engines) for note in each.notes)]
+    if earlier:
+        notes.append(f"{counted(len(earlier), 'engine')} of an earlier compilation stay as they are")
     if notes:
         program = analysis.program
         analysis = replace(analysis, program=replace(program, notes=(*program.notes, *notes)))
@@ -195,11 +204,11 @@ def compile_in_stages(
         analysis = replace(analysis, partition=split)
     networks = [one.network for one in converted]
     with clock("profile") if options.profile_layers else nullcontext():
-        told = told_layers(compiled, networks, timed=options.profile_layers)
+        told = told_layers(nodes, networks, timed=options.profile_layers)
     built = [
         engine_facts(each.manifest, len(each.blob), one, layers, saved=each.saved)
         for each, one, layers in zip(engines, converted, told, strict=True)
-    ]
+    ] + [engine_facts(node.manifest, node.engine.numel()) for node in earlier]
     analysis = replace(analysis, options=options, profiles=symbol_profiles(program, options.opt))
     analysis = after_compiling(analysis, CompilationFacts(tuple(built), verification, made.notes), clock.stages)
     compiled.report = report = replace(report, analysis=analysis)
@@ -341,10 +350,6 @@ def _part(plan: EnginePlan, network: Network, *, backend: Backend, report: Repor
     opt = opt_sizes(report.analysis.program, plan.source.ranges, plan.options.opt)
     options = replace(plan.options, engine_cache=None)
     build_engine(backend, network, network_profile(network, opt), options, plan.target)
-
-
-def _networks(converted: Sequence[ConvertedSegment], options: CompileOptions) -> tuple[bytes, ...]:
-    return tuple(to_bytes(one.network) for one in converted) if options.portable else ()
 
 
 def _file(source: Source) -> str | None:

@@ -20,9 +20,10 @@ from trtdiag.network import canonical_hash
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline import Progress, analyze
 from trtdiag.report.report import Report
+from trtdiag.runtime.assemble import engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_layers import told_layers
-from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes, split_nodes
 from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.targets.versions import get_target
 from trtdiag.verify.facts import Verification
@@ -81,17 +82,15 @@ def verify_saved(
     step("verify")
     with TORCH_TURN:
         planned = _planned(compiled, report, options)
-    plan, networks = planned or (None, ())
-    runs = EngineRuns(compiled, options) if planned else None
-    with TORCH_TURN:
-        found = compare(report, plan, networks, compiled, options, limits, engines=runs, progress=step)
-    nodes = engine_nodes(compiled.exported_program)
-    converted = planned[1] if planned else (None,) * len(nodes)
-    told = told_layers(compiled, [None if one is None else one.network for one in converted], timed=False)
+    plan, networks, (nodes, earlier) = planned or (None, (), (engine_nodes(compiled.exported_program), ()))
+    runs = EngineRuns(nodes, options) if planned else None
+    found = compare(report, plan, networks, compiled, options, limits, engines=runs, progress=step)
+    converted = networks if planned else (None,) * len(nodes)
+    told = told_layers(nodes, [None if one is None else one.network for one in converted], timed=False)
     engines = [
         engine_facts(node.manifest, node.engine.numel(), one, layers)
         for node, one, layers in zip(nodes, converted, told, strict=True)
-    ]
+    ] + [engine_facts(node.manifest, node.engine.numel()) for node in earlier]
     stages = (StageTiming("verify", "ok", found.seconds),)
     analysis = after_compiling(report.analysis, CompilationFacts(tuple(engines), found), stages)
     return Verified(found, replace(report, analysis=analysis), compiled)
@@ -130,8 +129,8 @@ def original_of(compiled: CompiledProgram, against: Source | None, fix: str = _N
 
 def _planned(
     compiled: CompiledProgram, report: Report, options: CompileOptions
-) -> tuple[EnginePlan, tuple[ConvertedSegment, ...]] | None:
-    """The original planned again, where that gives the networks that the engines were built from."""
+) -> tuple[EnginePlan, tuple[ConvertedSegment, ...], tuple[tuple[EngineNode, ...], tuple[EngineNode, ...]]] | None:
+    """The original planned again, where that gives the networks that the engines were built from; their calls, too."""
     analysis = report.analysis
     if analysis.checked is None:
         return None
@@ -143,9 +142,10 @@ def _planned(
         raise
     except TrtdiagError:
         return None  # the original is another program, which does not come apart like this one
-    manifests = compiled.manifests
+    nodes = split_nodes(compiled.exported_program, engine_buffers(plan.lowered, len(converted)))
+    manifests = [node.manifest for node in nodes[0]]
     if len(converted) == len(manifests):  # some may have been mended
         pairs = zip(converted, manifests, strict=True)
         converted = tuple(replace(one, network=as_built(one.network, manifest)) for one, manifest in pairs)
     ours = [canonical_hash(one.network) for one in converted]
-    return (plan, converted) if ours == [manifest.network_hash for manifest in manifests] else None
+    return (plan, converted, nodes) if ours == [manifest.network_hash for manifest in manifests] else None

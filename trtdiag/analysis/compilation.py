@@ -38,7 +38,7 @@ class CompilationFacts:
     """What became of compiling.
 
     Attributes:
-        engines: In the order of execution.
+        engines: In the order of execution; after them those that the program had before it was compiled.
         verification: The comparison with the original; ``None`` where it was not asked for.
         notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
     """

@@ -12,6 +12,7 @@ from trtdiag.convert.engine_plan import EnginePlan
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.part_names import whole_of
 from trtdiag.partition.facts import Bytes, Cause, Fallback, Partitioned
+from trtdiag.partition.nature import COMPILED
 from trtdiag.partition.what_if import WhatIf, if_inside, with_minimum, without_minimum
 
 MOST_ASKED = 40
@@ -99,7 +100,7 @@ class PartitionFacts:
     Attributes:
         plan: The plan itself.
         groups: The ops left to PyTorch that compute, by reason, in graph order; not those that the user keeps there,
-            nor those whose segment is too small.
+            nor those whose segment is too small, nor engines of an earlier compilation.
         small: The ops whose segment is too small.
         without_minimum: What would be with no least number of ops; ``None`` where no op is left for that.
         require_full: Whether every op was asked to be in one engine.
@@ -147,7 +148,7 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
     for fallback in parts.fallback:
         if fallback.computes and fallback.cause is Cause.KEPT:
             kept.setdefault((fallback.limit.code, fallback.op), []).append(fallback)
-        if fallback.computes and fallback.cause in (Cause.LIMIT, Cause.NATURE):
+        if fallback.computes and fallback.cause in (Cause.LIMIT, Cause.NATURE) and fallback.limit is not COMPILED:
             code = _SAME.get(fallback.limit.code, fallback.limit.code)
             members.setdefault((code, "" if code in _OF_TYPES else fallback.op), []).append(fallback)
     every = {**members, **kept}

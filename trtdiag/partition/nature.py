@@ -19,6 +19,8 @@ NESTED = Limit("nested-graph", "it runs a nested graph, which an engine cannot h
 ASSERTION = Limit("assertion", "it checks a condition and yields nothing", "")
 MODE = Limit("mode-switch", "it switches a mode of PyTorch", "")
 NO_OPERATOR = Limit("no-operator", "it calls a module or a method, not an operator", "export the program again")
+ENGINE_OP = "trtdiag.execute_engine.default"
+COMPILED = Limit("compiled-already", "it is an engine of an earlier compilation, and stays one", "")
 UNUSED = Limit("result-unused", "nothing reads its result", "")
 WHOLE_LIST = Limit(
     "whole-list", "a list of tensors crosses here as a whole, and only single tensors enter or leave an engine", ""
@@ -75,6 +77,8 @@ def called(target: Callable[..., object]) -> Called:
         nature = ASSERTION
     elif kind is NodeKind.NO_OP and op is None:
         nature = MODE
+    elif target_name(target) == ENGINE_OP:
+        nature = COMPILED
     return Called(target_name(target), kind, nature, writes, shares)
 
 

@@ -83,7 +83,7 @@ class SavedReport:
         Raises:
             UserError: ``bench-of-another-program``.
         """
-        if list(self.record.networks) != list(networks):
+        if sorted(self.record.networks) != sorted(networks):  # it names those of an earlier compilation last
             raise UserError(
                 f"the report on {self.record.label} is about another compiled program",
                 because="its engines have other networks" if self.record.networks else "it was made without compiling",

@@ -64,6 +64,18 @@ def assemble(
     return _Assembly(lowered, partitioned, converted, engines).assembled(program.exported)
 
 
+def engine_buffers(lowered: Lowered, count: int) -> tuple[str, ...]:
+    """The names of the engines' buffers, in the order of their segments; what was lowered may have engines already."""
+    taken = {spec.target for spec in lowered.signature.input_specs}
+    found = []
+    for index in range(count):
+        name = ENGINE_BUFFER.format(index)
+        while name in taken:
+            name += "_"
+        found.append(name)
+    return tuple(found)
+
+
 class _Assembly:
     def __init__(
         self,
@@ -79,6 +91,7 @@ class _Assembly:
         self._source = lowered.graph_module.graph
         self._draft = CompiledDraft(self._source)
         self._sizes = TorchSizes(self._draft, partitioned.torch_sizes)
+        self._buffers = engine_buffers(lowered, len(engines))
         self._specs: dict[str, InputSpec] = {}
         self._blobs: dict[str, torch.Tensor] = {}
 
@@ -119,10 +132,7 @@ class _Assembly:
         return engines or [self._engine(number) for number in range(len(self._engines))]
 
     def _engine(self, index: int) -> Node:
-        taken = {spec.target for spec in self._lowered.signature.input_specs}
-        target = ENGINE_BUFFER.format(index)
-        while target in taken:
-            target += "_"
+        target = self._buffers[index]
         blob = engine_tensor(self._engines[index].blob)
         name = self._draft.free_name(f"b_{target}")
         node = self._draft.graph.create_node("placeholder", name)

@@ -11,9 +11,8 @@ from trtdiag.engine.built_layers import Layered, LayerInfo
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import TrtdiagError
 from trtdiag.network import Network
-from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import CACHE
-from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
+from trtdiag.runtime.engine_nodes import EngineNode
 
 TIMED_RUNS = 20
 """Own choice: the median of these keeps out a run that something else disturbed."""
@@ -28,18 +27,17 @@ class ToldLayers:
 
 
 def told_layers(
-    compiled: CompiledProgram, networks: Sequence[Network | None], *, timed: bool
+    nodes: Sequence[EngineNode], networks: Sequence[Network | None], *, timed: bool
 ) -> tuple[ToldLayers, ...]:
-    """The layers of every engine.
+    """The layers of engines.
 
     An engine that was not loaded yet is loaded only to be timed: for a large one that takes seconds and its memory.
 
     Args:
-        compiled: The program.
+        nodes: Their calls.
         networks: What each engine was built from, where that is at hand.
         timed: Whether to run each engine some times at its usual sizes, which tells the time of each layer.
     """
-    nodes = engine_nodes(compiled.exported_program)
     return tuple(_of_engine(node, network, timed) for node, network in zip(nodes, networks, strict=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,3 +55,15 @@ def engine_nodes(exported: ExportedProgram) -> tuple[EngineNode, ...]:
 
 def _is_engine(blob: object) -> bool:
     return isinstance(blob, torch.Tensor) and blob.dtype is torch.uint8 and blob.dim() == 1
+
+
+def split_nodes(
+    exported: ExportedProgram, own: Collection[str]
+) -> tuple[tuple[EngineNode, ...], tuple[EngineNode, ...]]:
+    """The calls of engines by whether their bytes are among the ``own``: the rest are of an earlier compilation.
+
+    Raises:
+        ArtifactError: As ``engine_nodes``.
+    """
+    nodes = engine_nodes(exported)
+    return tuple(node for node in nodes if node.buffer in own), tuple(node for node in nodes if node.buffer not in own)

@@ -12,9 +12,8 @@ from trtdiag.engine.build import build_engine
 from trtdiag.engine.manifest import Manifest
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
-from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import engine_bytes
-from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.runtime.engine_nodes import EngineNode
 from trtdiag.targets import get_target
 
 
@@ -22,12 +21,12 @@ class EngineRuns:
     """Runs and builds engines of a compiled program.
 
     Args:
-        compiled: The program.
+        nodes: The calls of its engines, in the order of its segments.
         options: What it was compiled with.
     """
 
-    def __init__(self, compiled: CompiledProgram, options: CompileOptions) -> None:
-        self._nodes = engine_nodes(compiled.exported_program)
+    def __init__(self, nodes: Sequence[EngineNode], options: CompileOptions) -> None:
+        self._nodes = nodes
         self._options = replace(options, engine_cache=None)  # what is built here is looked at once
 
     def run(self, index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
