@@ -18,7 +18,7 @@ PACKAGE = "trtdiag"
 ORDER = (
     "errors",
     "options",
-    "files",
+    "whole_read",
     "symbolic",
     "graph",
     "targets",

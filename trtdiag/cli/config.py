@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trtdiag.errors import UserError
+from trtdiag.report.text import one_line
+from trtdiag.whole_read import is_there, read_whole, reason
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,12 +39,15 @@ _KEYS: Mapping[str, type] = {
     "timing-cache": str,
     "build-jobs": int,
 }
+_MOST_BYTES = 1 << 20
+_MOST_NUMBER = (1 << 31) - 1
+_SHOWN_CHARS = 80
 # Read from where the file is, whatever folder the command runs in.
 _PLACES = ("engine-cache", "timing-cache")
 _WANTED: Mapping[type, str] = {
     str: "a string",
     list: "a list of strings",
-    int: "a number from 0",
+    int: f"a number from 0 to {_MOST_NUMBER:,}",
     bool: "true or false",
 }
 
@@ -50,36 +55,65 @@ _WANTED: Mapping[type, str] = {
 def read_config(start: Path) -> dict[str, Any]:
     """The table's values, keys as in the file, places as paths; empty where no file above ``start`` has the table.
 
+    The nearest ``pyproject.toml`` counts; folders above that may not be searched are taken to have none.
+
     Raises:
-        UserError: The file is no TOML, or the table has an unknown key or a value of the wrong kind.
+        UserError: The file cannot be read or is no TOML, or the table has an unknown key or a value of the wrong kind.
     """
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
-        if path.is_file():
-            return _checked(_table(path), path)
+        try:
+            if is_there(path):
+                return _checked(_table(path), path)
+        except OSError as error:
+            raise _unreadable(path, reason(error)) from error
     return {}
 
 
 def _table(path: Path) -> Mapping[str, Any]:
+    """The table of the file, which need not have one."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise UserError(
-            f"cannot read {path}",
-            because=str(error),
-            fix="mend the file, or run from another folder",
-            reference="config-unreadable",
-        ) from error
-    table = content.get("tool", {}).get("trtdiag", {})
-    return table if isinstance(table, Mapping) else {}
+        found: Any = tomllib.loads(read_whole(path, _MOST_BYTES).decode("utf-8"))
+    except RecursionError as error:
+        raise _unreadable(path, "its values are nested too deeply") from error
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
+        raise _unreadable(path, str(error)) from error
+    name = ""
+    for key in ("tool", "trtdiag"):
+        found, name = found.get(key, {}), f"{name}.{key}".removeprefix(".")
+        if not isinstance(found, Mapping):
+            raise UserError(
+                f"{name} must be a table",
+                because=f"{path} has {shown_value(found)}",
+                fix=f"write a line [{name}], and its keys below it",
+                reference="config-wrong-value",
+            )
+    return found  # type: ignore[no-any-return]
+
+
+def _unreadable(path: Path, why: str) -> UserError:
+    return UserError(
+        f"cannot read {path}",
+        because=why,
+        fix="mend the file, which may hold [tool.trtdiag], or run from another folder",
+        reference="config-unreadable",
+    )
+
+
+def shown_value(value: object) -> str:
+    """A value of the file for an error, on one line and not all of a long one."""
+    try:
+        return one_line(repr(value), _SHOWN_CHARS)
+    except ValueError:  # a number of more digits than Python writes
+        return "a number of thousands of digits"
 
 
 def _checked(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
     for key, value in table.items():
         if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1)
+            near = difflib.get_close_matches(key[:_SHOWN_CHARS], _KEYS, n=1)
             raise UserError(
-                f"[tool.trtdiag] has no key {key!r}",
+                f"[tool.trtdiag] has no key {shown_value(key)}",
                 because=f"found in {path}",
                 fix=f"write {near[0]!r}" if near else f"the keys are {', '.join(_KEYS)}",
                 reference="config-unknown-key",
@@ -88,12 +122,28 @@ def _checked(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
             wanted = _WANTED[_KEYS[key]]
             raise UserError(
                 f"[tool.trtdiag] {key} must be {wanted}",
-                because=f"{path} has {value!r}",
+                because=f"{path} has {shown_value(value)}",
                 fix=f"write {wanted}",
                 reference="config-wrong-value",
             )
-    folder = path.parent
-    return {key: str(folder / Path(value).expanduser()) if key in _PLACES else value for key, value in table.items()}
+    return {key: _place(key, value, path) if key in _PLACES else value for key, value in table.items()}
+
+
+def _place(key: str, value: str, path: Path) -> str:
+    """A place of the table as a path."""
+    why = "it is empty" if not value else "no file's name has a null character" if "\0" in value else ""
+    try:
+        place = path.parent / Path(value).expanduser()
+    except RuntimeError as error:  # ~name of nobody, or no home at all
+        why = str(error)
+    if why:
+        raise UserError(
+            f"[tool.trtdiag] {key} must be a place",
+            because=f"{path} has {shown_value(value)}: {why}",
+            fix="write a path; it begins where the file is",
+            reference="config-wrong-value",
+        )
+    return str(place)
 
 
 def _is_a(value: Any, kind: type) -> bool:
@@ -101,5 +151,5 @@ def _is_a(value: Any, kind: type) -> bool:
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if kind is int:
         # To Python true is a number, to the reader of the file it is none.
-        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_NUMBER
     return isinstance(value, kind)

@@ -16,6 +16,7 @@ from trtdiag.cli.analyze import import_module
 from trtdiag.cli.progress import step_line
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.report.save import write_atomically
+from trtdiag.whole_read import reason
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -200,18 +201,28 @@ def _standard_input() -> str:
     Raises:
         UserError: There is none, or too much.
     """
-    stream = sys.stdin.buffer
-    if stream.isatty():
+    if sys.stdin is None:  # closed by whoever started the command
+        raise _no_text("it is closed")
+    if sys.stdin.isatty():
         click.echo("paste the error text, then end it with Ctrl-D", err=True)
-    raw = stream.read(_MOST_INPUT_BYTES + 1)
+    try:
+        raw = sys.stdin.buffer.read(_MOST_INPUT_BYTES + 1)
+    except OSError as error:
+        raise _no_text(reason(error)) from error
     if len(raw) > _MOST_INPUT_BYTES or not raw.strip():
-        raise UserError(
-            "standard input holds no error text",
-            because="it is empty" if not raw.strip() else f"it has more than {_MOST_INPUT_BYTES >> 20} MiB",
-            fix="pipe the log of the failed export into it: trtdiag fix-dims - < error.log",
-            reference="standard-input-unreadable",
-        )
-    return raw.decode("utf-8-sig", errors="replace") + "\n"  # the line end marks it as a text and not a path
+        raise _no_text("it is empty" if not raw.strip() else f"it has more than {_MOST_INPUT_BYTES >> 20} MiB")
+    from trtdiag.fixdims.sources import log_text  # torch takes seconds: --help should not wait for it
+
+    return log_text(raw, "standard input") + "\n"  # the line end marks it as a text and not a path
+
+
+def _no_text(why: str) -> UserError:
+    return UserError(
+        "standard input holds no error text",
+        because=why,
+        fix="pipe the log of the failed export into it: trtdiag fix-dims - < error.log",
+        reference="standard-input-unreadable",
+    )
 
 
 def _programs(fix: Fix, step: Callable[[str], None]) -> tuple[list[ExportedProgram], TrtdiagError | None]:

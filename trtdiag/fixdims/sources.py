@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import stat
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +20,10 @@ from trtdiag.capture.load import capture, names_factory
 from trtdiag.capture.program import Program
 from trtdiag.capture.shapes_spec import with_plain_shapes
 from trtdiag.errors import CaptureError
+from trtdiag.whole_read import read_whole, reason
 
 MOST_TEXT_BYTES = 1 << 28
+_LOOKED_AT_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -96,11 +100,20 @@ def _named(text: str, progress: Callable[[str], None]) -> Source:
     if names_factory(text):
         return _made(factories.load_factory(text), text, progress)
     path = Path(text)
-    if path.is_file() and not zipfile.is_zipfile(path):
+    kind = _mode(path)
+    if kind is not None and stat.S_ISREG(kind) and not zipfile.is_zipfile(path):
         return TextSource(path.name, read_text(path))
-    if not path.exists() and (" " in text.strip() or "=" in text):
+    if kind is None and (" " in text.strip() or "=" in text):
         return TextSource("the given text", text)
     return ProgramSource(path.name, "file", capture(path, progress=progress))
+
+
+def _mode(path: Path) -> int | None:
+    """What is there; ``None`` where nothing is, or the text is no name that a file could have."""
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return None
 
 
 def read_text(path: Path) -> str:
@@ -110,24 +123,35 @@ def read_text(path: Path) -> str:
         CaptureError: It is larger than ``MOST_TEXT_BYTES``, no text, or cannot be read.
     """
     try:
-        if path.stat().st_size > MOST_TEXT_BYTES:
+        raw = read_whole(path, MOST_TEXT_BYTES)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
             raise CaptureError(
                 f"{path.name} is too large for a log",
-                because=f"it has {path.stat().st_size >> 20} MiB, the limit is {MOST_TEXT_BYTES >> 20}",
+                because=reason(error),
                 fix="give the part of the log with the error",
                 reference="log-too-large",
-            )
-        raw = path.read_bytes()
-    except OSError as error:
+            ) from error
         raise CaptureError(
-            f"cannot read {path}", because=str(error), fix="check its name and rights", reference="source-unreadable"
+            f"cannot read {path}",
+            because=reason(error),
+            fix="check its name and rights",
+            reference="source-unreadable",
         ) from error
-    for mark, encoding in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
-        if raw.startswith(mark):
-            return raw.decode(encoding, errors="replace")
-    if b"\0" in raw[:4096]:
+    return log_text(raw, path.name)
+
+
+def log_text(raw: bytes, name: str) -> str:
+    """The text of the bytes of a log: UTF-8 or, where it begins so, UTF-16; bytes that are neither become marks.
+
+    Raises:
+        CaptureError: ``source-not-readable``: they are no text.
+    """
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return raw.decode("utf-16", errors="replace")
+    if b"\0" in raw[:_LOOKED_AT_BYTES]:
         raise CaptureError(
-            f"{path.name} is neither a program nor a text",
+            f"{name} is neither a program nor a text",
             because="it is no zip archive, and it has null bytes",
             fix="give a .pt2 file made by torch.export.save, or a log",
             reference="source-not-readable",

@@ -12,12 +12,13 @@ from torch.export import ExportedProgram
 
 from trtdiag import __version__
 from trtdiag.errors import ArtifactError, UserError
-from trtdiag.files.whole import whole_file
 from trtdiag.fixdims.fix import Fix
 from trtdiag.report.fix_words import example_words, fix_verdict, proof_words
-from trtdiag.report.save import telling, write_atomically
+from trtdiag.report.save import save_atomically, write_atomically
 from trtdiag.report.text import one_line
+from trtdiag.whole_read import read_whole
 
+_MOST_BYTES = 1 << 24
 _WRITTEN = re.compile(r"# Written by trtdiag fix-dims \[([0-9a-f]{16})\]")
 
 
@@ -55,12 +56,12 @@ def may_write(path: Path) -> None:
     Raises:
         UserError: The file holds something else.
     """
-    try:
-        text = path.read_text(encoding="utf-8") if path.is_file() else None
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    if text is None:
+    if not path.is_file():
         return
+    try:
+        text = read_whole(path, _MOST_BYTES).decode("utf-8")
+    except (OSError, UnicodeDecodeError):  # whatever it holds, trtdiag did not write it
+        text = ""
     first, _, body = text.partition("\n")
     match = _WRITTEN.fullmatch(first)
     if match is not None and match[1] == _digest(body):
@@ -91,25 +92,21 @@ def save_program(program: ExportedProgram, path: Path) -> None:
         ArtifactError: torch cannot save it.
         UserError: The place cannot be written.
     """
-    with telling(path, "program"), whole_file(path) as file:
-        fill_with_program(file, program)
 
+    def write(file: IO[bytes]) -> None:
+        try:
+            torch.export.save(program, file)
+        except OSError:
+            raise
+        except Exception as error:  # whatever a custom op's or input type's own code raises
+            raise ArtifactError(
+                "torch.export.save cannot save the program",
+                because=str(error).strip().partition("\n")[0] or type(error).__name__,
+                fix="use --write, and export and save it where its own types are at hand",
+                reference="program-not-saveable",
+            ) from error
 
-def fill_with_program(file: IO[bytes], program: ExportedProgram) -> None:
-    """Write the program to a file that was begun.
-
-    Raises:
-        ArtifactError: torch cannot save it.
-    """
-    try:
-        torch.export.save(program, file)
-    except Exception as error:  # whatever a custom op's or input type's own code raises
-        raise ArtifactError(
-            "torch.export.save cannot save the program",
-            because=str(error).strip().partition("\n")[0] or type(error).__name__,
-            fix="use --write, and export and save it where its own types are at hand",
-            reference="program-not-saveable",
-        ) from error
+    save_atomically(path, write, what="program")
 
 
 def _digest(body: str) -> str:

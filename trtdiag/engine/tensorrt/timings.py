@@ -7,11 +7,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from trtdiag.engine.whole_file import write_whole
 from trtdiag.errors import UserError
-from trtdiag.files.regular import open_regular
-from trtdiag.files.whole import write_whole
+from trtdiag.whole_read import read_whole, reason
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt.timings")
+_MOST_BYTES = 1 << 30
 _MERGING = Lock()
 """Builds of this process that end at once add to the file one after the other.  Of two processes one may win, which
 costs the other's measurements and nothing else: the file is replaced as a whole."""
@@ -28,7 +29,7 @@ def give_timings(config: Any, path: Path) -> None:
     except OSError as error:
         raise UserError(
             f"the timing cache {path} cannot be read",
-            because=error.strerror or str(error),
+            because=reason(error),
             fix="name a file in timing_cache, which is made where it is missing",
             reference="timing-cache",
         ) from error
@@ -49,14 +50,13 @@ def keep_timings(config: Any, path: Path) -> None:
             # Entries that both have are the file's; a file of another GPU or version is not combined with.
             merged = there if there is not None and there.combine(own, False) else own
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, (bytes(merged.serialize()),), durable=False)
+            write_whole(path, (bytes(merged.serialize()),))
         except OSError as error:
-            _LOGGER.warning("timings are not kept in %s: %s", path, error.strerror or error)
+            _LOGGER.warning("timings are not kept in %s: %s", path, reason(error))
 
 
 def _content(path: Path) -> bytes:
     try:
-        with open_regular(path) as file:
-            return file.read()
+        return read_whole(path, _MOST_BYTES)
     except FileNotFoundError:
         return b""
