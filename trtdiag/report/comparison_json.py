@@ -36,7 +36,7 @@ def _change_json(change: Change) -> Json:
         "severity": finding.severity.value,
         "severity_before": None if change.before is None else change.before.value,
         "message": finding.message,
-        "fingerprint": finding.fingerprint,
+        "fingerprint": str(finding.fingerprint),
     }
 
 

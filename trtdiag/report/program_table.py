@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from trtdiag.errors import ArtifactError, ShapeOutOfRangeError, UserError
+from trtdiag.report.schema_check import Schema, fitted
+from trtdiag.report.strict_json import JsonFault, parse_json
 from trtdiag.symbolic import ExpressionError, free_symbols, holds, parse_condition
+from trtdiag.whole_read import read_whole, reason
 
 PROGRAMS_SCHEMA = "trtdiag-programs/1"
 TABLE_SUFFIX = ".programs.json"
-_UNFINISHED = "unfinished"
+_MOST_BYTES = 1 << 24
+_SEPARATORS = frozenset("/\\:\0")
+"""No name of a file has them, on Windows or elsewhere."""
+_TABLE: Schema = {
+    "type": "object",
+    "properties": {
+        "schema": {"const": PROGRAMS_SCHEMA},
+        "sizes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "site": {"type": "string"}},
+                "required": ["name", "site"],
+            },
+        },
+        "programs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"file": {"type": "string", "minLength": 1}, "takes": {"type": "string"}},
+                "required": ["file", "takes"],
+            },
+        },
+    },
+    "required": ["schema", "sizes", "programs"],
+}
+"""What is read of a table."""
 
 
 def program_paths(path: Path, count: int) -> tuple[Path, ...]:
@@ -42,22 +70,10 @@ def may_write_programs(path: Path, count: int) -> None:
             )
 
 
-def unfinished_table(path: Path, count: int) -> dict[str, Any]:
-    """What stands in the place of the table while its programs are put there: names without conditions.
-
-    A run that is killed then leaves files that are known as ours, and a table that sends no sizes to them.
-    """
-    names = sorted({*_named_in(table_path(path)), *(place.name for place in program_paths(path, count))})
-    return {"schema": PROGRAMS_SCHEMA, _UNFINISHED: names}
-
-
 def _named_in(table: Path) -> set[str]:
     try:
-        content = _content(table)
-        if _UNFINISHED in content:
-            return {str(name) for name in content[_UNFINISHED]}
-        return {str(program["file"]) for program in content["programs"]}
-    except (ArtifactError, KeyError, TypeError):
+        return {program["file"] for program in _read(table)["programs"]}
+    except ArtifactError:
         return set()
 
 
@@ -75,7 +91,7 @@ def program_for(table: str | Path, **sizes: int) -> Path:
     """
     path = Path(table)
     content = _read(path)
-    names = [str(size["name"]) for size in content["sizes"]]
+    names = [size["name"] for size in content["sizes"]]
     if set(names) != sizes.keys():
         known = ", ".join(f"{size['name']} ({size['site']})" for size in content["sizes"])
         raise UserError(
@@ -106,20 +122,20 @@ def _takes(text: str, sizes: Mapping[str, int], path: Path) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content = _content(path)
-    if _UNFINISHED in content:
-        raise _unreadable(path, "the run that wrote its programs was stopped half-way")
-    return content
-
-
-def _content(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, str(error)) from error
-    if not isinstance(content, dict) or content.get("schema") != PROGRAMS_SCHEMA:
-        raise _unreadable(path, f"its schema is not {PROGRAMS_SCHEMA}")
-    return content
+        content = parse_json(read_whole(path, _MOST_BYTES))
+        if not isinstance(content, dict) or content.get("schema") != PROGRAMS_SCHEMA:
+            raise _unreadable(path, f"its schema is not {PROGRAMS_SCHEMA}")
+        found: dict[str, Any] = fitted(content, _TABLE)
+    except OSError as error:
+        raise _unreadable(path, reason(error)) from error
+    except JsonFault as fault:
+        raise _unreadable(path, str(fault)) from fault
+    for program in found["programs"]:
+        # A program lies beside its table: a table from elsewhere must not lead to another file of this machine.
+        if program["file"] in (".", "..") or _SEPARATORS & set(program["file"]):
+            raise _unreadable(path, f"{program['file']!r} is no name of a file beside it")
+    return found
 
 
 def _unreadable(path: Path, why: str) -> ArtifactError:

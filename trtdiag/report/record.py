@@ -8,7 +8,6 @@ from typing import Any
 
 from trtdiag.analysis.finding import Applicability, Evidence, Finding, Fix, Impact, Place, Severity
 from trtdiag.analysis.result import StageTiming
-from trtdiag.errors import UserError
 from trtdiag.graph.source import Frame
 from trtdiag.report.recorded_times import RecordedTimes, read_times
 from trtdiag.symbolic.ranges import Range
@@ -79,32 +78,9 @@ class Record:
     times: RecordedTimes | None = None
 
 
-def read_record(body: Any) -> Record:
-    """The record of a JSON report, as ``json.loads`` gives it.
-
-    Raises:
-        UserError: ``report-not-readable``: it is no report, one of another schema, or damaged.
-    """
-    if not isinstance(body, dict) or body.get("schema") != SCHEMA:
-        found = body.get("schema") if isinstance(body, dict) else None
-        raise _not_readable(f"its schema is {found!r}, not {SCHEMA!r}" if found else "it is no report of trtdiag")
-    try:
-        return _record(body)
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        raise _not_readable(f"a part of it is missing or of another form ({fault})") from fault
-
-
-def _not_readable(why: str) -> UserError:
-    return UserError(
-        "the report cannot be read",
-        because=why,
-        fix="give a file that --json wrote",
-        reference="report-not-readable",
-    )
-
-
-def _record(body: Mapping[str, Any]) -> Record:
-    verification = (body["compiled"] or {}).get("verification") or {}
+def read_record(body: Mapping[str, Any]) -> Record:
+    """The record of a JSON report that was just made, or that was held against the schema (``saved.read_report``)."""
+    compiled = body["compiled"] or {"engines": (), "verification": None}
     return Record(
         version=body["tool"]["version"],
         label=body["program"]["label"],
@@ -114,16 +90,16 @@ def _record(body: Mapping[str, Any]) -> Record:
         findings=tuple(_finding(each) for each in body["findings"]),
         stages=tuple(StageTiming(each["name"], each["state"], 0.0, each["message"]) for each in body["stages"]),
         not_checked=tuple(body["not_checked"]),
-        difference=verification.get("difference") or "",
+        difference=(compiled["verification"] or {"difference": None})["difference"] or "",
         engines=_engines(body),
         symbols=tuple(_symbol(each) for each in body["symbols"] or ()),
-        networks=tuple(each["network_hash"] for each in (body["compiled"] or {}).get("engines") or ()),
-        times=None if body.get("bench") is None else read_times(body["bench"]),
+        networks=tuple(each["network_hash"] for each in compiled["engines"]),
+        times=None if body["bench"] is None else read_times(body["bench"]),
     )
 
 
 def _finding(body: Mapping[str, Any]) -> Finding:
-    fix, impact = body["fix"], body.get("impact")
+    fix, impact = body["fix"], body["impact"]
     return Finding(
         id=body["id"],
         rule=body["rule"],
@@ -164,14 +140,13 @@ def _engines(body: Mapping[str, Any]) -> RecordedEngines | None:
 
 def _latencies(engines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
     for engine in engines:
-        layers = (engine.get("built") or {}).get("layers") or ()
-        times = [layer["time_ms"] for layer in layers if layer["time_ms"] is not None]
+        times = [layer["time_ms"] for layer in engine["built"]["layers"] if layer["time_ms"] is not None]
         if times:
             yield f"engine {engine['index']}", float(sum(times))
 
 
 def _symbol(body: Mapping[str, Any]) -> RecordedSymbol:
-    extent, profile = body["range"], body.get("profile")
+    extent, profile = body["range"], body["profile"]
     return RecordedSymbol(
         name=body["name"],
         range=None if extent is None else Range(extent["min"], extent["max"]),

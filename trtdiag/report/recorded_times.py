@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SCHEMA = "trtdiag-bench/1"
 OURS = "trtdiag"
 """The compiled program among the ways."""
 
@@ -58,13 +57,7 @@ class RecordedTimes:
 
 
 def read_times(body: Mapping[str, Any]) -> RecordedTimes:
-    """The benchmark in plain lists and dicts.
-
-    Raises:
-        ValueError, KeyError, TypeError: It is none, or damaged.
-    """
-    if body["schema"] != SCHEMA:
-        raise ValueError(f"schema {body['schema']!r} is not {SCHEMA!r}")
+    """The benchmark in plain lists and dicts that fit the schema."""
     tensorrt = f", TensorRT {body['tensorrt']}" if body["tensorrt"] else ""
     return RecordedTimes(
         device=body["device"],
@@ -79,13 +72,13 @@ def _sizes(body: Mapping[str, Any]) -> str:
 
 
 def _way(body: Mapping[str, Any]) -> RecordedWay:
-    spread = body["ms"] or {}
+    spread = body["ms"] or {"median": None, "low": None, "high": None}
     return RecordedWay(
         name=body["way"],
         computes=body["computes"],
-        median_ms=spread.get("median"),
-        low_ms=spread.get("low"),
-        high_ms=spread.get("high"),
+        median_ms=spread["median"],
+        low_ms=spread["low"],
+        high_ms=spread["high"],
         ratio=body["ratio"],
         failed=body["failed"],
     )

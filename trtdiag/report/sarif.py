@@ -145,7 +145,7 @@ def _result(finding: Finding, rule_index: int, root: Path) -> Json:
     }
     if related:
         body["relatedLocations"] = related
-    body["partialFingerprints"] = {FINGERPRINT: finding.fingerprint}
+    body["partialFingerprints"] = {FINGERPRINT: str(finding.fingerprint)}
     body["properties"] = _properties(finding)
     return body
 

@@ -6,22 +6,28 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 from trtdiag.errors import UserError
 from trtdiag.report.comparison import compared
 from trtdiag.report.comparison_json import comparison_json
 from trtdiag.report.formats import Rendering
 from trtdiag.report.json_parts import Json
-from trtdiag.report.record import Record, read_record
+from trtdiag.report.json_report import SCHEMA_PATH
+from trtdiag.report.record import SCHEMA, Record, read_record
 from trtdiag.report.recorded_times import read_times
 from trtdiag.report.sarif import RuleMeta
+from trtdiag.report.schema_check import Schema, fitted
+from trtdiag.report.strict_json import JsonFault, parse_json
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_json import page_json, page_view
+from trtdiag.report.view_page import ReportView
 from trtdiag.report.view_speed import speed_view
+from trtdiag.whole_read import read_whole, reason
 
-_LARGEST_BYTES = 1 << 30
+_LARGEST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,14 +35,16 @@ class SavedReport:
     """A report read from its JSON.
 
     Attributes:
-        body: As plain lists and dicts, without its page.
+        body: As plain lists and dicts that fit the schema, without its page.
         page: What its page shows, unread.
         rules: The rules of this version, for SARIF.
+        file: Where it was read, for errors.
     """
 
     body: dict[str, Json]
     page: Json
     rules: tuple[RuleMeta, ...] = ()
+    file: str = ""
 
     @cached_property
     def record(self) -> Record:
@@ -50,7 +58,10 @@ class SavedReport:
         Raises:
             UserError: ``report-without-page``.
         """
-        return Rendering(self.body, page_view(self.page), self.rules)
+        return Rendering(self.body, self._view(), self.rules)
+
+    def _view(self) -> ReportView:
+        return page_view(self.page, self.file)
 
     def compare(self, earlier: str | os.PathLike[str] | SavedReport) -> SavedReport:
         """The same report with what changed since an earlier one; see ``Report.compare``.
@@ -61,7 +72,7 @@ class SavedReport:
         before = earlier if isinstance(earlier, SavedReport) else read_report(earlier)
         name = f"the report on {before.record.label}" if isinstance(earlier, SavedReport) else os.fspath(earlier)
         found = compared(before.record, self.record, name)
-        view = replace(page_view(self.page), comparison=comparison_view(found))
+        view = replace(self._view(), comparison=comparison_view(found))
         return replace(self, body={**self.body, "comparison": comparison_json(found)}, page=page_json(view))
 
     def with_times(self, bench: Mapping[str, Json]) -> SavedReport:
@@ -71,10 +82,11 @@ class SavedReport:
             bench: A benchmark in plain lists and dicts, as ``trtdiag bench --json`` writes it.
 
         Raises:
-            UserError: ``bench-of-another-program``, ``report-without-page``.
+            UserError: ``bench-not-readable``, ``bench-of-another-program``, ``report-without-page``.
         """
-        self.check_networks(read_times(bench).networks)
-        view = replace(page_view(self.page), speed=speed_view(read_times(bench)))
+        times = read_times(_checked_bench(bench))
+        self.check_networks(times.networks)
+        view = replace(self._view(), speed=speed_view(times))
         return replace(self, body={**self.body, "bench": dict(bench)}, page=page_json(view))
 
     def check_networks(self, networks: Sequence[str]) -> None:
@@ -113,31 +125,57 @@ class SavedReport:
 
 
 def read_report(path: str | os.PathLike[str], rules: tuple[RuleMeta, ...] = ()) -> SavedReport:
-    """Read a report that ``--json`` wrote.
+    """Read a report that ``--json`` wrote; one of an earlier version, too.
 
     Raises:
-        UserError: ``report-not-readable``: there is no such file, or it is something else.
+        UserError: ``report-not-readable``: there is no such file, or it is something else; the error names the first
+            place that does not fit the schema.
     """
-    place = Path(path)
+    name = os.fspath(path)
     try:
-        if place.stat().st_size > _LARGEST_BYTES:
-            raise _not_readable(place, f"it has more than {_LARGEST_BYTES:,} bytes")
-        body = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or f"it is no JSON ({error})"
-        raise _not_readable(place, why) from error
-    page = body.pop("page", None) if isinstance(body, dict) else None
-    found = SavedReport(body, page, rules)
-    try:
-        _ = found.record
-    except UserError as error:
-        raise _not_readable(place, error.because) from error
-    return found
+        body = _checked(parse_json(read_whole(name, _LARGEST_BYTES)))
+    except OSError as error:
+        raise _not_readable(name, reason(error)) from error
+    except JsonFault as fault:
+        raise _not_readable(name, str(fault)) from fault
+    return SavedReport(body, body.pop("page", None), rules, name)
 
 
-def _not_readable(place: Path, why: str) -> UserError:
+def _checked(body: Json) -> dict[str, Json]:
+    found = body.get("schema") if isinstance(body, dict) else None
+    if found is None:
+        raise JsonFault("", "is no report of trtdiag")
+    if found != SCHEMA:
+        raise JsonFault("", f"is another kind of file: its schema is {found!r}, not {SCHEMA!r}")
+    try:
+        return fitted(body, report_schema())  # type: ignore[no-any-return]
+    except JsonFault as fault:
+        raise JsonFault("", f"is damaged: a part of it is missing or of another form: {fault}") from fault
+
+
+def _checked_bench(bench: Mapping[str, Json]) -> Mapping[str, Any]:
+    try:
+        whole = report_schema()
+        found = parse_json(json.dumps(bench).encode())  # as strict as a file: no NaN, no surrogates
+        return fitted(found, whole["properties"]["bench"]["anyOf"][0], whole)  # type: ignore[no-any-return]
+    except (JsonFault, TypeError, ValueError) as fault:
+        raise UserError(
+            "the benchmark cannot be read",
+            because=str(fault),
+            fix="give what trtdiag bench --json wrote, or what Benchmark.as_json() gives",
+            reference="bench-not-readable",
+        ) from fault
+
+
+@lru_cache(maxsize=1)
+def report_schema() -> Schema:
+    """The schema of the JSON report, which every report that is read is held against."""
+    return json.loads(SCHEMA_PATH.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+def _not_readable(name: str, why: str) -> UserError:
     return UserError(
-        f"cannot read the report {place}",
+        f"cannot read the report {name}",
         because=why,
         fix="give a file that --json wrote",
         reference="report-not-readable",

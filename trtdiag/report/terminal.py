@@ -69,7 +69,9 @@ def summary(
 def page_summary(view: ReportView, paths: Iterable[str] = ()) -> RenderableType:
     """The summary of a saved report: verdict, what changed, where the reports are."""
     style = _VERDICT_STYLES["clean" if view.verdict.status == "partial" else view.verdict.status]
-    parts: list[RenderableType] = [Text(view.verdict.text, style=style, overflow="fold")]
+    parts: list[RenderableType] = [
+        Text(one_line(view.verdict.text, _LONGEST_MESSAGE_CHARS), style=style, overflow="fold")
+    ]
     if view.comparison is not None:
         parts.append(comparison_text(view.comparison))
     parts.extend(Text(f"report: {visible(path)}") for path in paths)
@@ -78,17 +80,17 @@ def page_summary(view: ReportView, paths: Iterable[str] = ()) -> RenderableType:
 
 def comparison_text(view: ComparisonView) -> RenderableType:
     """What changed since an earlier report: findings that are new or fixed, and numbers that differ."""
-    lines = [Text(f"{view.summary}, since {view.earlier}", style="bold", overflow="fold")]
-    lines += [Text(note, style="yellow", overflow="fold") for note in view.notes]
+    lines = [Text(visible(f"{view.summary}, since {view.earlier}"), style="bold", overflow="fold")]
+    lines += [Text(visible(note), style="yellow", overflow="fold") for note in view.notes]
     styles = {"new": "red", "fixed": "green", "unchanged": "yellow"}
     for change in view.changes[:_MOST_CHANGES]:
         told = Text(overflow="fold")
         told.append(f"  {change.state} ", style=styles[change.state])
-        told.append(f"{change.id} {change.word}: {change.message}")
+        told.append(visible(f"{change.id} {change.word}: {change.message}"))
         lines.append(told)
     if len(view.changes) > _MOST_CHANGES:
         lines.append(Text(f"  and {len(view.changes) - _MOST_CHANGES:,} more", style="dim"))
-    lines += [Text(f"  {what}: {then} -> {now}") for what, then, now in view.numbers.rows if then != now]
+    lines += [Text(visible(f"  {what}: {then} -> {now}")) for what, then, now in view.numbers.rows if then != now]
     return Padding(Group(*lines), (1, 0))
 
 

@@ -6,6 +6,17 @@ from dataclasses import dataclass
 
 from trtdiag.report.drawing.picture import Picture
 from trtdiag.report.layer_views import EngineLayersView
+from trtdiag.report.view_words import (
+    Agreement,
+    ApplicabilityWord,
+    ColumnKind,
+    GuardVerdict,
+    PointState,
+    SeverityWord,
+    SizeState,
+    StageState,
+    Status,
+)
 
 
 @dataclass(frozen=True)
@@ -17,7 +28,7 @@ class VerdictView:
     to do about it; ``None`` where nothing is known.
     """
 
-    status: str
+    status: Status
     text: str
     headline: str
     first: str
@@ -35,7 +46,7 @@ class StageView:
     """One stage: ``state`` is ``ok``, ``failed`` or ``not run``."""
 
     name: str
-    state: str
+    state: StageState
     time: str
     message: str
 
@@ -71,7 +82,7 @@ class FixView:
     """What to do; ``applicability`` is ``safe``, ``unsafe`` or ``manual``, ``meaning`` says what that means."""
 
     title: str
-    applicability: str
+    applicability: ApplicabilityWord
     meaning: str
     code: str
 
@@ -99,7 +110,7 @@ class FindingView:
     rule: str
     name: str
     title: str
-    severity: str
+    severity: SeverityWord
     word: str
     message: str
     impact: str
@@ -126,7 +137,7 @@ class DimRowView:
     range: str
     allowed: str
     suggested: str
-    state: str
+    state: SizeState
     label: str
 
 
@@ -146,7 +157,7 @@ class SuggestionView:
 class GuardView:
     """One guard: ``verdict`` is ``breaks`` or ``unknown``."""
 
-    verdict: str
+    verdict: GuardVerdict
     text: str
     counterexample: str
     witness: str
@@ -179,7 +190,11 @@ class TableView:
     rows: tuple[tuple[str, ...], ...]
     folded: tuple[tuple[str, ...], ...] = ()
     more: str = ""
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[ColumnKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.heads and any(len(row) != len(self.heads) for row in (*self.rows, *self.folded)):
+            raise ValueError(f"has {len(self.heads)} heads and a row of another number of cells")
 
     def kind(self, column: int) -> str:
         """What a column holds; words where nothing is said."""
@@ -285,7 +300,7 @@ class PointRowView:
     max_abs: str
     max_rel: str
     allowed: str
-    state: str
+    state: PointState
     why: str
 
 
@@ -293,7 +308,7 @@ class PointRowView:
 class VerificationView:
     """The comparison with the original; ``state`` is ``agrees``, ``differs`` or ``unknown``."""
 
-    state: str
+    state: Agreement
     text: str
     rows: tuple[PointRowView, ...]
     folded: tuple[PointRowView, ...]

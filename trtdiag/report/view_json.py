@@ -6,11 +6,13 @@ import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 from trtdiag.errors import UserError
 from trtdiag.report.json_parts import Json
+from trtdiag.report.strict_json import shown
 from trtdiag.report.view_page import ReportView
+from trtdiag.report.view_words import OneOf
 
 FORMAT = "trtdiag-page/1"
 
@@ -34,24 +36,30 @@ def _plain(value: object) -> Json:
     raise TypeError(f"a view holds final strings, not {type(value).__name__}")
 
 
-def page_view(body: object) -> ReportView:
+def page_view(body: object, file: str = "") -> ReportView:
     """The view that was saved.
+
+    Args:
+        body: What ``page_json`` gave.
+        file: Where it was read, for errors.
 
     Raises:
         UserError: ``report-without-page``: it holds no page, or one of another version of trtdiag.
     """
     if not isinstance(body, Mapping) or body.get("format") != FORMAT:
         found = body.get("format") if isinstance(body, Mapping) else None
-        raise _unreadable(f"its page is {found!r}, this version reads {FORMAT!r}" if found else "it holds no page")
+        raise _unreadable(
+            file, f"its page is {found!r}, this version reads {FORMAT!r}" if found else "it holds no page"
+        )
     try:
         return cast(ReportView, _read(ReportView, body.get("view"), "page"))
     except _NotThisError as fault:
-        raise _unreadable(str(fault)) from fault
+        raise _unreadable(file, str(fault)) from fault
 
 
-def _unreadable(why: str) -> UserError:
+def _unreadable(file: str, why: str) -> UserError:
     return UserError(
-        "the page of this report cannot be drawn again",
+        f"the page of {f'the report {file}' if file else 'this report'} cannot be drawn again",
         because=why,
         fix="make the JSON again with this version of trtdiag: trtdiag analyze --json",
         reference="report-without-page",
@@ -64,6 +72,8 @@ class _NotThisError(Exception):
 
 def _read(kind: Any, value: object, where: str) -> object:
     origin = get_origin(kind)
+    if origin is Annotated:
+        return _word(get_args(kind), value, where)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in get_args(kind):
             return None
@@ -81,13 +91,26 @@ def _read(kind: Any, value: object, where: str) -> object:
     return value
 
 
+def _word(kind: tuple[Any, ...], value: object, where: str) -> object:
+    """A string that is one of a few."""
+    plain, *marks = kind
+    for mark in marks:
+        if isinstance(mark, OneOf) and value not in mark.words:
+            raise _NotThisError(f"{where} is {shown(value)}, expected one of {', '.join(map(shown, mark.words))}")
+    return _read(plain, value, where)
+
+
 def _dataclass(kind: Any, value: object, where: str) -> object:
     hints = _hints(kind)
     if not isinstance(value, dict) or value.keys() != hints.keys():
         raise _NotThisError(f"{where} has other parts than this version's {kind.__name__}")
-    return kind(**{name: _read(hint, value[name], f"{where}.{name}") for name, hint in hints.items()})
+    parts = {name: _read(hint, value[name], f"{where}.{name}") for name, hint in hints.items()}
+    try:
+        return kind(**parts)
+    except ValueError as error:  # parts that do not fit each other
+        raise _NotThisError(f"{where} {error}") from error
 
 
 @lru_cache(maxsize=128)
 def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, include_extras=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trtdiag.report.view import GuardsView, TableView
+from trtdiag.report.view_words import ChangeState, GuardVerdict, RunsIn, SeverityWord, SizeState
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class GuardLineView:
     """A guard on a symbol in one line; ``verdict`` is ``holds``, ``breaks`` or ``unknown``."""
 
     text: str
-    verdict: str
+    verdict: GuardVerdict
     where: str
 
 
@@ -63,7 +64,7 @@ class SymbolRowView:
     guards: tuple[GuardLineView, ...]
     more_guards: str
     uses: str
-    state: str
+    state: SizeState
     verdict: str
 
 
@@ -83,7 +84,7 @@ class StripPieceView:
 
     x: str
     width: str
-    kind: str
+    kind: RunsIn
     title: str
     label: str
     label_x: str
@@ -119,9 +120,9 @@ class NoWorkView:
 class ChangeView:
     """A finding that is new, fixed or unchanged since the earlier report."""
 
-    state: str
+    state: ChangeState
     id: str
-    severity: str
+    severity: SeverityWord
     word: str
     message: str
 
@@ -138,6 +139,10 @@ class ComparisonView:
     numbers: TableView
     symbols: TableView | None
     notes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.numbers.heads) != 3:
+            raise ValueError("has numbers in other columns than what, before and now")
 
 
 @dataclass(frozen=True)
