@@ -30,6 +30,22 @@ class EvenRows(nn.Module):
         return x.relu()
 
 
+class TwoMoreThanFours(nn.Module):
+    """Takes 1, and 2, 6, 10, ...: at 2 there is no four."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] > 1 and x.shape[0] % 4 != 2:
+            raise ValueError("two more than a multiple of four is needed")
+        return x.relu()
+
+
+class RowsOfEight(nn.Module):
+    """Rows of 4, then of 8: an input with 8 columns is laid out in another way than wider ones."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.reshape(-1, 4).reshape(-1, 8).reshape(x.shape)
+
+
 class PowerOfTwo(nn.Module):
     """Compares bits of a size: a guard that cannot be read."""
 

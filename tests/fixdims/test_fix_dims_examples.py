@@ -105,6 +105,34 @@ def _least(fix: Fix) -> tuple[int, int]:
     return fix.plan.range_of(height.root).min or 0, fix.plan.range_of(width.root).min or 0
 
 
+@pytest.mark.parametrize("size", [1, 2, 6])
+def test_an_example_that_is_0_or_1_of_the_new_dim_gets_another_size(size: int) -> None:
+    # Of 1 the dim is a constant first, and of the size that is tried instead the new Dim is 0 again.
+    spec = {"x": {0: Dim("b", min=1, max=40)}}
+    model = models.TwoMoreThanFours()
+    fix = fix_dims(model, (torch.rand(size, 3),), dynamic_shapes=spec)
+    change = change_of(fix, "b")
+    assert (change.kind, change.kept) == ("example", (10, 40))
+    assert (change.after.split(",")[0], fix.plan.sizes) == ("4*_b + 2", {"x.shape[0]": 10})
+    assert fix.proven
+    program = fix.program.module()
+    for batch in (2, 6, 10, 38):
+        x = torch.rand(batch, 3)
+        assert torch.equal(program(x), model(x))
+
+
+def test_a_dim_that_the_example_alone_pins_is_tried_at_other_sizes() -> None:
+    spec = {"x": {0: Dim("b", min=1, max=16), 1: Dim("t", min=1, max=24)}}
+    fix = fix_dims(models.RowsOfEight(), (torch.rand(4, 8),), dynamic_shapes=spec)
+    assert (change_of(fix, "t").kind, change_of(fix, "t").kept) == ("example", (2, 24))
+    assert fix.plan.sizes == {"x.shape[1]": 16}
+    assert fix.proven
+    program = fix.program.module()
+    for batch, columns in ((1, 16), (7, 24), (16, 16)):
+        x = torch.rand(batch, columns)
+        assert torch.equal(program(x), x)
+
+
 def test_a_model_that_fails_at_every_size_is_said_not_to_be_about_dims() -> None:
     fix = fix_dims(models.WrongProduct(), (torch.randn(2, 4),), dynamic_shapes={"x": {0: Dim("b", min=2, max=64)}})
     assert fix.outcome is Outcome.IMPOSSIBLE

@@ -110,7 +110,7 @@ class Search:
         self._determine = True
         self._before: tuple[Plan, Tried] | None = None
         self._tried_named = False
-        self.moved_pinned = False
+        self.moved_pinned: set[str] = set()
         self.moved_collapsed = False
         self._tries = 0
 
@@ -144,11 +144,11 @@ class Search:
                     return self._gave_up(plan, answer)
                 tried = answer
             if not tried.finished:
-                opened = Unfinished(self, plan, tried).opened()
+                opened = OtherExamples(self).for_zero(plan, tried) or Unfinished(self, plan, tried).opened()
                 if opened is None:
                     return self.found
                 plan, tried = opened
-            if not self.moved_pinned and tried is not self.known:
+            if tried is not self.known:
                 plan, tried = OtherExamples(self).for_pinned(plan, tried)
             step = self._solved(plan, tried)
             if step is None:

@@ -137,6 +137,8 @@ class Notebook:
         """Note why dims took one value; ``moved`` is the example size with which they do not."""
         pin = next((pin for pin in tried.pins if pin.site in group.sites), None)
         name = self.names.get(group.sites[0], group.sites[0])
+        if group.by_example and all(self.of(site).kind == "example" for site in group.sites):
+            return  # said of the example that was given; this is one that was tried instead
         if group.by_example:
             shown = f"{name} = {group.value}" + ("" if group.value in (0, 1) else ", which is 0 or 1 of its Dim")
             text = f"the example has {shown}, and torch.export takes 0 and 1 for constants"

@@ -12,7 +12,7 @@ from trtdiag.dims.asked_ranges import affine, dims_in, system_of
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.fixdims.fix import Alternative
-from trtdiag.fixdims.pins import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups
+from trtdiag.fixdims.pins import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
 from trtdiag.fixdims.tried import Tried
 from trtdiag.symbolic import Range, children, free_symbols, is_condition
 from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mod, Num, Relation
@@ -33,6 +33,8 @@ LARGEST_SPECIAL = 2
 """An inner size of 1 is compared with 1, or with 2 from below; torch and models treat no other sizes apart."""
 WORTH_MOVING = 10
 """How many times the combinations another example must keep: the user's own is given up for it."""
+WORTH_UNPINNING = 2
+"""The same where fewer dims are left with one value."""
 
 
 class OtherExamples:
@@ -44,10 +46,11 @@ class OtherExamples:
     def for_pinned(self, plan: Plan, tried: Tried) -> tuple[Plan, Tried]:
         """The plan with an example that makes fewer dims a constant, and its try; the given ones where none does."""
         search = self.search
-        groups = pinned_groups(tried, plan, {**search.examples, **plan.sizes})
+        found = pinned_groups(tried, plan, {**search.examples, **plan.sizes})
+        groups = [group for group in found if group.key not in search.moved_pinned]
         if not groups:
             return plan, tried
-        search.moved_pinned = True
+        search.moved_pinned.update(group.key for group in groups)
         best, left = (plan, tried), {group.key for group in groups}
         for sizes in other_sizes(groups, plan):
             moved = replace(plan, sizes=sizes)
@@ -64,6 +67,19 @@ class OtherExamples:
             search.notebook.pinned(group, tried, moved=best[0].sizes.get(group.sites[0]) if done else None)
         kept = {site: size for site, size in best[0].sizes.items() if self._needed(site, size, best[0], left)}
         return replace(best[0], sizes=kept), best[1]
+
+    def for_zero(self, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | None:
+        """The plan with an example that torch accepts, where the given one is 0 of a Dim, and its try."""
+        search = self.search
+        groups = zero_groups(plan, {**search.examples, **plan.sizes})
+        for sizes in other_sizes(groups, plan):
+            moved = replace(plan, sizes=sizes)
+            again = self._attempt(moved, plan)
+            if again is not None:
+                for group in groups:
+                    search.notebook.pinned(group, tried, moved=sizes.get(group.sites[0]))
+                return moved, again
+        return None
 
     def _attempt(self, moved: Plan, plan: Plan) -> Tried | None:
         shown = ", ".join(f"{site} = {size}" for site, size in moved.sizes.items() if plan.sizes.get(site) != size)
@@ -89,7 +105,10 @@ class OtherExamples:
             if again is None or pinned_groups(again, moved, {**search.examples, **sizes}):
                 continue
             answer = search.chosen(again, system_of(again.inputs, moved))
-            if answer.conflict is None and _share(moved, again, answer) >= WORTH_MOVING * share:
+            if answer.conflict is not None:
+                continue
+            fewer = _pinned(moved, again, answer) < _pinned(plan, tried, chosen)
+            if _share(moved, again, answer) >= (WORTH_UNPINNING if fewer else WORTH_MOVING) * share:
                 for group in groups:
                     self._note(group, tried, chosen, plan)
                 return moved, again, answer
@@ -108,7 +127,7 @@ class OtherExamples:
             ]
 
     def _collapsed(self, plan: Plan, tried: Tried, chosen: Chosen) -> list[PinnedGroup]:
-        """Dims that keep hardly anything because of a Python condition, or nothing but the example."""
+        """Dims that keep hardly anything because of a Python condition, or no size but the example's."""
         box = system_of(tried.inputs, plan).box
         found: dict[str, list[str]] = {}
         beyond: dict[str, list[int]] = {}
@@ -119,9 +138,9 @@ class OtherExamples:
             blamed = [c for s in symbols for c in chosen.narrowed_by.get(s, ())]
             branches = [c for c in blamed if c in tried.conditions and tried.conditions[c].branch]
             least = min((_kept(s, chosen, box[s].count) for s in symbols if s in box), default=Fraction(1))
-            alone = any(s in chosen.sets and chosen.sets[s].single is not None for s in symbols)
+            alone = any(_single(s, chosen, box) for s in symbols)
             fixed = little and least < SPECIALISED and any(_fixes_inner_size(c) for c in blamed)
-            if fixed or (least < COLLAPSED and (branches or (alone and blamed))):
+            if fixed or (alone and blamed) or (least < COLLAPSED and branches):
                 key = leaf.root or dim.site
                 found.setdefault(key, []).append(dim.site)
                 if fixed:
@@ -193,6 +212,18 @@ def _share(plan: Plan, tried: Tried, chosen: Chosen) -> Fraction:
     for symbol, range_ in system_of(tried.inputs, plan).box.items():
         share *= _kept(symbol, chosen, range_.count)
     return share
+
+
+def _single(symbol: str, chosen: Chosen, box: Mapping[str, Range]) -> bool:
+    """Whether a symbol that was asked to take several values has one."""
+    values = chosen.sets.get(symbol)
+    return values is not None and values.single is not None and symbol in box and box[symbol].single is None
+
+
+def _pinned(plan: Plan, tried: Tried, chosen: Chosen) -> int:
+    """How many symbols were asked to take several values and have one."""
+    box = system_of(tried.inputs, plan).box
+    return sum(_single(symbol, chosen, box) for symbol in box)
 
 
 def _values(dim: InputDim, chosen: Chosen) -> str:

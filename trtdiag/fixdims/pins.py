@@ -63,6 +63,19 @@ def _group(
     return group_of(key, members, plan, by_example=by_example)
 
 
+def zero_groups(plan: Plan, examples: Mapping[str, int]) -> tuple[PinnedGroup, ...]:
+    """The Dims that are 0 in the example where a dim is a multiple of them: ``4*_b + 2`` at a size of 2.
+
+    torch refuses such an example before it traces anything ("Expected shape[0] = 2 of input Tensor to be of the form
+    4*_b + 2"; torch 2.13, ``torch.utils._sympy.solve.try_solve``).
+    """
+    found: dict[str, list[tuple[str, int]]] = {}
+    for site, leaf in plan.leaves.items():
+        if leaf.kind is LeafKind.DIM and leaf.scale > 1 and examples.get(site) == leaf.offset:
+            found.setdefault(leaf.root, []).append((site, leaf.offset))
+    return tuple(group_of(key, members, plan, by_example=True) for key, members in found.items())
+
+
 def group_of(key: str, members: Sequence[tuple[str, int]], plan: Plan, *, by_example: bool = False) -> PinnedGroup:
     """Dims of one Dim (site and size each) with the sizes to try instead."""
     site, value = members[0]
