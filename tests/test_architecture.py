@@ -18,7 +18,7 @@ PACKAGE = "trtdiag"
 ORDER = (
     "errors",
     "options",
-    "whole_read",
+    "files",
     "symbolic",
     "graph",
     "targets",

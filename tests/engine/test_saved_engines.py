@@ -18,6 +18,7 @@ import pytest
 
 from trtdiag.engine.saved_engines import SavedEngines
 from trtdiag.errors import UserError
+from trtdiag.files.unfinished import make_unfinished
 
 KIB = 2**10
 
@@ -301,15 +302,15 @@ def test_other_files_stay_and_what_a_killed_program_left_goes(tmp_path: Path) ->
     for path in kept:
         path.write_bytes(bytes(20 * KIB))
         _age(path, 1e7)
-    left, young = (tmp_path / f".{'0a' * 32}.{name}.part" for name in ("left", "young"))
-    for path in (left, young):
-        path.write_bytes(b"half")
-    _age(left, 2e5)
+    left, closed = make_unfinished(tmp_path / f"{'0a' * 32}.engine", 0o600)
+    os.close(closed)
+    written, descriptor = make_unfinished(tmp_path / f"{'0b' * 32}.engine", 0o600)
     saved = _folder(tmp_path, 10)
     assert saved.keep("this", b"engine")
     assert saved.find("this") == b"engine"
-    assert all(path.exists() for path in (*kept, young))
+    assert all(path.exists() for path in (*kept, written))
     assert not left.exists()
+    os.close(descriptor)
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "\0"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -266,3 +267,32 @@ def test_apply_says_which_file_takes_what(tmp_path: Path, capsys: pytest.Capture
         main(["fix-dims", "tests.fixdims.test_several_programs:wide", "--apply", "-o", str(tmp_path / "other.ep")])
     assert refused.value.code == 2
     assert (tmp_path / "other-2.ep").read_text() == "mine"
+
+
+def test_a_run_that_is_stopped_between_its_files_is_known_and_done_again(
+    wide_fix: Fix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file is whole, the table sends no sizes to a mixture of old and new ones, and the next run mends it."""
+    trtdiag.save_programs(wide_fix, tmp_path / "fixed.ep")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    real, put = os.replace, []
+
+    def stop_at_third(unfinished: Path, target: Path) -> None:
+        put.append(target.name)
+        if len(put) == 3:  # the table, the first program, the second
+            raise KeyboardInterrupt
+        real(unfinished, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", stop_at_third)
+        with pytest.raises(KeyboardInterrupt):
+            trtdiag.save_programs(wide_fix, tmp_path / "fixed.ep")
+    assert put == ["fixed.programs.json", "fixed.ep", "fixed-2.ep"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    for program in tmp_path.glob("*.ep"):
+        torch.export.load(program)
+    with pytest.raises(ArtifactError, match="no table of programs") as caught:
+        trtdiag.program_for(tmp_path / "fixed.programs.json", w=5)
+    assert "stopped half-way" in caught.value.because
+    trtdiag.save_programs(wide_fix, tmp_path / "fixed.ep")
+    assert "programs" in json.loads((tmp_path / "fixed.programs.json").read_text())

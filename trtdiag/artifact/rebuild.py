@@ -79,18 +79,18 @@ def _with_engines(
         new.name = old.name
     end = next(iter(reversed(exported.graph.nodes)))
     graph.output(returned).meta.update(end.meta)
-    state = dict(exported.state_dict)
+    state, constants = dict(exported.state_dict), dict(exported.constants)
     values = FakeValues(exported.graph)
     for call, engine in zip(calls, engines, strict=True):
         blob = engine_tensor(engine.blob)
-        state[call.buffer] = blob
+        (state if call.buffer in state else constants)[call.buffer] = blob
         made = copies[call.node]
         inputs, placeholder, _ = made.args
         assert isinstance(placeholder, Node)
         placeholder.meta["val"] = values.like(blob)
         made.args = (inputs, placeholder, manifest_to_text(engine.manifest))
     signature = replace(exported.graph_signature)
-    return rebuilt_program(exported, exported.graph_module, graph, signature, state, exported.constants)
+    return rebuilt_program(exported, exported.graph_module, graph, signature, state, constants)
 
 
 def _refused(message: str, because: str, reference: str) -> ArtifactError:

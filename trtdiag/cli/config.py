@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trtdiag.errors import UserError
+from trtdiag.files.regular import is_there, read_whole, reason
 from trtdiag.report.text import one_line
-from trtdiag.whole_read import is_there, read_whole, reason
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trtdiag.errors import InternalError, TrtdiagError
+from trtdiag.files.whole import write_whole
 
 
 def show(error: TrtdiagError, *, debug: bool) -> int:
@@ -40,7 +41,7 @@ def as_internal(error: Exception) -> InternalError:
     )
     path = Path(f"trtdiag-crash-{sha256(text.encode()).hexdigest()[:8]}.txt")
     try:
-        path.write_text(facts + text, encoding="utf-8")
+        write_whole(path, ((facts + text).encode("utf-8", "backslashreplace"),))
         where = f"please report it with {path} (the traceback and versions; no part of the model)"
     except OSError as refused:
         where = f"please report it with the output of --debug ({path} could not be written: {refused})"

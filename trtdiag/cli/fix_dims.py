@@ -15,8 +15,8 @@ import trtdiag
 from trtdiag.cli.analyze import import_module
 from trtdiag.cli.progress import step_line
 from trtdiag.errors import DimsError, TrtdiagError, UserError
+from trtdiag.files.regular import reason
 from trtdiag.report.save import write_atomically
-from trtdiag.whole_read import reason
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

@@ -13,27 +13,23 @@ import os
 import re
 import stat
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
-from trtdiag.engine.whole_file import UNFINISHED, write_whole
 from trtdiag.errors import UserError
-from trtdiag.whole_read import open_regular
+from trtdiag.files.regular import open_regular
+from trtdiag.files.whole import write_entry
 
 _LOGGER = logging.getLogger("trtdiag.engine_cache")
 _MAGIC = b"trtdiag saved engine 1\n"
 _SUFFIX = ".engine"
 # Only files of these names are ever removed: the folder may hold others.
 _OURS = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}")
-_UNFINISHED = re.compile(rf"\.[0-9a-f]{{64}}\..*{re.escape(UNFINISHED)}")
 _LENGTH_BYTES = 8
 _MOST_HEAD_BYTES = 2**20
 """Own choice: what is said of an engine takes a few KiB; more is a damaged length."""
-_ABANDONED_S = 24 * 3600.0
-"""Own choice: no engine takes a day to write, so a file that is unfinished for longer was left by a killed program."""
 _MIB = 2**20
 
 
@@ -113,7 +109,7 @@ class SavedEngines:
             return False
         try:
             _make_room(self._path(about))
-            write_whole(self._path(about), (_MAGIC, len(head).to_bytes(_LENGTH_BYTES, "little"), head, blob))
+            write_entry(self._path(about), (_MAGIC, len(head).to_bytes(_LENGTH_BYTES, "little"), head, blob))
         except OSError as error:
             _LOGGER.warning("an engine is not kept in %s: %s", self.folder, error.strerror or error)
             return False
@@ -129,7 +125,7 @@ class SavedEngines:
         return self.folder / (hashlib.sha256(about.encode()).hexdigest() + _SUFFIX)
 
     def _remove_oldest(self) -> None:
-        """Remove what was not used for longest until the rest fits, and what killed programs left."""
+        """Remove what was not used for longest until the rest fits."""
         entries: list[tuple[float, int, Path]] = []
         try:
             with os.scandir(self.folder) as found:
@@ -154,8 +150,6 @@ class SavedEngines:
             return
         if _OURS.fullmatch(entry.name):
             entries.append((seen.st_mtime, seen.st_size, Path(entry.path)))
-        elif _UNFINISHED.fullmatch(entry.name) and time.time() - seen.st_mtime > _ABANDONED_S:
-            _removed(Path(entry.path))
 
 
 @dataclass(frozen=True)

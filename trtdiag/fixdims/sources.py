@@ -20,7 +20,7 @@ from trtdiag.capture.load import capture, names_factory
 from trtdiag.capture.program import Program
 from trtdiag.capture.shapes_spec import with_plain_shapes
 from trtdiag.errors import CaptureError
-from trtdiag.whole_read import read_whole, reason
+from trtdiag.files.regular import read_whole, reason
 
 MOST_TEXT_BYTES = 1 << 28
 _LOOKED_AT_BYTES = 4096

@@ -12,11 +12,12 @@ from torch.export import ExportedProgram
 
 from trtdiag import __version__
 from trtdiag.errors import ArtifactError, UserError
+from trtdiag.files.regular import read_whole
+from trtdiag.files.whole import whole_file
 from trtdiag.fixdims.fix import Fix
 from trtdiag.report.fix_words import example_words, fix_verdict, proof_words
-from trtdiag.report.save import save_atomically, write_atomically
+from trtdiag.report.save import telling, write_atomically
 from trtdiag.report.text import one_line
-from trtdiag.whole_read import read_whole
 
 _MOST_BYTES = 1 << 24
 _WRITTEN = re.compile(r"# Written by trtdiag fix-dims \[([0-9a-f]{16})\]")
@@ -92,21 +93,25 @@ def save_program(program: ExportedProgram, path: Path) -> None:
         ArtifactError: torch cannot save it.
         UserError: The place cannot be written.
     """
+    with telling(path, "program"), whole_file(path) as file:
+        fill_with_program(file, program)
 
-    def write(file: IO[bytes]) -> None:
-        try:
-            torch.export.save(program, file)
-        except OSError:
-            raise
-        except Exception as error:  # whatever a custom op's or input type's own code raises
-            raise ArtifactError(
-                "torch.export.save cannot save the program",
-                because=str(error).strip().partition("\n")[0] or type(error).__name__,
-                fix="use --write, and export and save it where its own types are at hand",
-                reference="program-not-saveable",
-            ) from error
 
-    save_atomically(path, write, what="program")
+def fill_with_program(file: IO[bytes], program: ExportedProgram) -> None:
+    """Write the program to a file that was begun.
+
+    Raises:
+        ArtifactError: torch cannot save it.
+    """
+    try:
+        torch.export.save(program, file)
+    except Exception as error:  # whatever a custom op's or input type's own code raises
+        raise ArtifactError(
+            "torch.export.save cannot save the program",
+            because=str(error).strip().partition("\n")[0] or type(error).__name__,
+            fix="use --write, and export and save it where its own types are at hand",
+            reference="program-not-saveable",
+        ) from error
 
 
 def _digest(body: str) -> str:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from torch.export import ExportedProgram
 
 from trtdiag import __version__
-from trtdiag.errors import UserError
+from trtdiag.files.whole import begin
 from trtdiag.fixdims.fix import Fix
 from trtdiag.fixdims.programs import Several
 from trtdiag.fixdims.several.routing import routing_code
-from trtdiag.report.fix_module import save_program
+from trtdiag.report.fix_module import fill_with_program, save_program
 from trtdiag.report.json_parts import Json, json_text, kept_json
-from trtdiag.report.program_table import PROGRAMS_SCHEMA, may_write_programs, program_paths, table_path
-from trtdiag.report.save import write_atomically
+from trtdiag.report.program_table import (
+    PROGRAMS_SCHEMA,
+    may_write_programs,
+    program_paths,
+    table_path,
+    unfinished_table,
+)
+from trtdiag.report.save import telling, write_atomically
 
 
 def save_programs(fix: Fix, path: str | Path) -> tuple[Path, ...]:
@@ -60,31 +64,17 @@ def write_programs(fix: Fix, programs: Sequence[ExportedProgram], path: Path) ->
     paths, table = program_paths(path, len(programs)), table_path(path)
     may_write_programs(path, len(programs))
     content = json_text(table_json(fix, [place.name for place in paths])) + "\n"
-    with _folder_beside(path) as folder:
-        for program, place in zip(programs, paths, strict=True):
-            save_program(program, folder / place.name)
-        # An old table would name files that are no longer what it says.
-        table.unlink(missing_ok=True)
-        for place in paths:
-            os.replace(folder / place.name, place)
+    with ExitStack() as stack, telling(path, "programs"):
+        begun = [stack.enter_context(begin(place)) for place in paths]
+        for writing, program in zip(begun, programs, strict=True):
+            fill_with_program(writing.file, program)
+            writing.settle()
+        # The old table would send sizes to files that are no longer what it says.
+        write_atomically(table, json_text(unfinished_table(path, len(paths))) + "\n", what="table")
+        for writing in begun:
+            writing.put()
     write_atomically(table, content, what="table")
     return (*paths, table)
-
-
-@contextmanager
-def _folder_beside(path: Path) -> Iterator[Path]:
-    """A folder on the same disk, gone afterwards: files leave it only when all of them are whole."""
-    try:
-        made = tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem[:64]}.")
-    except OSError as error:
-        raise UserError(
-            f"cannot write the programs to {path.parent}",
-            because=error.strerror or str(error),
-            fix="name a file in a directory that exists and that you may write to",
-            reference="report-not-writable",
-        ) from error
-    with made as name:
-        yield Path(name)
 
 
 def table_json(fix: Fix, files: Sequence[str]) -> dict[str, Json]:

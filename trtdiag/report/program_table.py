@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from trtdiag.errors import ArtifactError, ShapeOutOfRangeError, UserError
+from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.schema_check import Schema, fitted
 from trtdiag.report.strict_json import JsonFault, parse_json
 from trtdiag.symbolic import ExpressionError, free_symbols, holds, parse_condition
-from trtdiag.whole_read import read_whole, reason
 
 PROGRAMS_SCHEMA = "trtdiag-programs/1"
 TABLE_SUFFIX = ".programs.json"
+_UNFINISHED = "unfinished"
 _MOST_BYTES = 1 << 24
 _SEPARATORS = frozenset("/\\:\0")
 """No name of a file has them, on Windows or elsewhere."""
@@ -41,6 +42,8 @@ _TABLE: Schema = {
     "required": ["schema", "sizes", "programs"],
 }
 """What is read of a table."""
+_NAMES: Schema = {"type": "object", "properties": {_UNFINISHED: {"type": "array", "items": {"type": "string"}}}}
+"""What is read of what stands in its place while its programs are put there."""
 
 
 def program_paths(path: Path, count: int) -> tuple[Path, ...]:
@@ -70,9 +73,19 @@ def may_write_programs(path: Path, count: int) -> None:
             )
 
 
+def unfinished_table(path: Path, count: int) -> dict[str, Any]:
+    """What stands in the place of the table while its programs are put there: names without conditions.
+
+    A run that is killed then leaves files that are known as ours, and a table that sends no sizes to them.
+    """
+    names = sorted({*_named_in(table_path(path)), *(place.name for place in program_paths(path, count))})
+    return {"schema": PROGRAMS_SCHEMA, _UNFINISHED: names}
+
+
 def _named_in(table: Path) -> set[str]:
     try:
-        return {program["file"] for program in _read(table)["programs"]}
+        content = _content(table)
+        return {*content.get(_UNFINISHED, ()), *(program["file"] for program in content.get("programs", ()))}
     except ArtifactError:
         return set()
 
@@ -122,16 +135,23 @@ def _takes(text: str, sizes: Mapping[str, int], path: Path) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    content = _content(path)
+    if _UNFINISHED in content:
+        raise _unreadable(path, "the run that wrote its programs was stopped half-way")
+    return content
+
+
+def _content(path: Path) -> dict[str, Any]:
     try:
         content = parse_json(read_whole(path, _MOST_BYTES))
         if not isinstance(content, dict) or content.get("schema") != PROGRAMS_SCHEMA:
             raise _unreadable(path, f"its schema is not {PROGRAMS_SCHEMA}")
-        found: dict[str, Any] = fitted(content, _TABLE)
+        found: dict[str, Any] = fitted(content, _NAMES if _UNFINISHED in content else _TABLE)
     except OSError as error:
         raise _unreadable(path, reason(error)) from error
     except JsonFault as fault:
         raise _unreadable(path, str(fault)) from fault
-    for program in found["programs"]:
+    for program in found.get("programs", ()):
         # A program lies beside its table: a table from elsewhere must not lead to another file of this machine.
         if program["file"] in (".", "..") or _SEPARATORS & set(program["file"]):
             raise _unreadable(path, f"{program['file']!r} is no name of a file beside it")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trtdiag.errors import UserError
+from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
 from trtdiag.report.comparison_json import comparison_json
 from trtdiag.report.formats import Rendering
@@ -25,7 +26,6 @@ from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_json import page_json, page_view
 from trtdiag.report.view_page import ReportView
 from trtdiag.report.view_speed import speed_view
-from trtdiag.whole_read import read_whole, reason
 
 _LARGEST_BYTES = 1 << 28
 

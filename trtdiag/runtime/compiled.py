@@ -82,6 +82,8 @@ class CompiledProgram:
         """
         if kwargs:
             args, kwargs = self._by_place(args, kwargs)
+        if torch.compiler.is_exporting():  # nothing runs, and the sizes may be symbols of the trace
+            return self._traced(args, kwargs)
         with choosing_graphs(self._graphs):
             if not (torch.is_grad_enabled() or torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")):
                 return self._called(args, kwargs)
@@ -102,6 +104,18 @@ class CompiledProgram:
         if seen is not None and len(self._known) < MOST_REMEMBERED:
             self._known.add(seen)
         return outputs
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The program's own ops, for the graph of an export: its conditions become the graph's."""
+        self._made()
+        if not (torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")):
+            return self._module(*args, **kwargs)  # type: ignore[misc]  # it is there now
+        with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
+            return self._module(*args, **kwargs)  # type: ignore[misc]
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a strict export cannot trace the lock
+    def _made(self) -> bool:
+        return self._runnable() is not None
 
     def cuda_graphs(self, most: int = 8) -> CompiledProgram:
         """This program, whose engines from now on replay their runs as CUDA graphs.

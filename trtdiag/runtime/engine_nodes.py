@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -17,7 +18,10 @@ from trtdiag.runtime.op import EXECUTE_ENGINE
 
 @dataclass(frozen=True)
 class EngineNode:
-    """One call of an engine: its node, the buffer with the engine's bytes by name, and the engine's manifest."""
+    """One call of an engine: its node, the engine's bytes and their name, and the engine's manifest.
+
+    The bytes are a buffer, or a constant where a compiled program was called in what was exported.
+    """
 
     node: Node
     buffer: str
@@ -31,16 +35,17 @@ def engine_nodes(exported: ExportedProgram) -> tuple[EngineNode, ...]:
     Raises:
         ArtifactError: ``engine-call`` where a call does not name an engine's bytes and a manifest.
     """
-    buffers = exported.graph_signature.inputs_to_buffers
+    signature = exported.graph_signature
+    names = {**signature.inputs_to_lifted_tensor_constants, **signature.inputs_to_buffers}
     found = []
     for node in exported.graph.find_nodes(op="call_function", target=EXECUTE_ENGINE):
         _, engine, text = node.args
-        name = buffers.get(engine.name) if isinstance(engine, Node) else None
-        blob = exported.state_dict.get(name)
+        name = names.get(engine.name) if isinstance(engine, Node) else None
+        blob: Any = exported.state_dict.get(name, exported.constants.get(name))
         if name is None or not isinstance(text, str) or not _is_engine(blob):
             raise ArtifactError(
                 f"{node.name} calls no engine of this program",
-                because="its bytes are no buffer, or its manifest is no text",
+                because="its bytes are no tensor of the program, or its manifest is no text",
                 fix="compile the program again",
                 reference="engine-call",
             )

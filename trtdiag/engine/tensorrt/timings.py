@@ -7,9 +7,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from trtdiag.engine.whole_file import write_whole
 from trtdiag.errors import UserError
-from trtdiag.whole_read import read_whole, reason
+from trtdiag.files.regular import read_whole, reason
+from trtdiag.files.whole import write_whole
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt.timings")
 _MOST_BYTES = 1 << 30
@@ -50,7 +50,7 @@ def keep_timings(config: Any, path: Path) -> None:
             # Entries that both have are the file's; a file of another GPU or version is not combined with.
             merged = there if there is not None and there.combine(own, False) else own
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, (bytes(merged.serialize()),))
+            write_whole(path, (bytes(merged.serialize()),), durable=False)
         except OSError as error:
             _LOGGER.warning("timings are not kept in %s: %s", path, reason(error))
 
