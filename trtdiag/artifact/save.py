@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from typing import IO, Any
 
 import torch
+from torch.export import ExportedProgram
 
 from trtdiag import __version__
 from trtdiag.artifact.atomic_file import atomic_file
@@ -18,6 +20,8 @@ from trtdiag.artifact.description import (
     description_to_text,
     plain_options,
 )
+from trtdiag.capture.savable import unsavable_part
+from trtdiag.errors import ArtifactError
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes
 
@@ -32,8 +36,10 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
         path: Any name; ``.pt2`` and ``.ep`` are usual.
 
     Raises:
-        ArtifactError: ``file-not-written``; a file that was there is as it was.
+        ArtifactError: ``file-not-written``, ``program-not-saveable``, which names the input or result that torch.export
+            cannot save or could not read again; a file that was there is as it was.
     """
+    _refuse_unsavable(compiled, path)
     engines = engine_nodes(compiled.exported_program)
     networks = [compiled.networks[index] if compiled.networks else None for index in range(len(engines))]
     entries = tuple(
@@ -58,4 +64,26 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
         if network is not None:
             extra[NETWORK_MEMBER.format(index)] = base64.b64encode(network).decode("ascii")
     with atomic_file(path) as file:
-        torch.export.save(compiled.exported_program, file, extra_files=extra)
+        _fill(file, compiled.exported_program, extra)
+
+
+def _refuse_unsavable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
+    found = unsavable_part(compiled.exported_program)
+    if found is not None:
+        raise _not_saved(path, f"{found.part}: {found.why}", found.fix)
+
+
+def _fill(file: IO[bytes], program: ExportedProgram, extra: dict[str, Any]) -> None:
+    try:
+        torch.export.save(program, file, extra_files=extra)
+    except OSError:
+        raise
+    except Exception as error:  # whatever a custom op's or input type's own code raises
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise _not_saved("the program", why, "keep the compiled program in memory, or change that part") from error
+
+
+def _not_saved(path: str | os.PathLike[str], why: str, fix: str) -> ArtifactError:
+    return ArtifactError(
+        f"torch.export.save cannot write {os.fspath(path)}", because=why, fix=fix, reference="program-not-saveable"
+    )

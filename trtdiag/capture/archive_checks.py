@@ -23,7 +23,7 @@ from trtdiag.capture.archive_expressions import (
 )
 from trtdiag.capture.archive_operators import Verdict, advice_for, judge
 from trtdiag.capture.archive_schema import Check, MismatchError
-from trtdiag.capture.archive_treespecs import UnknownTypeError, UnsafeSpecError, check_treespec
+from trtdiag.capture.archive_treespecs import TooDeepError, UnknownTypeError, UnsafeSpecError, check_treespec
 
 _UNBACKED = re.compile(r"(?:u|zuf)([0-9]+)")
 # torch counts up to the highest number of an unbacked symbol, one by one.
@@ -154,6 +154,8 @@ class ProgramChecks:
             check_treespec(text, is_call=is_call)
         except UnknownTypeError as error:
             raise errors.unknown_input_type(self._file, where, str(error)) from error
+        except TooDeepError as error:
+            raise errors.nested_too_deeply(self._file, where, str(error)) from error
         except UnsafeSpecError as error:
             raise errors.unsafe_name(self._file, where, text, str(error)) from error
         self._passed.add((where, text))

@@ -249,6 +249,16 @@ def unsafe_name(file: str, where: str, text: str, reason: str) -> CaptureError:
     )
 
 
+def nested_too_deeply(file: str, where: str, reason: str) -> CaptureError:
+    """Inputs or results that torch may not be able to follow."""
+    return _refusal(
+        f"{file} cannot be read",
+        because=f"{where}: {reason}",
+        fix="give the model its tensors in flatter lists and dicts, and export it again",
+        reference="nested-too-deeply",
+    )
+
+
 def unsafe_operator(file: str, where: str, target: str, reason: str) -> CaptureError:
     """A call target that is no operator."""
     return _refusal(

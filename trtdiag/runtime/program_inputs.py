@@ -37,6 +37,8 @@ def described(leaves: Sequence[Any]) -> Described | None:
     found: list[object] = []
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
+            if leaf.layout is not torch.strided:
+                return None
             found.append((leaf.dtype, leaf.device, leaf.shape, leaf.stride()))
         elif type(leaf) in _PLAIN:
             found.append((type(leaf), leaf))

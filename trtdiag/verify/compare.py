@@ -38,8 +38,11 @@ def compare(name: str, expected: Any, actual: Any, tolerance: Tolerance) -> Outp
         return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"it is {actual.dtype}")
     if tuple(actual.shape) != shape:
         return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"its shape is {tuple(actual.shape)}")
+    if actual.layout is not expected.layout:
+        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"it is {actual.layout}")
     if not expected.numel():
         return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, True)
+    expected, actual = (one if one.layout is torch.strided else one.to_dense() for one in (expected, actual))
     return _numbers(name, dtype, expected.detach().cpu(), actual.detach().cpu(), tolerance)
 
 

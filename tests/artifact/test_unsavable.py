@@ -1,0 +1,176 @@
+"""Unusual inputs and results: they work, or one error names them; what was saved is read again."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import namedtuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import trtdiag
+from trtdiag.capture import archive_treespecs
+from trtdiag.errors import ArtifactError, CaptureError
+from trtdiag.runtime.compiled import CompiledProgram
+
+Pair = namedtuple("Pair", "left right")  # noqa: PYI024  # as users write them
+
+
+@dataclass
+class Unnamed:
+    """Registered without the name that a file needs."""
+
+    left: Tensor
+    right: Tensor
+
+
+@dataclass
+class Named:
+    """Registered with it."""
+
+    left: Tensor
+
+
+torch.export.register_dataclass(Unnamed)
+torch.export.register_dataclass(Named, serialized_type_name="trtdiag.tests.Named")
+
+
+class Model(nn.Module):
+    """Does ``before`` to its inputs and ``after`` to its result."""
+
+    def __init__(self, before: Any = lambda given: given[0], after: Any = lambda y: y) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.linear = nn.Linear(5, 7).requires_grad_(False)
+        self._before, self._after = before, after
+
+    def forward(self, x: Any, other: Any = None) -> Any:
+        return self._after(torch.relu(self.linear(self._before((x, other)))))
+
+
+X = torch.linspace(-1, 1, 20).reshape(4, 5)
+EYE = torch.eye(5)[:4] * 3
+
+
+def _plus(given: Any) -> Any:
+    return given[0] + given[1].to_dense()
+
+
+def _deep(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def _unwrapped(given: Any) -> Any:
+    value = given[0]
+    while isinstance(value, list):
+        value = value[0]
+    return value
+
+
+def _deeper(levels: int) -> Any:
+    return lambda y: _deep(y, levels)
+
+
+def _compiled(model: nn.Module, *args: Any) -> tuple[torch.export.ExportedProgram, CompiledProgram]:
+    exported = torch.export.export(model, args)
+    return exported, trtdiag.compile(exported, backend="reference", min_segment_ops=1)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor):
+        return torch.allclose(one.to_dense(), other.to_dense(), rtol=1e-5, atol=1e-6)
+    if isinstance(one, (list, tuple)):
+        return type(one) is type(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+WORK: dict[str, tuple[nn.Module, tuple[Any, ...]]] = {
+    "sparse input": (Model(_plus), (X, EYE.to_sparse())),
+    "sparse result": (Model(after=lambda y: y.to_sparse()), (X,)),
+    "no result": (Model(after=lambda y: None), (X,)),
+    "empty lists": (Model(after=lambda y: {"a": [], "b": None}), (X,)),
+    "numbers": (Model(after=lambda y: (3, True, 2.5, None, y)), (X,)),
+    "named dataclass": (Model(lambda given: given[0].left), (Named(X),)),
+    "300 deep": (Model(_unwrapped, _deeper(300)), (_deep(X, 300),)),
+}
+
+
+@pytest.mark.parametrize("case", WORK)
+def test_the_unusual_works_from_the_model_to_the_file_and_back(case: str, tmp_path: Path) -> None:
+    model, args = WORK[case]
+    exported, program = _compiled(model, *args)
+    assert program.report is not None
+    assert trtdiag.analyze(exported).errors == ()
+    wanted = model(*args)
+    for _ in range(2):  # the second call takes the shorter way
+        assert case == "300 deep" or _same(program(*args), wanted)
+    torch.export.save(exported, tmp_path / "m.pt2")
+    trtdiag.compile(str(tmp_path / "m.pt2"), backend="reference", min_segment_ops=1, verify=False)
+    trtdiag.save(program, tmp_path / "m.ep")
+    found = trtdiag.load(tmp_path / "m.ep")(*args)
+    if case == "300 deep":
+        found, wanted = _unwrapped((found,)), _unwrapped((wanted,))
+    assert _same(found, wanted)
+    assert trtdiag.verify(tmp_path / "m.ep", against=exported).passed
+
+
+def _rows(tensor: Tensor) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls them a beta
+        return tensor.to_sparse_csr()
+
+
+REFUSED: dict[str, tuple[nn.Module, tuple[Any, ...], str]] = {
+    "sparse rows": (Model(_plus), (X, _rows(EYE)), "the input other: it is sparse_csr"),
+    "unnamed dataclass": (Model(lambda given: given[1].left), (X, Unnamed(X, X)), "the input other: .*Unnamed"),
+    "unnamed tuple": (Model(lambda given: given[0].left), (Pair(X, X),), "the input x: .*Pair"),
+    "unnamed result": (Model(after=lambda y: Pair(y, y + 1)), (X,), "the result: .*Pair"),
+    "empty result": (Model(after=lambda y: ()), (X,), "the result: it holds nothing"),
+    "text": (Model(after=lambda y: (y, "a")), (X,), "the result: it has 'a'"),
+    "too deep": (Model(_unwrapped), (_deep(X, 60),), "the input x: it is nested more than 40 deep"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_saved_runs_and_is_named(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, args, words = REFUSED[case]
+    monkeypatch.setattr(archive_treespecs, "LIMIT_DEPTH", 40)  # where torch itself gives up depends on who calls it
+    _, program = _compiled(model, *args)
+    for _ in range(2):
+        assert case == "too deep" or _same(program(*args), model(*args))
+    path = tmp_path / "m.ep"
+    path.write_bytes(b"old")
+    with pytest.raises(ArtifactError, match=r"torch\.export\.save cannot write") as caught:
+        trtdiag.save(program, path)
+    assert caught.value.reference == "program-not-saveable"
+    assert re.search(words, caught.value.because)
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir()] == ["m.ep"]
+
+
+def test_a_file_that_is_nested_too_deeply_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_treespecs, "LIMIT_DEPTH", 40)
+    torch.export.save(torch.export.export(Model(_unwrapped), (_deep(X, 60),)), tmp_path / "m.pt2")
+    with pytest.raises(CaptureError) as caught:
+        trtdiag.analyze(tmp_path / "m.pt2")
+    assert caught.value.reference == "nested-too-deeply"
+
+
+def test_what_torch_refuses_is_said_in_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, program = _compiled(Model(), X)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise NotImplementedError("no way\nfurther lines")
+
+    monkeypatch.setattr(torch.export, "save", refuse)
+    with pytest.raises(ArtifactError, match=r"torch\.export\.save cannot write") as caught:
+        trtdiag.save(program, tmp_path / "m.ep")
+    assert caught.value.because == "no way"
+    assert not list(tmp_path.iterdir())
