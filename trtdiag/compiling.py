@@ -44,9 +44,9 @@ from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.shapes.opt_sizes import opt_sizes, symbol_profiles
 from trtdiag.symbolic import mul
 from trtdiag.targets.target import Target
-from trtdiag.targets.versions import get_target
 from trtdiag.verify.beside import beside, inputs_of
 from trtdiag.verify.bisect import first_difference
+from trtdiag.verify.by_reference import by_reference, told_not_run
 from trtdiag.verify.facts import Culprit, OutputError, Point, Tolerance, Verification
 from trtdiag.verify.run import VerifyLimits, elements_of, verify
 from trtdiag.verify.ties import judged_ties
@@ -135,8 +135,11 @@ def compile_in_stages(
     """``compile`` with everything that was found on the way; raises the same."""
     clock = _Clock(progress or (lambda _stage: None))
     backend = get_backend(options.backend)
-    target = get_target(options.target)
+    target = backend.target(options.target)
+    options = replace(options, gpu=backend.chosen_gpus(target, options.gpu))
     backend.require(target)
+    target = target.on(options.gpu)
+    cannot_run = backend.cannot_run(options.gpu)
     report = analyze(source, diagnosis_options(options, target), progress=clock.progress)
     _refuse_errors(report, options)
     analysis = report.analysis
@@ -152,7 +155,7 @@ def compile_in_stages(
     plan = planned
     with clock("convert"):
         plan, converted = convert_segments(plan, program)
-    moved = before is not None and before.type != backend.device
+    moved = before is not None and before.type != backend.device and not cannot_run
 
     def make(
         plan: EnginePlan, converted: tuple[ConvertedSegment, ...], kept: Mapping[int, Engine], *, stage: Stage
@@ -167,22 +170,23 @@ def compile_in_stages(
             plan, converted, engines = built.plan, built.converted, built.engines
         with stage("assemble"):
             exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
-            exported = on_engine_device(exported, backend.device)
+            exported = exported if cannot_run else on_engine_device(exported, backend.device)
             buffers = engine_buffers(plan.lowered, len(engines))
-            kept_networks: tuple[bytes, ...] = ()
-            if options.portable:
-                kept_networks = all_networks(exported, buffers, [to_bytes(one.network) for one in converted])
+            networks = [to_bytes(one.network) for one in converted] if options.portable else []
+            kept_networks = all_networks(exported, buffers, networks) if options.portable else ()
             made = CompiledProgram(exported, kept_networks, options=options, source=_file(source))
         if not options.verify:
             return Made(plan, converted, engines, made, None, built.notes)
         with stage("verify"):
-            runs = EngineRuns(split_nodes(exported, buffers)[0], options)
-            found = compare(report, plan, converted, made, options, limits, engines=runs, progress=clock.progress)
+            run = by_reference(plan, converted, program) if cannot_run else made
+            runs = EngineRuns(split_nodes(run.exported_program, buffers)[0], options)
+            found = compare(report, plan, converted, run, options, limits, engines=runs, progress=clock.progress)
+            found = told_not_run(found, cannot_run)
         return Made(plan, converted, engines, made, found, built.notes)
 
     made = make(plan, converted, {}, stage=clock)
     clock.add("build", saved_words([engine.saved for engine in made.engines]))
-    if made.verification is not None and not made.verification.passed:
+    if made.verification is not None and not made.verification.passed and not cannot_run:
         with clock("mend"):
             made = mended(made, program, partial(make, stage=_turn))
     plan, converted, engines, compiled = made.plan, made.converted, made.engines, made.compiled
@@ -224,6 +228,7 @@ def diagnosis_options(options: CompileOptions, target: Target) -> AnalyzeOptions
         partition=replace(options.partition, require_full=False),
         precision=options.precision,
         keep_fp32=options.keep_fp32,
+        gpu=options.gpu,
     )
 
 
@@ -246,7 +251,7 @@ def with_changes(options: CompileOptions, changes: dict[str, Any]) -> CompileOpt
     changed = {name: value for name, value in changes.items() if name in own}
     if "precision" in changed:
         changed["precision"] = Precision.named(changed["precision"])
-    for name in ("keep_fp32", "opt", "tactic_sources"):
+    for name in ("keep_fp32", "opt", "tactic_sources", "gpu"):
         if name in changed:
             value = changed[name]
             items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value

@@ -65,6 +65,7 @@ class AnalyzeOptions:
         partition: What would go into engines.
         precision: What float32 would be computed in inside engines.
         keep_fp32: What would stay in float32 then; see ``CompileOptions``.
+        gpu: The GPU generations to answer for, of a target of TensorRT-RTX; see ``CompileOptions``.
     """
 
     target: str | None = None
@@ -74,6 +75,7 @@ class AnalyzeOptions:
     partition: PartitionOptions = field(default_factory=PartitionOptions)
     precision: Precision = Precision.KEEP
     keep_fp32: tuple[str, ...] = ()
+    gpu: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,9 @@ class CompileOptions:
             default, 10 GiB, is a convention: some dozens of engines of usual size, an unnoticed share of a disk.
         build_jobs: How many engines are built at once; ``None``: one, since builds on one GPU disturb each other's
             measurements, but several at optimization level 0, which measures nothing.
+        gpu: The GPU generations (``sm89``, ``all``) that engines of TensorRT-RTX are built for; none: that of this
+            machine's GPU, where it is one of them, else all from ``sm80`` on.
+        engine_per_gpu: An engine for each of ``gpu``, of which a program loads what fits; otherwise one runs on all.
         profile_layers: Run each engine some times at the sizes to tune for, so that the report has the time of each of
             its layers.
     """
@@ -134,4 +139,6 @@ class CompileOptions:
     engine_cache: str | None = None
     engine_cache_mib: int = 10_240
     build_jobs: int | None = None
+    gpu: tuple[str, ...] = ()
+    engine_per_gpu: bool = False
     profile_layers: bool = False

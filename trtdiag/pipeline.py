@@ -37,7 +37,7 @@ from trtdiag.shapes.ranges import shape_facts
 from trtdiag.shapes.symbols import symbol_table
 from trtdiag.symbolic.text import in_words
 from trtdiag.targets.target import Target
-from trtdiag.targets.versions import get_target
+from trtdiag.targets.versions import chosen_gpus, get_target
 
 Progress = Callable[[str], None]
 
@@ -89,6 +89,7 @@ def analyze(
     if changes:
         chosen = _changed(chosen, changes)
     target = get_target(chosen.target)
+    target = target.on(chosen_gpus(target, chosen.gpu))
     clock = _Clock(progress or (lambda _stage: None))
     with TORCH_TURN:
         with clock.stage("capture"):
@@ -180,7 +181,7 @@ def _changed(options: AnalyzeOptions, changes: dict[str, Any]) -> AnalyzeOptions
     within = {name: changes.pop(name) for name in vars(options.partition) if name in changes}
     merged: dict[str, Any] = {**vars(options), **changes}
     merged["precision"] = Precision.named(merged["precision"])
-    for name in ("select", "ignore", "keep_fp32"):
+    for name in ("select", "ignore", "keep_fp32", "gpu"):
         merged[name] = _words(merged.get(name))
     if "keep_in_torch" in within:
         within["keep_in_torch"] = _words(within["keep_in_torch"])

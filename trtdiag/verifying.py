@@ -14,6 +14,7 @@ from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.compiling import compare, diagnosis_options
 from trtdiag.convert.engine_plan import EnginePlan, convert_segments, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.backend import get_backend
 from trtdiag.errors import InternalError, TrtdiagError, UserError
 from trtdiag.mending import as_built
 from trtdiag.network import canonical_hash
@@ -26,6 +27,7 @@ from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes, split_nodes
 from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.targets.versions import get_target
+from trtdiag.verify.by_reference import by_reference, told_not_run
 from trtdiag.verify.facts import Verification
 from trtdiag.verify.run import VerifyLimits
 
@@ -73,18 +75,24 @@ def verify_saved(
     """
     step = progress or (lambda _stage: None)
     step("load")
-    compiled = path if isinstance(path, CompiledProgram) else load(path)
+    compiled = path if isinstance(path, CompiledProgram) else load(path, to_run=False)
     original = original_of(compiled, against)
     options = compiled.options or CompileOptions()
     versions = {manifest.target for manifest in compiled.manifests}
     target = get_target(next(iter(versions), options.target))
+    cannot_run = _cannot_run(compiled)
     report = analyze(original, diagnosis_options(options, target), progress=step)
     step("verify")
     with TORCH_TURN:
         planned = _planned(compiled, report, options)
     plan, networks, (nodes, earlier) = planned or (None, (), (engine_nodes(compiled.exported_program), ()))
-    runs = EngineRuns(nodes, options) if planned else None
-    found = compare(report, plan, networks, compiled, options, limits, engines=runs, progress=step)
+    run, runs = compiled, EngineRuns(nodes, options) if planned else None
+    if cannot_run:
+        if plan is None:
+            raise _not_comparable(cannot_run)
+        run = by_reference(plan, networks, report.analysis.program)
+        runs = EngineRuns(split_nodes(run.exported_program, engine_buffers(plan.lowered, len(nodes)))[0], options)
+    found = told_not_run(compare(report, plan, networks, run, options, limits, engines=runs, progress=step), cannot_run)
     converted = networks if planned else (None,) * len(nodes)
     told = told_layers(nodes, [None if one is None else one.network for one in converted], timed=False)
     engines = [
@@ -127,6 +135,24 @@ def original_of(compiled: CompiledProgram, against: Source | None, fix: str = _N
     return source
 
 
+def _cannot_run(compiled: CompiledProgram) -> str:
+    """Why its engines cannot run here although their backend is here; empty where they can."""
+    for manifest in compiled.manifests:
+        why = get_backend(manifest.backend).cannot_run(manifest.compatibility.gpus)
+        if why:
+            return why
+    return ""
+
+
+def _not_comparable(why: str) -> UserError:
+    return UserError(
+        "the engines cannot be compared here",
+        because=f"{why}, and the original gives other networks than they were built from",
+        fix="verify on a machine with such a GPU, or compare with the original that was compiled",
+        reference="verify-elsewhere",
+    )
+
+
 def _planned(
     compiled: CompiledProgram, report: Report, options: CompileOptions
 ) -> tuple[EnginePlan, tuple[ConvertedSegment, ...], tuple[tuple[EngineNode, ...], tuple[EngineNode, ...]]] | None:
@@ -134,7 +160,7 @@ def _planned(
     analysis = report.analysis
     if analysis.checked is None:
         return None
-    target = get_target(analysis.target)
+    target = get_target(analysis.target).on(options.gpu)
     try:
         plan = plan_engines(analysis.program, analysis.checked, analysis.dims, target, options)
         plan, converted = convert_segments(plan, analysis.program)

@@ -41,6 +41,7 @@ version-compatible = true
 engine-cache = "kept/engines"
 engine-cache-mib = 9
 timing-cache = "~/timings"
+engine-per-gpu = true
 build-jobs = 2
 """
 
@@ -81,8 +82,20 @@ def _built_with(options: CompileOptions) -> tuple[Any, ...]:
 
 def test_the_command_line_says_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     given = [word for pair in EVERY.items() for word in pair]
-    options = _options(monkeypatch, *given, "--tf32", "--version-compatible")
-    wanted = (2, 64, ("JIT_CONVOLUTIONS", "CUDNN"), True, "ampere+", True, "engines", 7, "timings", 3)
+    options = _options(monkeypatch, *given, "--tf32", "--version-compatible", "--engine-per-gpu")
+    wanted = (
+        2,
+        64,
+        ("JIT_CONVOLUTIONS", "CUDNN"),
+        True,
+        "ampere+",
+        True,
+        "engines",
+        7,
+        "timings",
+        True,
+        3,
+    )
     assert _built_with(options) == wanted
     assert _built_with(_options(monkeypatch)) == _built_with(CompileOptions())
 
@@ -93,10 +106,22 @@ def test_the_file_says_everything_and_the_command_line_wins(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path / "below")
     home = os.path.expanduser("~/timings")
     kept = str(tmp_path / "kept" / "engines")  # from where the file is
-    wanted = (1, 0, ("CUBLAS",), True, "same-compute-capability", True, kept, 9, home, 2)
+    wanted = (1, 0, ("CUBLAS",), True, "same-compute-capability", True, kept, 9, home, True, 2)
     assert _built_with(_options(monkeypatch)) == wanted
     given = [word for pair in EVERY.items() for word in pair]
-    wanted = (2, 64, ("JIT_CONVOLUTIONS", "CUDNN"), True, "ampere+", True, "engines", 7, "timings", 3)
+    wanted = (
+        2,
+        64,
+        ("JIT_CONVOLUTIONS", "CUDNN"),
+        True,
+        "ampere+",
+        True,
+        "engines",
+        7,
+        "timings",
+        True,
+        3,
+    )
     assert _built_with(_options(monkeypatch, *given)) == wanted
 
 

@@ -54,4 +54,4 @@ def at_line(frame: Frame | None) -> str:
 def stated_by(target: Target, statement: str) -> str:
     """Where a target's statement (``max_volume``) was read; the version's name where no source is kept."""
     sources = (f"{kind} ({where})" for kind, where in target.sources if kind.partition(":")[0] == statement)
-    return next(sources, f"TensorRT {target.version}")
+    return next(sources, target.name)

@@ -22,14 +22,20 @@ from trtdiag.engine.backend import get_backend
 from trtdiag.errors import ArtifactError, CaptureError, PlatformError
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 
 _AGAIN = "copy the file again from where it was saved, or compile the program again"
 
 
-def load(path: str | os.PathLike[str]) -> CompiledProgram:
-    """The compiled program in a file that ``save`` wrote.
+def load(path: str | os.PathLike[str], *, to_run: bool = True) -> CompiledProgram:
+    """The compiled program in a file that ``save`` wrote, on the device that its engines run on.
+
+    Args:
+        path: The file.
+        to_run: Refuse engines for a GPU that is not here.  Otherwise such a program is loaded to be looked at or
+            compared, and is refused when it is called.
 
     Raises:
         ArtifactError: The file is missing, damaged, of another version, no compiled program, or its engines cannot run
@@ -37,9 +43,13 @@ def load(path: str | os.PathLike[str]) -> CompiledProgram:
         PlatformError: ``backend-missing``: nothing here can run its engines.
     """
     found = load_anywhere(path)
+    here = True
     for engine in engine_nodes(found.exported_program):
+        if not to_run and get_backend(engine.manifest.backend).cannot_run(engine.manifest.compatibility.gpus):
+            here = False
+            continue
         _check_runs_here(os.fspath(path), engine, portable=bool(found.networks))
-    return found
+    return _on_its_device(found) if here else found
 
 
 def load_anywhere(path: str | os.PathLike[str]) -> CompiledProgram:
@@ -69,6 +79,17 @@ def load_anywhere(path: str | os.PathLike[str]) -> CompiledProgram:
         source=description.source,
         build_s=description.build_s,
     )
+
+
+def _on_its_device(found: CompiledProgram) -> CompiledProgram:
+    """The program on the device of its engines: one that was compiled without a GPU was saved on the CPU."""
+    devices = {manifest.device for manifest in found.manifests}
+    if len(devices) != 1:
+        return found
+    moved = on_engine_device(found.exported_program, devices.pop())
+    if moved is found.exported_program:
+        return found
+    return CompiledProgram(moved, found.networks, options=found.options, source=found.source, build_s=found.build_s)
 
 
 def _options(description: Description, file: str) -> CompileOptions | None:

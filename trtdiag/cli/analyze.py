@@ -29,7 +29,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.argument("source")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <name>.html here]")
 @report_options
-@click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
+@click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4, rtx-1.7.")
 @engine_options
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")

@@ -66,6 +66,12 @@ _OPTIONS = (
         help="Keep what TensorRT measured there, so that the next build is quicker.",
     ),
     click.option(
+        "--engine-per-gpu",
+        is_flag=True,
+        default=None,
+        help="With --gpu: an engine for each, in one file; otherwise one that runs on all.",
+    ),
+    click.option(
         "--build-jobs",
         type=click.IntRange(min=1),
         metavar="N",
@@ -82,6 +88,7 @@ BUILD_OPTIONS = (
     "engine_cache",
     "engine_cache_mib",
     "timing_cache",
+    "engine_per_gpu",
     "build_jobs",
 )
 """Their names, in the order of the help."""
@@ -100,6 +107,7 @@ class BuildOptions:
     engine_cache: str | None
     engine_cache_mib: int
     timing_cache: str | None
+    engine_per_gpu: bool
     build_jobs: int | None
 
 

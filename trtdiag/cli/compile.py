@@ -30,7 +30,7 @@ GROUPS = (
     ("What is compiled, and for what", ("backend", "target", "imports", "force", "no_verify")),
     (
         "What goes into engines",
-        ("keep_in_torch", "min_segment_ops", "require_full", "precision", "keep_fp32", "truncate_double"),
+        ("keep_in_torch", "min_segment_ops", "require_full", "precision", "keep_fp32", "truncate_double", "gpu"),
     ),
     ("How engines are built", ("opt", *BUILD_OPTIONS)),
     ("How engines run", ("cuda_graphs", "profile_layers")),
@@ -41,8 +41,14 @@ GROUPS = (
 @click.command("compile", cls=GroupedCommand, groups=GROUPS)
 @click.argument("source")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The compiled program  [default: <name>_trt.ep]")
-@click.option("--backend", type=click.Choice(("reference", "tensorrt")), help="[default: tensorrt where installed]")
-@click.option("--target", metavar="VERSION", help="TensorRT version to compile for: 8.6, 10.16, 11.4.")
+@click.option(
+    "--backend",
+    type=click.Choice(("reference", "tensorrt", "tensorrt-rtx")),
+    help="[default: tensorrt where installed]",
+)
+@click.option(
+    "--target", metavar="VERSION", help="TensorRT version to compile for: 8.6, 10.16, 11.4; rtx-1.4, rtx-1.7."
+)
 @engine_options
 @build_options
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
@@ -137,7 +143,7 @@ def compile_command(
             save(found.compiled, destination)
     if not quiet:
         manifests = [engine.manifest for engine in found.engines]
-        program, target_version = found.report.analysis.program, found.plan.target.version
+        program, target_version = found.report.analysis.program, found.plan.target.name
         names = program.names
         facts = found.report.analysis.compilation
         notes = () if facts is None else facts.notes

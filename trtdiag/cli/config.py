@@ -37,6 +37,8 @@ _KEYS: Mapping[str, type] = {
     "engine-cache": str,
     "engine-cache-mib": int,
     "timing-cache": str,
+    "gpu": list,
+    "engine-per-gpu": bool,
     "build-jobs": int,
 }
 _MOST_BYTES = 1 << 20

@@ -34,6 +34,12 @@ _OPTIONS = (
         "--precision", type=click.Choice(_PRECISIONS), help="What engines compute float32 in  [default: keep]"
     ),
     click.option("--keep-fp32", multiple=True, metavar="OP|MODULE", help="Stays float32 under fp16 and bf16."),
+    click.option(
+        "--gpu",
+        multiple=True,
+        metavar="GENERATION",
+        help="With TensorRT-RTX: for these GPUs, sm75 to sm121, or all  [default: the one here, else sm80 and later]",
+    ),
 )
 
 
@@ -45,6 +51,7 @@ class EngineOptions:
     truncate_double: bool
     precision: Precision
     keep_fp32: tuple[str, ...]
+    gpu: tuple[str, ...]
 
 
 def engine_options(command: _F) -> _F:
@@ -82,6 +89,7 @@ def chosen_engine_options(config: Mapping[str, Any], given: Mapping[str, Any]) -
         truncate_double=value("truncate_double", False),
         precision=_precision(value("precision", Precision.KEEP.value)),
         keep_fp32=words("keep_fp32"),
+        gpu=words("gpu"),
     )
 
 

@@ -82,11 +82,12 @@ def _print(found: Coverage, console: Console) -> None:
             f"are needed, {counts['core_missing']} stay with PyTorch."
         )
     )
-    version = found.target.version
-    console.print(Text(f"TensorRT {version} holds {', '.join(sorted(found.target.dtypes))}."))
+    console.print(Text(f"{found.target.name} holds {', '.join(sorted(found.target.dtypes))}."))
     if "int64" not in found.target.dtypes:
         console.print(
             Text("int64 becomes int32 where the values are shown to fit; other ops on int64 stay in PyTorch.")
         )
     if found.written_otherwise:
-        console.print(Text(f"Layers that {version} lacks, written with others: {', '.join(found.written_otherwise)}."))
+        console.print(
+            Text(f"Layers that {found.target.name} lacks, written with others: {', '.join(found.written_otherwise)}.")
+        )

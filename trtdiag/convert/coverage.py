@@ -9,7 +9,7 @@ import torch
 from trtdiag.convert.registry import Converter, converters
 from trtdiag.graph.operators import OpOverload, core_operators, short_name, target_name, written_arguments
 from trtdiag.lower.decomposable import decomposition_of
-from trtdiag.targets.releases import TARGETS
+from trtdiag.targets import TARGETS
 from trtdiag.targets.target import Target
 
 

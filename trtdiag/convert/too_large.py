@@ -46,7 +46,7 @@ def too_large(write: Writer, known: Sequence[Value], results: Sequence[Value], b
         return Limit(
             "too-many-elements",
             f"{what} {shape}, {most:,} elements at the greatest sizes, and {who} of"
-            f" TensorRT {target.version} has at most {target.max_volume:,}",
+            f" {target.name} has at most {target.max_volume:,}",
             "lower the greatest sizes of these dims, or compile one program for each part of the range",
         )
     return None

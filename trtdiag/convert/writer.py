@@ -65,11 +65,11 @@ class Writer:
         """The outputs of a layer."""
         missing = lacks(self.target, layer, [value.tensor for value in inputs])
         if missing is not None:
-            raise refuse("layer-missing", f"TensorRT {self.target.version} has no {missing}")
+            raise refuse("layer-missing", f"{self.target.name} has no {missing}")
         values = self.builder.add(layer, *inputs)
         for value in values:
             if value.dtype.value not in self.target.dtypes:
-                raise refuse("dtype-missing", f"TensorRT {self.target.version} has no {value.dtype.value}")
+                raise refuse("dtype-missing", f"{self.target.name} has no {value.dtype.value}")
             if value.rank > self.target.max_rank:
                 most = self.target.max_rank
                 raise refuse("rank", f"it needs a tensor of {value.rank} dims; TensorRT has {most} at most")

@@ -104,7 +104,7 @@ class _Planning:
         elif dtype == torch.int64:
             planned = self._integers.narrowed(node)
         else:
-            planned = no_counterpart(dtype, self._target.version)
+            planned = no_counterpart(dtype, self._target.name_without(dtype_name(dtype)))
         return _Tensor(dtype, planned)
 
     def _limit(self, node: Node) -> Limit | None:

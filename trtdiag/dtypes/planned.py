@@ -31,9 +31,9 @@ class Planned:
         return Limit(self.code, f"{tensor} is {dtype_name(dtype)}, {self.why}", self.fix)
 
 
-def no_counterpart(dtype: torch.dtype, version: str) -> Planned:
-    """Return the plan for a dtype that the target does not have."""
-    return Planned(None, f"which TensorRT {version} does not have", "no-counterpart", _FIXES.get(dtype, ""))
+def no_counterpart(dtype: torch.dtype, target: str) -> Planned:
+    """Return the plan for a dtype that a target (``TensorRT 8.6``) does not have."""
+    return Planned(None, f"which {target} does not have", "no-counterpart", _FIXES.get(dtype, ""))
 
 
 _FIXES = {

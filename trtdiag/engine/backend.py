@@ -16,7 +16,7 @@ from trtdiag.errors import PlatformError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.targets import Target, installed_version
+from trtdiag.targets import Target, installed_rtx_version, installed_version
 
 Profile = Mapping[str, tuple[DimProfile, ...]]
 """The sizes of each input by its name: one entry for each dim, and for a size one for its value."""
@@ -25,11 +25,13 @@ Profile = Mapping[str, tuple[DimProfile, ...]]
 _HOMES = {
     "reference": "trtdiag.engine.reference",
     "tensorrt": "trtdiag.engine.tensorrt.backend",
+    "tensorrt-rtx": "trtdiag.engine.tensorrt.rtx",
 }
-
 
 INSTALL = "pip install tensorrt (tensorrt-cu12 or tensorrt-cu13 for a driver of CUDA 12 or 13)"
 """How to get TensorRT.  Source: NVIDIA TensorRT Installation Guide, "Python Package Index Installation"."""
+INSTALL_RTX = "pip install tensorrt-rtx (the extra rtx of trtdiag)"
+"""How to get TensorRT-RTX."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,26 @@ class Backend(Protocol):
         """
         ...
 
+    def target(self, asked: str | None) -> Target:
+        """The target of this version, or the one that it builds for where none is asked.
+
+        Raises:
+            UserError: ``unknown-target``.
+        """
+        ...
+
+    def chosen_gpus(self, target: Target, asked: Sequence[str]) -> tuple[str, ...]:
+        """The GPU generations to build for; none, where that is the GPU here.
+
+        Raises:
+            UserError: ``unknown-gpu``; ``wrong-option`` where it has none.
+        """
+        ...
+
+    def cannot_run(self, gpus: Sequence[str]) -> str:
+        """Why engines for these generations can be built here and not run, in words; empty where they can."""
+        ...
+
     def built_by(self) -> BuiltBy:
         """What engines built here need."""
         ...
@@ -134,10 +156,11 @@ def get_backend(name: str | None) -> Backend:
         )
     missing = _missing(name)
     if missing:
+        install = INSTALL_RTX if name == "tensorrt-rtx" else INSTALL
         raise PlatformError(
             f"the backend {name!r} cannot be used here",
             because=missing,
-            fix=f"{INSTALL}, or use the backend 'reference', which runs anywhere",
+            fix=f"{install}, or use the backend 'reference', which runs anywhere",
             reference="backend-missing",
         )
     made: Backend = import_module(_HOMES[name]).backend()
@@ -152,4 +175,6 @@ def _missing(name: str) -> str:
         return f"this version of trtdiag has no module {home}"
     if name == "tensorrt" and installed_version() is None:
         return "the Python package tensorrt is not installed"
+    if name == "tensorrt-rtx" and installed_rtx_version() is None:
+        return "the Python package tensorrt-rtx is not installed"
     return ""

@@ -110,7 +110,7 @@ def _compatibility(by: BuiltBy, options: CompileOptions) -> Compatibility:
     """Where the engine may run: what needs no TensorRT has nothing to be compatible with."""
     if by.tensorrt is None:
         return Compatibility()
-    return Compatibility(options.hardware_compatibility, options.version_compatible, by.compute_capability)
+    return Compatibility(options.hardware_compatibility, options.version_compatible, by.compute_capability, options.gpu)
 
 
 def _input(name: str, network: Network, index: int, profile: Profile) -> EngineInput:

@@ -52,11 +52,13 @@ class Compatibility:
         hardware: ``none`` (the same GPU), ``ampere+`` or ``same-compute-capability``.
         versions: Whether later versions of TensorRT's same major number take it.
         compute_capability: That of the GPU that it was built on (``9.0``), where it is known.
+        gpus: The GPU generations that it was built for (``sm89``), where it was built for some by name.
     """
 
     hardware: str = "none"
     versions: bool = False
     compute_capability: str | None = None
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -94,16 +94,20 @@ def _compatibility_to_json(found: Compatibility) -> Mapping[str, Any]:
     """Nothing where there is nothing to say, as in manifests of before there was any."""
     if found == Compatibility():
         return {}
-    return {"compatibility": [found.hardware, found.versions, found.compute_capability]}
+    plain = [found.hardware, found.versions, found.compute_capability]
+    return {"compatibility": [*plain, list(found.gpus)] if found.gpus else plain}
 
 
 def _compatibility_from_json(entry: Any) -> Compatibility:
     if entry is None:
         return Compatibility()
-    hardware, versions, capability = entry
+    hardware, versions, capability, *more = entry
+    if len(more) > 1:
+        raise _MisfitError(f"its compatibility has {len(entry)} entries")
     if not isinstance(versions, bool):
         raise _MisfitError(f"{versions!r} is neither true nor false")
-    return Compatibility(_text(hardware), versions, _optional(_text, capability))
+    gpus = tuple(_text(gpu) for gpu in _list(more[0])) if more else ()
+    return Compatibility(_text(hardware), versions, _optional(_text, capability), gpus)
 
 
 def _input_to_json(port: EngineInput) -> Mapping[str, Any]:

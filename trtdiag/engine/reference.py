@@ -15,7 +15,7 @@ from trtdiag.network import Network, from_bytes, to_json
 from trtdiag.network.file_format import to_parts
 from trtdiag.network.run import PreparedRun
 from trtdiag.options import CompileOptions
-from trtdiag.targets import Target
+from trtdiag.targets import Target, chosen_gpus, get_target
 
 
 class _Run:
@@ -58,6 +58,19 @@ class _Reference:
         """The network of these bytes."""
         del manifest
         return _Run(from_bytes(blob))
+
+    def target(self, asked: str | None) -> Target:
+        """Any target; where none is asked, that of the installed TensorRT, else the newest known."""
+        return get_target(asked)
+
+    def chosen_gpus(self, target: Target, asked: Sequence[str]) -> tuple[str, ...]:
+        """Those that are asked, of a target that has some."""
+        return chosen_gpus(target, asked)
+
+    def cannot_run(self, gpus: Sequence[str]) -> str:
+        """Nothing: what is built here runs here."""
+        del gpus
+        return ""
 
     def built_by(self) -> BuiltBy:
         """Nothing: it runs anywhere."""

@@ -35,6 +35,10 @@ def lacks(target: Target, layer: Layer, inputs: Sequence[Tensor]) -> str | None:
         and not target.samples_bools
     ):
         return f"Slice of bool with the mode {layer.mode.name}"
+    for limit in target.limits:
+        if limit.kind == layer.kind and inputs[0].dtype.value == limit.dtype and inputs[0].rank >= limit.least_rank:
+            dims = f" of {limit.least_rank} dims" if limit.least_rank else ""
+            return f"{limit.kind} of {limit.dtype}{dims} on {limit.gpu}"
     if inputs and not target.takes(layer.kind, inputs[0].dtype.value):
         return f"{layer.kind} of {inputs[0].dtype.value}"
     return None

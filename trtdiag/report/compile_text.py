@@ -56,7 +56,7 @@ def engines_text(
     count = len(manifests)
     head = f"{inside} of {inside + len(left)} ops in {count} engine{'s' * (count != 1)}"
     parts: list[RenderableType] = [
-        Text(f"{head} (backend {backend}, TensorRT {target})", style="bold green" if count else "bold yellow")
+        Text(f"{head} (backend {backend}, {target})", style="bold green" if count else "bold yellow")
     ]
     if count:
         parts.append(_engine_table(converted, manifests, CompileWords(names)))

@@ -7,9 +7,10 @@ from functools import lru_cache
 
 import torch
 
+from trtdiag.engine.backend import get_backend
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
-from trtdiag.errors import InternalError, ShapeOutOfRangeError, UserError
+from trtdiag.errors import ArtifactError, InternalError, ShapeOutOfRangeError, UserError
 from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
 from trtdiag.runtime.symbol_values import Reading, readings, symbol_values
 from trtdiag.shapes.profile import DimProfile
@@ -73,6 +74,7 @@ def _check_kind(manifest: Manifest, port: EngineInput, dtype: torch.dtype, devic
             reference="engine-dtype",
         )
     if device != manifest.device:
+        _require_fitting_gpu(manifest)
         raise UserError(
             f"input {port.name!r} of an engine is on {device}",
             because=f"engines of the backend {manifest.backend!r} run on {manifest.device}, and move nothing",
@@ -128,3 +130,20 @@ def _out_of_range(name: str, seen: str, allowed: str) -> ShapeOutOfRangeError:
         fix="give an input inside the ranges, or compile again with wider ones",
         reference="engine-shape",
     )
+
+
+def _require_fitting_gpu(manifest: Manifest) -> None:
+    """Refuse an engine that was built for a GPU that is not here: inputs on a GPU would not help.
+
+    Raises:
+        ArtifactError: ``engine-elsewhere``.
+    """
+    gpus = manifest.compatibility.gpus
+    why = get_backend(manifest.backend).cannot_run(gpus) if gpus else ""
+    if why:
+        raise ArtifactError(
+            "an engine cannot run here",
+            because=why,
+            fix="run the program where there is such a GPU; for outputs here compile with backend='reference'",
+            reference="engine-elsewhere",
+        )

@@ -1,7 +1,31 @@
-"""What each supported TensorRT version takes, as data."""
+"""What each supported TensorRT and TensorRT-RTX version takes, as data."""
 
 from trtdiag.targets.releases import COUNTERPARTS, TARGETS
+from trtdiag.targets.releases_rtx import GENERATIONS, RTX_TARGETS
 from trtdiag.targets.target import Target
-from trtdiag.targets.versions import get_target, installed_version, target_of
+from trtdiag.targets.versions import (
+    ALL_TARGETS,
+    chosen_gpus,
+    get_rtx_target,
+    get_target,
+    installed_rtx_version,
+    installed_version,
+    target_of,
+    target_of_rtx,
+)
 
-__all__ = ["COUNTERPARTS", "TARGETS", "Target", "get_target", "installed_version", "target_of"]
+__all__ = [
+    "ALL_TARGETS",
+    "COUNTERPARTS",
+    "GENERATIONS",
+    "RTX_TARGETS",
+    "TARGETS",
+    "Target",
+    "chosen_gpus",
+    "get_rtx_target",
+    "get_target",
+    "installed_rtx_version",
+    "installed_version",
+    "target_of",
+    "target_of_rtx",
+]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 SLOW_FORMS = ("activation-behind-normalization", "large-normalization", "shuffle-of-pixels")
 """A ReLU or LeakyReLU as a layer of its own behind Normalization; a Normalization of float16 over many elements;
@@ -10,11 +11,28 @@ float16 channels moved beside pixels by Shuffle."""
 
 
 @dataclass(frozen=True)
+class GpuLimit:
+    """A kind of layer that a GPU generation does not have for a dtype that other generations have it for.
+
+    Attributes:
+        gpu: The generation (``sm75``).
+        kind: Of the layer.
+        dtype: Of its first input.
+        least_rank: It is missing for inputs of so many dims and more.
+    """
+
+    gpu: str
+    kind: str
+    dtype: str
+    least_rank: int = 0
+
+
+@dataclass(frozen=True)
 class Target:
     """A TensorRT version.
 
     Attributes:
-        version: ``8.6``, ``10.16``, ``11.4``.
+        version: ``8.6``, ``10.16``, ``11.4``; of TensorRT-RTX ``rtx-1.4``, ``rtx-1.7``.
         dtypes: Names of torch dtypes (without ``torch.``) with a counterpart as a network tensor, as natively held.
         max_rank: Most dims of a tensor.
         max_volume: Most elements of a tensor that every layer takes.
@@ -35,6 +53,13 @@ class Target:
         repeating_product_bytes: Most bytes of the result of a MatrixMultiply that repeats an operand along a batch dim;
             above that it writes to wrong places.  ``None``: as many as other tensors.
         slow: Forms that it takes and runs slowly, of ``SLOW_FORMS``; converters write another with the same result.
+        product: ``TensorRT`` or ``TensorRT-RTX``.
+        api: The version of TensorRT whose builder this one's is, where it is another product.
+        gpus: The GPU generations that it builds for without having one, oldest first.
+        gpu_lacks: Of those that have fewer dtypes than ``dtypes``, which they lack.
+        gpu_limits: What some of them lack else.
+        asked_gpus: The generations that it is to run on; ``on`` chooses them, and ``limits`` with them.
+        limits: Those of ``gpu_limits`` that count.
     """
 
     version: str
@@ -57,6 +82,13 @@ class Target:
     counts: bool = True
     repeating_product_bytes: int | None = None
     slow: frozenset[str] = frozenset()
+    product: str = "TensorRT"
+    api: str | None = None
+    gpus: tuple[str, ...] = ()
+    gpu_lacks: tuple[tuple[str, frozenset[str]], ...] = ()
+    gpu_limits: tuple[GpuLimit, ...] = ()
+    asked_gpus: tuple[str, ...] = ()
+    limits: tuple[GpuLimit, ...] = ()
 
     def __post_init__(self) -> None:
         if unknown := self.slow - set(SLOW_FORMS):
@@ -71,6 +103,22 @@ class Target:
         return dict(self.least_ranks).get(kind, 0)
 
     @property
+    def name(self) -> str:
+        """How texts call it: ``TensorRT 10.16``, ``TensorRT-RTX 1.7``."""
+        return f"{self.product} {self.version.rpartition('-')[2]}"
+
+    @property
     def release(self) -> tuple[int, ...]:
-        """The version as numbers, to compare: ``(10, 16)``."""
-        return tuple(int(part) for part in self.version.split("."))
+        """The version of TensorRT whose builder it has as numbers, to compare: ``(10, 16)``."""
+        return tuple(int(part) for part in (self.api or self.version).split("."))
+
+    def on(self, gpus: Sequence[str]) -> Target:
+        """The target for engines that run on all of these GPU generations: without what one of them lacks."""
+        lacking: frozenset[str] = frozenset().union(*(dtypes for gpu, dtypes in self.gpu_lacks if gpu in gpus))
+        limits = tuple(limit for limit in self.gpu_limits if limit.gpu in gpus)
+        return replace(self, dtypes=self.dtypes - lacking, asked_gpus=tuple(gpus), limits=limits) if gpus else self
+
+    def name_without(self, dtype: str) -> str:
+        """How texts call what lacks a dtype: ``TensorRT 8.6``, ``TensorRT-RTX 1.7 on sm75``."""
+        lacking = [gpu for gpu, dtypes in self.gpu_lacks if gpu in self.asked_gpus and dtype in dtypes]
+        return f"{self.name} on {', '.join(lacking)}" if lacking else self.name

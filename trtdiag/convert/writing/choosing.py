@@ -26,7 +26,7 @@ def true_places(write: Writer, x: Value, count: Expr) -> Value:
     if not write.target.counts:
         raise refuse(
             "data-dependent-shape",
-            f"the data decides how many elements it finds, and TensorRT {write.target.version} does not build what then"
+            f"the data decides how many elements it finds, and {write.target.name} does not build what then"
             " has such a size",
             "use torch.where with a mask, which keeps the shape, or torch.nonzero_static, or a later TensorRT",
         )

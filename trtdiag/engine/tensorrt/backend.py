@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -19,7 +19,7 @@ from trtdiag.engine.watch import Watch
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
-from trtdiag.targets import Target
+from trtdiag.targets import Target, chosen_gpus, get_target
 
 
 class TensorRTBackend:
@@ -79,6 +79,19 @@ class TensorRTBackend:
                 )
         device = torch.device("cuda", torch.cuda.current_device())
         return EngineRunner(door.trt, engine, manifest, device, alive=runtime)
+
+    def target(self, asked: str | None) -> Target:
+        """Any target; where none is asked, that of the installed TensorRT, else the newest known."""
+        return get_target(asked)
+
+    def chosen_gpus(self, target: Target, asked: Sequence[str]) -> tuple[str, ...]:
+        """Those that are asked, of a target that has some."""
+        return chosen_gpus(target, asked)
+
+    def cannot_run(self, gpus: Sequence[str]) -> str:
+        """Nothing: what is built here runs here."""
+        del gpus
+        return ""
 
     def built_by(self) -> BuiltBy:
         """The TensorRT that is installed and the GPU that is current."""

@@ -33,7 +33,7 @@ from trtdiag.options import CompileOptions
 
 
 def build(door: Door, network: Network, profile: Profile, options: CompileOptions, watch: Watch | None = None) -> bytes:
-    """The serialised engine of a network, for the current GPU.
+    """The serialised engine of a network, for the current GPU, or for the GPU generations of the options.
 
     Raises:
         EngineBuildError: TensorRT refuses the network; names layer, op and source line where they are known.
@@ -104,7 +104,7 @@ def _written(
     emission = Emission(dialect, network, definition, lines)
     emission.write(EMITTERS)
     check_agreement(dialect, network, emission.made, lines)
-    capability = compute_capability()
+    capability = options.gpu[0] if options.gpu else compute_capability()
     config = new_config(dialect, builder, options, pinned=emission.pinned, version=door.version, capability=capability)
     monitor = new_monitor(door.trt, watch)
     if monitor is not None:

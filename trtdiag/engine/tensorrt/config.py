@@ -30,7 +30,7 @@ def new_config(
         options: What the user asked for.
         pinned: Whether the network's layers are held to their types: 8.6 must then be allowed float16, and obey.
         version: TensorRT's, for errors.
-        capability: The compute capability of the GPU that builds.
+        capability: The compute capability of the GPU that builds; the options may name GPU generations in its place.
 
     Raises:
         UserError: ``unknown-tactic-source``; ``wrong-option`` for a level that there is not; what
@@ -60,6 +60,10 @@ def new_config(
     if options.timing_cache is not None:
         give_timings(config, Path(options.timing_cache).expanduser())
     set_compatibility(trt, version, config, options, sources, capability)
+    if options.gpu:
+        config.num_compute_capabilities = len(options.gpu)
+        for index, gpu in enumerate(options.gpu):
+            config.set_compute_capability(getattr(trt.ComputeCapability, gpu.upper()), index)
     return config
 
 

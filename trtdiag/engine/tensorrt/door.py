@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import torch
 
-from trtdiag.engine.backend import INSTALL
+from trtdiag.engine.backend import INSTALL, INSTALL_RTX
 from trtdiag.errors import PlatformError
-from trtdiag.targets import TARGETS, Target, target_of
+from trtdiag.targets import RTX_TARGETS, TARGETS, Target, target_of, target_of_rtx
 
 _REFERENCE = "or use the backend 'reference', which runs anywhere"
 
@@ -20,7 +21,7 @@ class Door:
     """TensorRT as it is installed here.
 
     Attributes:
-        trt: The module ``tensorrt``.
+        trt: The module ``tensorrt``, or ``tensorrt_rtx``.
         version: Its version, patch numbers included: an engine runs on no other.
         target: What this version takes.
     """
@@ -30,36 +31,75 @@ class Door:
     target: Target
 
 
-def open_door() -> Door:
-    """TensorRT, imported.
+@dataclass(frozen=True)
+class Product:
+    """TensorRT, or another product with its builder.
+
+    Attributes:
+        name: How texts call it.
+        module: Its Python module.
+        install: How to get it.
+        libraries: Its libraries, and where they come from.
+        targets: Its known releases.
+        target_of: The known release nearest to a version.
+    """
+
+    name: str
+    module: str
+    install: str
+    libraries: str
+    targets: tuple[Target, ...]
+    target_of: Callable[[str], Target | None]
+
+
+TENSORRT = Product(
+    "TensorRT",
+    "tensorrt",
+    INSTALL,
+    "libnvinfer comes with the wheels tensorrt-libs, tensorrt-cu12-libs or tensorrt-cu13-libs",
+    TARGETS,
+    target_of,
+)
+TENSORRT_RTX = Product(
+    "TensorRT-RTX",
+    "tensorrt_rtx",
+    INSTALL_RTX,
+    "libtensorrt_rtx comes with the wheel tensorrt-rtx-cu13-libs",
+    RTX_TARGETS,
+    target_of_rtx,
+)
+
+
+def open_door(product: Product = TENSORRT) -> Door:
+    """TensorRT, or another product with its builder, imported.
 
     Raises:
         PlatformError: ``tensorrt-missing``, ``tensorrt-libraries``, ``tensorrt-version``.
     """
     try:
-        trt = import_module("tensorrt")
+        trt = import_module(product.module)
     except ModuleNotFoundError as error:
         raise PlatformError(
-            "TensorRT is not installed",
+            f"{product.name} is not installed",
             because=f"Python finds no module {error.name!r}",
-            fix=f"{INSTALL}, {_REFERENCE}",
+            fix=f"{product.install}, {_REFERENCE}",
             reference="tensorrt-missing",
         ) from error
     except (ImportError, OSError) as error:
         raise PlatformError(
-            "the libraries of TensorRT cannot be loaded",
+            f"the libraries of {product.name} cannot be loaded",
             because=str(error),
-            fix="install the library that is named (libnvinfer comes with the wheels tensorrt-libs, tensorrt-cu12-libs"
-            f" or tensorrt-cu13-libs), or put its folder into LD_LIBRARY_PATH, {_REFERENCE}",
+            fix=f"install the library that is named ({product.libraries}), or put its folder into LD_LIBRARY_PATH,"
+            f" {_REFERENCE}",
             reference="tensorrt-libraries",
         ) from error
     version = str(trt.__version__)
-    target = target_of(version)
+    target = product.target_of(version)
     if target is None:
-        known = ", ".join(known.version for known in TARGETS)
+        known = ", ".join(known.name.removeprefix(f"{product.name} ") for known in product.targets)
         raise PlatformError(
-            f"TensorRT {version} is not supported",
-            because=f"trtdiag knows the TensorRT releases near {known}",
+            f"{product.name} {version} is not supported",
+            because=f"trtdiag knows the {product.name} releases near {known}",
             fix=f"install one of those, {_REFERENCE}",
             reference="tensorrt-version",
         )

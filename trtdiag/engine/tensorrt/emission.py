@@ -149,7 +149,7 @@ class Emission:
         target = self.dialect.target
         missing = lacks(target, placed.layer, [self.network.tensors[number] for number in placed.inputs])
         if missing is not None:
-            raise lacking(self.network, placed, target.version, missing)
+            raise lacking(self.network, placed, target, missing)
         try:
             outputs = emitters[type(placed.layer)](Step(self, placed), placed.layer)
         except _NOT_TAKEN as error:
@@ -182,11 +182,11 @@ class Emission:
 
     def _require_dtype(self, what: str, dtype: DType) -> None:
         if not self.dialect.has_dtype(dtype):
-            version = self.dialect.target.version
+            target = self.dialect.target
             raise EngineBuildError(
-                f"TensorRT {version} has no {dtype.value}, which {what} has",
-                because=f"the network was not written for TensorRT {version}",
-                fix=f"compile with target={version!r}",
+                f"{target.name} has no {dtype.value}, which {what} has",
+                because=f"the network was not written for {target.name}",
+                fix=f"compile with target={target.version!r}",
                 reference="dtype-missing",
             )
 
@@ -267,7 +267,7 @@ class Step:
             EngineBuildError: ``layer-missing``.
         """
         if not has:
-            raise lacking(self.emission.network, self.placed, self.dialect.target.version, what)
+            raise lacking(self.emission.network, self.placed, self.dialect.target, what)
 
 
 def _first_line(error: Exception) -> str:

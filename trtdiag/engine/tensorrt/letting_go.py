@@ -37,13 +37,13 @@ def build_network(dialect: Dialect, builder: Any, config: Any, emission: Emissio
         with TURNS.alone():
             for name in named:
                 dialect.let_go(emission.held.pop(name))
-        _tell(watch, f"{', '.join(named)}: no kernel of TensorRT {dialect.target.version} obeys the layer's types")
+        _tell(watch, f"{', '.join(named)}: no kernel of {dialect.target.name} obeys the layer's types")
         lines.clear()
         engine = _built(builder, config, emission)
     for loosen, words in ((dialect.only_prefer, "prefers them"), (dialect.choose_types, "chooses them by speed")):
         if _without_kernel(engine, emission, lines, watch) is None:
             break
-        _tell(watch, f"no kernels of TensorRT {dialect.target.version} obey the types of all layers; it {words}")
+        _tell(watch, f"no kernels of {dialect.target.name} obey the types of all layers; it {words}")
         with TURNS.alone():
             loosen(config)
         lines.clear()

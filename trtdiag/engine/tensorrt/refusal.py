@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from trtdiag.engine.tensorrt.log import Lines, errors_of, last_lines
 from trtdiag.errors import EngineBuildError, PlatformError
 from trtdiag.network import Network, Placed
+from trtdiag.targets import Target
 
 _MEMORY = re.compile(
     r"out of memory|OutOfMemory|cudaErrorMemoryAllocation|Requested amount of GPU memory",
@@ -70,12 +71,12 @@ def refused_builder(version: str, lines: Lines, why: str) -> PlatformError:
     )
 
 
-def lacking(network: Network, placed: Placed, version: str, what: str) -> EngineBuildError:
+def lacking(network: Network, placed: Placed, target: Target, what: str) -> EngineBuildError:
     """The error for a layer that the version does not have."""
     return EngineBuildError(
-        f"TensorRT {version} has no {what}, which {network.describe(placed)} needs",
-        because=f"the network was not written for TensorRT {version}",
-        fix=f"compile with target={version!r}, so that the op is written with the layers that it has",
+        f"{target.name} has no {what}, which {network.describe(placed)} needs",
+        because=f"the network was not written for {target.name}",
+        fix=f"compile with target={target.version!r}, so that the op is written with the layers that it has",
         reference="layer-missing",
     )
 

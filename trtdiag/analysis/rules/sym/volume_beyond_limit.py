@@ -82,7 +82,7 @@ def _message(tensors: list[TensorSizes], target: Target, *, in_pytorch: bool) ->
     ops = "convolutions" if target.volume_is_per_layer else "ops"
     return (
         f"{first.node} {verb} {first.volume.range.max:,} elements at the maximum of its ranges,"
-        f" more than the {target.max_volume:,} that {layer} of TensorRT {target.version} takes{rest}"
+        f" more than the {target.max_volume:,} that {layer} of {target.name} takes{rest}"
         + (f": {ops} that read or make them stay in PyTorch" if in_pytorch else "")
     )
 

@@ -1,0 +1,212 @@
+"""The backend ``tensorrt-rtx``: TensorRT's builder for RTX GPUs, which builds on any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+
+from trtdiag.engine.backend import BuiltBy, Profile
+from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.tensorrt.build import build
+from trtdiag.engine.tensorrt.config import chosen_sources
+from trtdiag.engine.tensorrt.door import TENSORRT_RTX, Door, compute_capability, open_door, require_gpu
+from trtdiag.engine.tensorrt.engine_per_gpu import packed, unpacked
+from trtdiag.engine.tensorrt.log import last_lines, logger_of
+from trtdiag.engine.tensorrt.runner import EngineRunner
+from trtdiag.engine.turns import TURNS
+from trtdiag.engine.watch import Watch
+from trtdiag.errors import ArtifactError, EngineBuildError, PlatformError, UserError
+from trtdiag.network import Network
+from trtdiag.options import CompileOptions
+from trtdiag.targets import GENERATIONS, Target, chosen_gpus, get_rtx_target
+
+
+class TensorRTRTXBackend:
+    """Builds engines with the TensorRT-RTX that is installed, for GPU generations that need not be here."""
+
+    name = "tensorrt-rtx"
+    device = "cuda"
+
+    def require(self, target: Target) -> None:
+        """Nothing, where TensorRT-RTX of the target's version is installed.
+
+        Raises:
+            PlatformError: It is missing, or another than the target (``engine-target``).
+        """
+        self._door_for(target)
+
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> bytes:
+        """The serialised engine, or where the options ask for one for each generation, all of them.
+
+        Raises:
+            EngineBuildError: TensorRT-RTX refuses the network; names the generation.
+            PlatformError: TensorRT-RTX is missing, or another than the target (``engine-target``).
+        """
+        door = self._door_for(target)
+        options = replace(options, gpu=self.chosen_gpus(door.target, options.gpu))
+        if not options.engine_per_gpu:
+            return build(door, network, profile, options, watch)
+        engines: dict[str, bytes] = {}
+        for gpu in options.gpu:
+            if len(options.gpu) > 1:
+                watch.tell(f"for {gpu}", len(engines) / len(options.gpu))
+            try:
+                engines[gpu] = build(door, network, profile, replace(options, gpu=(gpu,)), watch)
+            except EngineBuildError as error:
+                raise _of_gpu(error, gpu) from error
+        return packed(engines)
+
+    def load(self, blob: bytes | memoryview, manifest: Manifest) -> EngineRunner:
+        """The engine, on the current GPU.
+
+        Raises:
+            ArtifactError: ``engine-elsewhere`` where it was built for another release or GPU, ``engine-damaged``.
+            PlatformError: TensorRT-RTX or a GPU is missing.
+        """
+        door = open_door(TENSORRT_RTX)
+        differences = _differences(door, manifest)
+        if differences:
+            raise ArtifactError(
+                "an engine cannot run here",
+                because="; ".join(differences),
+                fix="run the program where there is such a GPU; for outputs here compile with backend='reference'",
+                reference="engine-elsewhere",
+            )
+        logger = logger_of(door.trt)
+        engines = unpacked(blob)
+        mine = blob if engines is None else engines[_gpu_here()]
+        with logger.listeners.listening() as lines:
+            with TURNS.alone():
+                runtime = door.trt.Runtime(logger)
+            with TURNS.beside():
+                engine = runtime.deserialize_cuda_engine(mine)
+            if engine is None:
+                raise ArtifactError(
+                    "TensorRT-RTX cannot read an engine",
+                    because=last_lines(lines),
+                    fix="compile the program again with the release that is installed here",
+                    reference="engine-damaged",
+                )
+        device = torch.device("cuda", torch.cuda.current_device())
+        return EngineRunner(door.trt, engine, manifest, device, alive=runtime)
+
+    def target(self, asked: str | None) -> Target:
+        """A target of TensorRT-RTX; where none is asked, that of the installed one.
+
+        Raises:
+            UserError: ``unknown-target``; ``wrong-option`` for a target of TensorRT.
+        """
+        found = get_rtx_target(asked)
+        if found.api is None:
+            raise UserError(
+                f"the backend {self.name!r} builds nothing for {found.name}",
+                because="TensorRT runs no engines of TensorRT-RTX, nor the other way round",
+                fix="leave the target out, or try the build alone: trtdiag analyze --try-build",
+                reference="wrong-option",
+            )
+        return found
+
+    def chosen_gpus(self, target: Target, asked: Sequence[str]) -> tuple[str, ...]:
+        """The generations to build for, by age.
+
+        Where none is asked, that of the GPU here if it is one, else all that have all kinds of layers: one that lacks
+        some, as Turing the products of float32, would take them from the others.
+
+        Raises:
+            UserError: ``unknown-gpu``.
+        """
+        if asked:
+            return chosen_gpus(target, asked)
+        limited = {limit.gpu for limit in target.gpu_limits}
+        here = _here(target)
+        return tuple(gpu for gpu in target.gpus if gpu not in limited) if here is None else (here,)
+
+    def cannot_run(self, gpus: Sequence[str]) -> str:
+        """Why engines for these generations cannot run here: no GPU, or another; empty where one can."""
+        return _other_gpu(gpus)
+
+    def built_by(self) -> BuiltBy:
+        """The TensorRT-RTX that is installed; the GPU here does not matter."""
+        return BuiltBy(open_door(TENSORRT_RTX).version)
+
+    def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
+        """The options that TensorRT-RTX is told."""
+        del network
+        return {
+            "gpus": list(self.chosen_gpus(open_door(TENSORRT_RTX).target, options.gpu)),
+            "engine_per_gpu": options.engine_per_gpu,
+            "workspace_mib": options.workspace_mib,
+            "optimization_level": options.optimization_level,
+            "tactic_sources": sorted(set(chosen_sources(options))),
+            "tf32": options.tf32,
+            "version_compatible": options.version_compatible,
+        }
+
+    def differences(self, manifest: Manifest) -> tuple[str, ...]:
+        """What of this machine an engine cannot run on: another TensorRT-RTX, another GPU, or none of them."""
+        try:
+            door = open_door(TENSORRT_RTX)
+        except PlatformError as error:
+            return (f"{error.message}: {error.because}",)
+        return _differences(door, manifest)
+
+    def _door_for(self, target: Target) -> Door:
+        door = open_door(TENSORRT_RTX)
+        if door.target.version == target.version:
+            return door
+        if door.target.api == target.version:  # its builder alone, tried for a network of that TensorRT
+            return replace(door, target=target)
+        raise PlatformError(
+            f"TensorRT-RTX {door.version} cannot build for {target.name}",
+            because=f"it is {door.target.name}, with the builder of TensorRT {door.target.api}",
+            fix=f"use the target {door.target.version}, or install the release that fits {target.version}",
+            reference="engine-target",
+        )
+
+
+def backend() -> TensorRTRTXBackend:
+    """The backend, for the registry."""
+    return TensorRTRTXBackend()
+
+
+def _differences(door: Door, manifest: Manifest) -> tuple[str, ...]:
+    other = ""
+    if manifest.tensorrt != door.version:
+        other = f"it was built by TensorRT-RTX {manifest.tensorrt}, and {door.version} is installed"
+    return tuple(difference for difference in (other, _other_gpu(manifest.compatibility.gpus)) if difference)
+
+
+def _other_gpu(gpus: Sequence[str]) -> str:
+    try:
+        require_gpu()
+    except PlatformError as error:
+        return f"{error.message}, and it was built for {', '.join(gpus)}"
+    here = _gpu_here()
+    return "" if here in gpus else f"it was built for {', '.join(gpus)}, and the GPU here is of {here}"
+
+
+def _gpu_here() -> str:
+    return f"sm{compute_capability().replace('.', '')}"
+
+
+def _here(target: Target) -> str | None:
+    """The generation of the GPU here, where engines can be built for it."""
+    try:
+        require_gpu()
+    except PlatformError:
+        return None
+    here = _gpu_here()
+    return here if here in target.gpus else None
+
+
+def _of_gpu(error: EngineBuildError, gpu: str) -> EngineBuildError:
+    named = EngineBuildError(
+        f"for {gpu} ({GENERATIONS[gpu]}): {error.message}",
+        because=error.because,
+        fix=error.fix,
+        reference=error.reference,
+    )
+    named.engine, named.without_kernel = error.engine, error.without_kernel
+    return named
