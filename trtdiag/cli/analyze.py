@@ -13,6 +13,7 @@ from rich.console import Console
 from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
+from trtdiag.cli.named_files import check_reports, read_by, report_places
 from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.report_files import asked_files, report_options
 from trtdiag.cli.words import listed
@@ -71,6 +72,8 @@ def analyze(
         **vars(chosen_engine_options(config, rest)),
     )
     files = asked_files(rest, output, Path(default_name(source)))
+    reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
+    check_reports(reads, report_places(files))
     with progress_bar() as step:
         step("load torch")
         for name in imports:

@@ -11,8 +11,11 @@ from rich.text import Text
 
 from trtdiag.cli.analyze import import_module
 from trtdiag.cli.last_words import last_words
+from trtdiag.cli.named_files import check_reports, read_by, report_places
 from trtdiag.cli.progress import step_line
+from trtdiag.cli.report_files import json_file
 from trtdiag.cli.words import listed, sizes_of
+from trtdiag.files.same import Named, refuse_same
 from trtdiag.report.save import write_atomically
 
 
@@ -60,6 +63,11 @@ def bench_command(
     A way that cannot run here is a row that says why.
     """
     del debug  # read by main
+    times = json_file(json_path)
+    writes = report_places(times)
+    if report_path is not None:
+        writes += [Named("--report", str(report_path)), Named("the page of --report", str(page_of(report_path)))]
+    check_reports(read_by([("COMPILED", compiled), ("--model", model)], imports), writes)
     with step_line() as shown, last_words(shown) as step:
         step("load torch")
         for name in imports:
@@ -72,22 +80,28 @@ def bench_command(
         asked: list[Sizes] = [dict(sizes_of((each,))) if "=" in each else each for each in sizes]
         step("load")
         program = load(compiled)
+        refuse_same([Named("the original of COMPILED", program.source or "")], writes)
         report = None if report_path is None else read_report(report_path)
         if report is not None:  # before minutes of measuring
             report.check_networks([manifest.network_hash for manifest in program.manifests])
         found = bench(
             program, listed(against) or ("eager",), model=model, sizes=asked or "opt", rounds=rounds, progress=step
         )
-    if json_path == "-":
+    if times.to_stdout:
         sys.stdout.write(found.to_json())
     elif json_path is not None:
         write_atomically(Path(json_path), found.to_json())
     written: list[Path] = []
     if report is not None and report_path is not None:
         timed = report.with_times(found.as_json())
-        written = [timed.save(report_path), timed.save(report_path.with_suffix(".html"))]
-    if not quiet and json_path != "-":
+        written = [timed.save(report_path), timed.save(page_of(report_path))]
+    if not quiet and not times.to_stdout:
         Console().print(bench_text(found))
         if written:
             Console().print(Text(f"timed: {', '.join(map(str, written))}"))
     return 0
+
+
+def page_of(report: Path) -> Path:
+    """Where the page of a JSON report goes: beside it."""
+    return report.with_suffix(".html")

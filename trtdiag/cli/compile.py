@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,14 @@ from trtdiag.cli.build_options import BUILD_OPTIONS, build_options, chosen_build
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
 from trtdiag.cli.last_words import last_words
+from trtdiag.cli.named_files import check_reports, compiled_place, read_by, report_places
 from trtdiag.cli.option_groups import GroupedCommand
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files, report_options
 from trtdiag.cli.words import sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
+from trtdiag.files.destination import is_written_through
+from trtdiag.files.same import Named, refuse_same
 from trtdiag.options import CompileOptions
 
 if TYPE_CHECKING:
@@ -106,7 +110,13 @@ def compile_command(
         profile_layers=profile_layers,
     )
     destination = output or Path(default_output(source))
-    files = asked_files(rest, html, destination.with_suffix(".html"))
+    page = Path(default_output(source)) if is_written_through(destination) else destination
+    files = asked_files(rest, html, page.with_suffix(".html"), output_option="--report")
+    program_place = compiled_place("-o" if output else "the program's usual name", destination)
+    places = [program_place, *report_places(files), *_caches(options)]
+    reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
+    refuse_same(reads, places)
+    check_reports([], report_places(files))
     console = Console()
     quiet = quiet or files.to_stdout
     with progress_bar(COMPILE_STAGES) as shown, last_words(shown) as step:
@@ -159,15 +169,22 @@ def compile_command(
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
         if agreed or force:
-            console.print(
-                f"compiled: {destination} ({destination.stat().st_size:,} bytes)", highlight=False, markup=False
-            )
+            size = "" if is_written_through(destination) else f" ({destination.stat().st_size:,} bytes)"
+            console.print(f"compiled: {destination}{size}", highlight=False, markup=False)
         for place in written:
             console.print(f"report: {place}", highlight=False, markup=False)
     if not agreed and not force:
         skipped = [] if verification is None else [result.skipped for result in verification.results]
         raise _not_saved("" if differs else next(iter(skipped), "it has no sizes"), told=not quiet)
     return int(differs)
+
+
+def _caches(options: CompileOptions) -> Iterator[Named]:
+    """The caches that are made or written."""
+    if options.engine_cache is not None and not Path(options.engine_cache).expanduser().exists():
+        yield Named("--engine-cache", str(Path(options.engine_cache).expanduser()))
+    if options.timing_cache is not None:
+        yield Named("--timing-cache", str(Path(options.timing_cache).expanduser()))
 
 
 def _not_saved(unverified: str, *, told: bool) -> VerificationError:

@@ -62,14 +62,29 @@ def read_config(start: Path) -> dict[str, Any]:
     Raises:
         UserError: The file cannot be read or is no TOML, or the table has an unknown key or a value of the wrong kind.
     """
+    path = config_file(start)
+    if path is None:
+        return {}
+    try:
+        return _checked(_table(path), path)
+    except OSError as error:
+        raise _unreadable(path, reason(error)) from error
+
+
+def config_file(start: Path) -> Path | None:
+    """The nearest ``pyproject.toml`` at or above a folder.
+
+    Raises:
+        UserError: It cannot be told whether it is there.
+    """
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         try:
             if is_there(path):
-                return _checked(_table(path), path)
+                return path
         except OSError as error:
             raise _unreadable(path, reason(error)) from error
-    return {}
+    return None
 
 
 def _table(path: Path) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +13,12 @@ from rich.console import Console
 
 import trtdiag
 from trtdiag.cli.analyze import import_module
+from trtdiag.cli.named_files import check_reports, place_of, read_by, report_places
 from trtdiag.cli.progress import step_line
+from trtdiag.cli.report_files import ReportFiles, json_file
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.regular import reason
+from trtdiag.files.same import refuse_same
 from trtdiag.report.save import write_atomically
 
 if TYPE_CHECKING:
@@ -88,7 +91,8 @@ def fix_dims(
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     del debug  # read by main
     most = _WITH_APPLY if apply_ and programs is None else programs
-    _check_usage(source, module_path, output, most or 1, apply_=apply_, force=force)
+    answer = json_file(json_path)
+    _check_usage(source, module_path, output, most or 1, answer, imports, apply_=apply_, force=force)
     text = _standard_input() if source == "-" else None
     with step_line() as step:
         step("load torch")
@@ -104,6 +108,7 @@ def fix_dims(
         if text is not None:
             fix = replace(fix, label="standard input")
         made, refusal = _programs(fix, step) if apply_ else ([], None)
+    json_path = "-" if answer.to_stdout else json_path
     return _given_out(fix, json_path, module_path, output, made, refusal, force=force, quiet=quiet or json_path == "-")
 
 
@@ -158,7 +163,15 @@ def _given_out(
 
 
 def _check_usage(
-    source: str, module_path: Path | None, output: Path | None, programs: int, *, apply_: bool, force: bool
+    source: str,
+    module_path: Path | None,
+    output: Path | None,
+    programs: int,
+    answer: ReportFiles,
+    imports: tuple[str, ...],
+    *,
+    apply_: bool,
+    force: bool,
 ) -> None:
     """Say what is wrong with the options before minutes of exports.
 
@@ -172,11 +185,13 @@ def _check_usage(
         wrong = "-o without --apply saves nothing", "only --apply makes a program", "add --apply, or leave out -o"
     elif force and module_path is None:
         wrong = "--force without --write does nothing", "it is about the file of --write", "add --write dims.py"
-    elif output is not None and Path(source).exists() and _written_over(Path(source), output, programs):
-        wrong = "-o names SOURCE itself", "the program that was asked about would be lost", "name another file"
     if wrong is not None:
         message, because, fix = wrong
         raise UserError(message, because=because, fix=fix, reference="wrong-options")
+    writes = [place_of(*each) for each in _programs_and_module(output, programs, module_path)]
+    writes = [*writes, *report_places(answer)]
+    refuse_same(read_by([("SOURCE", source)], imports), writes)
+    check_reports([], report_places(answer))
     if output is not None and programs > 1:
         from trtdiag.report.program_table import may_write_programs
 
@@ -187,12 +202,22 @@ def _check_usage(
         may_write(module_path)
 
 
-def _written_over(source: Path, output: Path, programs: int) -> bool:
-    """Whether one of the files to write is the source."""
+def _programs_and_module(
+    output: Path | None, programs: int, module_path: Path | None
+) -> Iterator[tuple[str, Path, str]]:
+    """What ``-o`` and ``--write`` may write: argument, place, what it is."""
     from trtdiag.report.program_table import program_paths, table_path
 
-    places = (*program_paths(output, programs), table_path(output))
-    return any(place.exists() and place.samefile(source) for place in places)
+    if module_path is not None:
+        yield "--write", module_path, "dims"
+    if output is None:
+        return
+    first, *others = program_paths(output, programs)
+    yield "-o", first, "program"
+    for place in others:
+        yield "a further program of -o", place, "program"
+    if others:
+        yield "the table of -o", table_path(output), "table"
 
 
 def _standard_input() -> str:

@@ -8,8 +8,10 @@ from typing import Any
 import click
 from rich.console import Console
 
+from trtdiag.cli.named_files import check_reports, read_by, report_places
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.report_files import asked_files, report_options
+from trtdiag.files.same import Named
 
 
 @click.command("report")
@@ -25,6 +27,7 @@ def report_command(saved: Path, output: Path | None, quiet: bool, debug: bool, *
     """
     del debug  # read by main
     files = asked_files(rest, output, Path(f"{saved.stem}.html"))
+    check_reports([Named("SAVED", str(saved)), *read_by([("--compare", files.compare)])], report_places(files))
     with step_line() as step:
         step("load torch")
         from trtdiag.analysis.explain import catalogue  # torch takes seconds: --help should not wait for it

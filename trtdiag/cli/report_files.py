@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from trtdiag.cli.words import listed
+from trtdiag.files.destination import is_written_through, open_descriptor
 from trtdiag.report.save import write_atomically
 from trtdiag.report.suffixes import SUFFIXES, format_of, format_unknown
 
@@ -74,11 +75,13 @@ class ReportFiles:
         places: Format and place of each; a place may be ``-``.
         compare: The earlier report, where one was named.
         opens: Whether to open the page.
+        arguments: What names each place, for errors.
     """
 
     places: tuple[tuple[str, str], ...]
     compare: str | None = None
     opens: bool = False
+    arguments: tuple[str, ...] = ()
 
     @property
     def to_stdout(self) -> bool:
@@ -112,13 +115,23 @@ class ReportFiles:
             open_page(Path(page))
 
 
-def asked_files(given: Mapping[str, Any], output: Path | None, usual: Path) -> ReportFiles:
+def json_file(place: str | None) -> ReportFiles:
+    """What ``--json`` alone asks for."""
+    if place is None:
+        return ReportFiles(())
+    return ReportFiles((("json", _place(place)),), arguments=("--json",))
+
+
+def asked_files(
+    given: Mapping[str, Any], output: Path | None, usual: Path, *, output_option: str = "-o"
+) -> ReportFiles:
     """What a command's arguments ask for.
 
     Args:
         given: The command's arguments by name.
         output: Where the page goes; another format where the suffix says so.
         usual: Where it goes otherwise.  Files of other formats go beside it.
+        output_option: What gives ``output``.
 
     Raises:
         UserError: ``report-format-unknown``.
@@ -128,13 +141,29 @@ def asked_files(given: Mapping[str, Any], output: Path | None, usual: Path) -> R
     for name in names:
         if name not in SUFFIXES:
             raise format_unknown(name)
-    places = [(name, str(page if name == "html" else page.with_suffix(SUFFIXES[name]))) for name in names]
+    by = "the report's usual name" if output is None else output_option
+    places = {
+        name: (str(page if name == "html" else page.with_suffix(SUFFIXES[name])), f"{by} ({name})") for name in names
+    }
     if not names:
-        places = [("html" if output is None else format_of(output), str(page))]
+        # A device has no suffix that could say otherwise.
+        plain = output is None or is_written_through(output)
+        places = {"html" if plain else format_of(page): (str(page), by)}
     if given.get("no_html"):
-        places = [(name, place) for name, place in places if name != "html"]
+        places.pop("html", None)
     for name in ("json", "sarif", "markdown"):
         place = given.get(f"{name}_path")
         if place is not None:
-            places = [*(each for each in places if each[0] != name), (name, place)]
-    return ReportFiles(tuple(places), given.get("compare"), bool(given.get("opens")))
+            places.pop(name, None)
+            places[name] = (place, f"--{name}")
+    return ReportFiles(
+        tuple((name, _place(place)) for name, (place, _) in places.items()),
+        given.get("compare"),
+        bool(given.get("opens")),
+        tuple(argument for _, argument in places.values()),
+    )
+
+
+def _place(text: str) -> str:
+    """A place to write to; ``/dev/stdout`` is what ``-`` is."""
+    return STDOUT if open_descriptor(text) == 1 else text

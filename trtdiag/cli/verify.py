@@ -7,8 +7,10 @@ from rich.console import Console
 
 from trtdiag.cli.analyze import import_module
 from trtdiag.cli.last_words import last_words
+from trtdiag.cli.named_files import check_reports, read_by, report_places
 from trtdiag.cli.progress import step_line
-from trtdiag.cli.report_files import ReportFiles, json_option
+from trtdiag.cli.report_files import json_file, json_option
+from trtdiag.files.same import Named, refuse_same
 
 
 @click.command("verify")
@@ -34,16 +36,23 @@ def verify_command(
     could be compared.
     """
     del debug  # read by main
+    files = json_file(json_path)
+    reads = read_by([("COMPILED", compiled), ("--against", against)], imports)
+    check_reports(reads, report_places(files))
     with step_line() as shown, last_words(shown) as step:
         step("load torch")
         for name in imports:
             import_module(name)
-        from trtdiag.report.compile_text import verification_text  # torch takes seconds: --help should not wait for it
+        from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
+        from trtdiag.report.compile_text import verification_text
         from trtdiag.verify.run import VerifyLimits
         from trtdiag.verifying import verify_saved
 
-        found = verify_saved(compiled, against, progress=step, limits=VerifyLimits(seconds=point_s))
-    ReportFiles(() if json_path is None else (("json", json_path),)).write(found.report)
-    if not quiet and json_path != "-":
+        step("load")
+        program = load(compiled)
+        refuse_same([Named("the original of COMPILED", program.source or "")], report_places(files))
+        found = verify_saved(program, against, progress=step, limits=VerifyLimits(seconds=point_s))
+    files.write(found.report)
+    if not quiet and not files.to_stdout:
         Console().print(verification_text(found.verification, found.report.analysis.program.names))
     return 0 if found.verification.passed else 1

@@ -50,6 +50,14 @@ def written_through(path: str | os.PathLike[str]) -> bool:
     return not stat.S_ISREG(mode)
 
 
+def is_written_through(path: str | os.PathLike[str]) -> bool:
+    """Whether ``written_through`` says so; not where nothing can be written."""
+    try:
+        return written_through(path)
+    except OSError:
+        return False
+
+
 def _check_name(name: str) -> None:
     if not name:
         raise FileNotFoundError(errno.ENOENT, "the name is empty")

@@ -7,6 +7,8 @@ import re
 import secrets
 import stat
 import sys
+from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 
 SUFFIX = ".trtdiag.part"
@@ -20,6 +22,19 @@ def unfinished_name(name: str) -> str:
     """A hidden name that no other file has: its middle is random."""
     begun = os.fsencode(name)[:_KEPT_BYTES].decode("utf-8", "ignore")
     return f".{begun}.{secrets.token_hex(8)}{SUFFIX}"
+
+
+def is_one_name(folder: Path, name: str, other: str) -> bool:
+    """Whether a file system takes two spellings for one name, as those that do not heed case: tried with a file."""
+    same = next(count for count, pair in enumerate(zip_longest(name, other)) if pair[0] != pair[1])
+    name, other = (os.fsencode(each[same:])[:_KEPT_BYTES].decode("utf-8", "ignore") for each in (name, other))
+    made, descriptor = make_unfinished(folder / name, 0o600)
+    try:
+        return (folder / made.name.replace(name, other, 1)).exists()
+    finally:
+        os.close(descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(made)
 
 
 def make_unfinished(target: Path, mode: int) -> tuple[Path, int]:

@@ -1,0 +1,116 @@
+"""The files that a command's arguments name: none is written over another, and each can be written at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from trtdiag.artifact.atomic_file import not_written
+from trtdiag.cli.config import config_file
+from trtdiag.cli.report_files import ReportFiles
+from trtdiag.errors import UserError
+from trtdiag.files.destination import check_destination, open_descriptor
+from trtdiag.files.same import STREAM, Named, refuse_same
+from trtdiag.report.save import telling
+
+_STDOUT = 1
+
+
+def read_by(
+    sources: Sequence[tuple[str, str | os.PathLike[str] | None]],
+    imports: Sequence[str] = (),
+    *,
+    configured: bool = False,
+) -> list[Named]:
+    """The files that a command reads: of its arguments, of the modules that it imports, and its configuration.
+
+    Args:
+        sources: Arguments and what they name; a file, ``package.module:factory``, or nothing.
+        imports: What ``--import`` names.
+        configured: Whether it reads ``pyproject.toml``.
+    """
+    found = []
+    for argument, source in sources:
+        if source is None:
+            continue
+        text = os.fspath(source)
+        found.append(Named(argument, text))
+        found += _modules(f"the module of {argument}", text.partition(":")[0]) if ":" in text else []
+    for name in imports:
+        found += _modules("the module of --import", name)
+    config = config_file(Path.cwd()) if configured else None
+    return found if config is None else [*found, Named("the configuration", str(config))]
+
+
+def _modules(argument: str, name: str) -> Iterator[Named]:
+    """The file of a module, which is not imported for that; none where it is not found, which importing says."""
+    parts = name.split(".")
+    places: Sequence[str] | None = [str(Path.cwd()), *sys.path]
+    for count in range(1, len(parts) + 1):
+        try:
+            spec = PathFinder.find_spec(".".join(parts[:count]), places)
+        except (ImportError, ValueError, OSError):
+            return
+        if spec is None:
+            return
+        if spec.origin is not None:
+            yield Named(argument, spec.origin)
+        places = spec.submodule_search_locations
+
+
+def report_places(files: ReportFiles) -> list[Named]:
+    """The files of reports."""
+    return [Named(argument, place) for argument, (_, place) in zip(files.arguments, files.places, strict=True)]
+
+
+def check_reports(reads: Sequence[Named], reports: Sequence[Named]) -> None:
+    """Before the work: no file is written over one that is read or another one, and all can be written.
+
+    Raises:
+        UserError: ``same-file``, ``report-not-writable``.
+    """
+    refuse_same(reads, reports)
+    for named in reports:
+        if named.path != STREAM:
+            with telling(named.path, "report"):
+                check_destination(named.path)
+
+
+def compiled_place(argument: str, path: str | os.PathLike[str]) -> Named:
+    """The file of a compiled program, which can be written.
+
+    Raises:
+        ArtifactError: ``file-not-written``.
+        UserError: ``file-on-standard-output``.
+    """
+    _refuse_standard_output(argument, path)
+    try:
+        check_destination(path)
+    except OSError as error:
+        raise not_written(path, error) from error
+    return Named(argument, os.fspath(path))
+
+
+def place_of(argument: str, path: str | os.PathLike[str], what: str) -> Named:
+    """The file of something else that is written, ``what``.
+
+    Raises:
+        UserError: ``file-on-standard-output``, ``report-not-writable``.
+    """
+    _refuse_standard_output(argument, path)
+    with telling(path, what):
+        check_destination(path)
+    return Named(argument, os.fspath(path))
+
+
+def _refuse_standard_output(argument: str, path: str | os.PathLike[str]) -> None:
+    if open_descriptor(path) == _STDOUT:
+        raise UserError(
+            f"{argument} cannot be standard output",
+            because="texts are printed there, and would stand in the middle of it",
+            fix="name a file or a pipe",
+            reference="file-on-standard-output",
+        )
