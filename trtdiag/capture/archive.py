@@ -61,6 +61,7 @@ from torch.export import ExportedProgram
 from torch.export.pt2_archive import constants as pt2
 
 from trtdiag.capture import archive_errors as errors
+from trtdiag.capture.archive_agreement import BeyondMemoryError, DisagreementError, check_agreement
 from trtdiag.capture.archive_checks import ProgramChecks
 from trtdiag.capture.archive_container import Container, open_container
 from trtdiag.capture.archive_schema import MismatchError, SchemaReader
@@ -132,6 +133,7 @@ def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = No
         constants = _tensors(payloads, summary, CONSTANTS, parts.constants, parts.constants_member)
         inputs, notes = _example_inputs(container, parts.inputs_member)
         exported = _build(program, weights, constants, inputs, summary)
+        _check(exported, summary, parts)
     return ReadResult(exported, summary, (*_notes_on(summary), *payloads.notes, *notes))
 
 
@@ -229,6 +231,15 @@ def _build(
         while isinstance(cause, serialize.SerializeError) and cause.__cause__ is not None:
             cause = cause.__cause__
         raise errors.load_failed(summary.path, cause, summary.torch_version, torch.__version__) from error
+
+
+def _check(exported: ExportedProgram, summary: ArchiveSummary, parts: Parts) -> None:
+    try:
+        check_agreement(exported)
+    except DisagreementError as error:
+        raise errors.corrupt_program(summary.path, parts.program_member, str(error)[:300]) from error
+    except BeyondMemoryError as error:
+        raise errors.unsafe_operator(summary.path, f"the node {error.node}", error.target, error.reason) from error
 
 
 def _notes_on(summary: ArchiveSummary) -> Iterator[str]:

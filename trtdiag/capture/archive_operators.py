@@ -14,20 +14,11 @@ import torch
 from torch._export.serde import serialize
 from torch._export.verifier import Verifier
 
+from trtdiag.capture.archive_trusting import refusal_by_name, refusal_by_schema
+
 _DISPATCHED = re.compile(r"torch\.ops\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?:\.([A-Za-z_]\w*))?")
 _EXTENSION = re.compile(r"#(\w+):([\w.\-]+)")
 _OF_TORCH = frozenset(["aten", "prims", "prim", "higher_order", "_c10d_functional", "export", "inductor", "quantized"])
-
-# Operators that read or write files, or run code that the graph only names.  No network needs one.
-_REFUSED = {
-    "aten.from_file": "it maps a file of this machine",
-    "aten.save": "it writes a file",
-    "debugprims.load_tensor": "it reads a file of this machine",
-    "image.read_file": "it reads a file of this machine",
-    "image.write_file": "it writes a file",
-    "higher_order.aoti_call_delegate": "it runs a compiled library that the graph names by path",
-    "higher_order.inductor_compiled_code": "it runs compiled code that is not in the graph",
-}
 
 # Functions of torch that export leaves in graphs (the verifier's own list, without
 # _call_custom_autograd_function_in_pre_dispatch: that one imports a module which the graph names).
@@ -73,8 +64,8 @@ def judge(target: str) -> tuple[Verdict, str]:
 
 
 def _judge_dispatched(namespace: str, name: str, overload: str | None) -> tuple[Verdict, str]:
-    refusal = _REFUSED.get(f"{namespace}.{name}")
-    if refusal is not None:
+    refusal = refusal_by_name(namespace, name)
+    if refusal:
         return Verdict.REFUSED, refusal
     # import_module, load_library and the like are methods of torch.ops, not namespaces.
     if hasattr(type(torch.ops), namespace) or namespace in ("loaded_libraries", "_dir"):
@@ -85,8 +76,11 @@ def _judge_dispatched(namespace: str, name: str, overload: str | None) -> tuple[
         return (Verdict.OPERATOR if known else Verdict.UNKNOWN), ""
     if not isinstance(found, torch._ops.OpOverloadPacket):
         return Verdict.UNKNOWN, ""
-    known = isinstance(getattr(found, overload, None), torch._ops.OpOverload)
-    return (Verdict.OPERATOR if known else Verdict.UNKNOWN), ""
+    op = getattr(found, overload, None)
+    if not isinstance(op, torch._ops.OpOverload):
+        return Verdict.UNKNOWN, ""
+    refusal = refusal_by_schema(op)
+    return (Verdict.REFUSED if refusal else Verdict.OPERATOR), refusal
 
 
 _PLAIN: dict[str, object] = {}
