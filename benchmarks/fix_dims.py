@@ -3,6 +3,7 @@
     python benchmarks/fix_dims.py                        all cases whose library is installed
     python benchmarks/fix_dims.py --quick                those that need torch alone
     python benchmarks/fix_dims.py --cases a,b --json out.json
+    python benchmarks/fix_dims.py --quick --programs 4   where several programs are offered, exports and judges them too
     python benchmarks/fix_dims.py --coupled 1000         small coupled systems beside brute force, and nothing else
 
 torch's loop: export, give the message of the refusal to ``refine_dynamic_shapes_from_suggested_fixes``, export
@@ -13,7 +14,9 @@ are wall seconds until the exported program is at hand.
 Both programs are judged alike: its guards at thousands of points, its module on shapes at the corners of the admitted
 sizes, beside them and at random (tests/harness/soundness.py), and both module and model on real tensors at small sizes
 that differ from each other (tests/harness/real_runs.py).  ``sound``: it takes every asked size that its declaration
-admits, with the model's results.  ``kept``: how many of the asked sizes of each dim it admits.
+admits, with the model's results.  ``kept``: how many of the asked sizes of each dim it admits.  ``offered`` and
+``exported``: the share of the asked combinations that several programs take together, as the conditions of one export
+promise it, and as that many exports hold it.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -49,9 +53,9 @@ CHILD = Path(__file__).with_name("fix_dims_case.py")
 Answer = dict[str, Any]
 
 
-def answer_of(name: str, order: str, limit_s: float, judge_s: float) -> Answer:
+def answer_of(name: str, order: str, limit_s: float, judge_s: float, programs: int) -> Answer:
     """One case in a process of its own."""
-    command = [sys.executable, str(CHILD), name, order, str(judge_s)]
+    command = [sys.executable, str(CHILD), name, order, str(judge_s), str(programs)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
@@ -101,15 +105,38 @@ def allowed_shares(answers: list[Answer]) -> list[float]:
     ]
 
 
-def together_shares(answers: list[Answer]) -> list[tuple[float, float]]:
-    """Where several programs are offered: the share of the asked combinations of one of them, and of all."""
+def offered_share(answer: Answer) -> tuple[int, float] | None:
+    """How many programs are offered, and the share of the asked combinations that they take by the conditions."""
+    offer = answer["trtdiag"]["detail"].get("several")
+    return None if offer is None or offer["kept"] is None else (offer["programs"], _share(offer["kept"]))
+
+
+def exported_share(answer: Answer) -> tuple[int, float] | None:
+    """The same of the programs that were exported, where all of them are sound."""
+    found = answer.get("several")
+    return (
+        None if not found or found["kept"] is None or not found["sound"] else (found["programs"], _share(found["kept"]))
+    )
+
+
+def _share(kept: list[int]) -> float:
+    return kept[0] / kept[1]
+
+
+def together_shares(answers: list[Answer], share_of: Callable[[Answer], tuple[int, float] | None]) -> Answer:
+    """Where several programs have a share: how many cases, and the mean share of one program and of all."""
     found = []
     for answer in answers:
-        several = answer["trtdiag"]["detail"].get("several")
-        if several is not None and several["kept"] is not None and good(answer["trtdiag"]):
-            kept, asked = several["kept"]
-            found.append((answer["trtdiag"]["joint"] / asked, kept / asked))
-    return found
+        several = share_of(answer)
+        offer = answer["trtdiag"]["detail"].get("several")
+        if several is not None and good(answer["trtdiag"]):
+            found.append((answer["trtdiag"]["joint"] / offer["kept"][1], several[1]))
+    one, together = (round(statistics.mean(side), 4) for side in zip(*found, strict=True)) if found else (None, None)
+    return {"cases": len(found), "one program": one, "together": together}
+
+
+def several_text(several: tuple[int, float] | None) -> str:
+    return "" if several is None else f"{several[0]}: {several[1]:.1%}"
 
 
 def print_coupled(console: Console, count: int) -> None:
@@ -136,7 +163,8 @@ def ends_text(side: Answer) -> str:
 
 def table_of(answers: list[Answer]) -> Table:
     table = Table(title="Corrected dims beside torch's own loop", show_lines=False)
-    for column in ("case", "torch ends", "kept", "trtdiag ends", "kept", "proven", "torch s", "trtdiag s", "ratio"):
+    columns = ("case", "torch ends", "kept", "trtdiag ends", "kept", "proven", "offered", "exported")
+    for column in (*columns, "torch s", "trtdiag s", "ratio"):
         table.add_column(column, justify="right" if column.endswith((" s", "ratio")) else "left", overflow="fold")
     for answer in answers:
         if "torch" not in answer:
@@ -151,6 +179,10 @@ def table_of(answers: list[Answer]) -> Table:
             ends_text(ours) + "".join(marks),
             kept_text(ours, answer["asked"]),
             {True: "yes", False: "no", None: ""}[ours["detail"].get("proven")],
+            several_text(offered_share(answer)),
+            several_text(exported_share(answer))
+            if (answer.get("several") or {}).get("sound") is not False
+            else "UNSOUND",
             f"{peer['seconds']:.1f}",
             f"{ours['seconds']:.1f}",
             f"{ours['seconds'] / peer['seconds']:.1f}",
@@ -163,7 +195,7 @@ def summary_of(answers: list[Answer]) -> Answer:
     ran = [answer for answer in answers if "torch" in answer]
     solvable = [answer for answer in ran if answer["case"] not in UNSOLVABLE]
     both = [answer for answer in ran if answer["torch"]["ends"] == answer["trtdiag"]["ends"] == "works"]
-    alone, together = allowed_shares(ran), together_shares(ran)
+    alone = allowed_shares(ran)
     ratios = [answer["trtdiag"]["seconds"] / answer["torch"]["seconds"] for answer in both]
     told_unsolvable = [a["case"] for a in ran if a["case"] in UNSOLVABLE and a["trtdiag"]["ends"] == "impossible"]
     return {
@@ -181,10 +213,9 @@ def summary_of(answers: list[Answer]) -> Answer:
         "share sound, nothing pinned needlessly": sum(solved(answer) for answer in solvable) / max(len(solvable), 1),
         "share of the allowed sizes kept, one Dim": round(statistics.mean(alone), 4) if alone else math.nan,
         "dims measured": len(alone),
-        "share of the asked combinations where several programs are offered, one and all": [
-            round(statistics.mean(side), 4) for side in zip(*together, strict=True)
-        ],
-        "cases with several programs": len(together),
+        "share of the asked combinations where several programs are offered": together_shares(ran, offered_share),
+        "share of the asked combinations where several programs were exported": together_shares(ran, exported_share),
+        "several programs, unsound": [a["case"] for a in ran if (a.get("several") or {}).get("sound") is False],
         "suggestions that fail on export": [answer["case"] for answer in ran if fails_on_export(answer)],
         "unsound": [a["case"] for a in ran if a["trtdiag"]["ends"] == "works" and not a["trtdiag"]["sound"]],
         "narrower than torch": [answer["case"] for answer in solvable if narrower(answer)],
@@ -228,6 +259,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time; times are comparable with 1")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for one case, the judge included")
     parser.add_argument("--judge", type=float, default=JUDGE_S, help="seconds for judging one export")
+    parser.add_argument(
+        "--programs", type=int, default=1, help="export up to so many programs where several are offered"
+    )
     parser.add_argument("--coupled", type=int, default=0, help="so many random systems beside brute force, no cases")
     options = parser.parse_args()
     if options.coupled:
@@ -247,7 +281,9 @@ def main() -> None:
     answers: list[Answer] = []
 
     def one(index: int) -> Answer:
-        return answer_of(names[index], ("torch-first", "trtdiag-first")[index % 2], options.limit, options.judge)
+        return answer_of(
+            names[index], ("torch-first", "trtdiag-first")[index % 2], options.limit, options.judge, options.programs
+        )
 
     with ThreadPoolExecutor(options.jobs) as pool:
         for answer in pool.map(one, range(len(names))):

@@ -1,6 +1,6 @@
 """One live case for benchmarks/fix_dims.py: torch's own loop and trtdiag in one process, each judged alike.
 
-python benchmarks/fix_dims_case.py NAME trtdiag-first|torch-first   prints one line of JSON
+python benchmarks/fix_dims_case.py NAME trtdiag-first|torch-first JUDGE_S PROGRAMS   prints one line of JSON
 """
 
 from __future__ import annotations
@@ -124,6 +124,30 @@ def trtdiag_side(ask: Ask, asked: Sequence[Asked], judge_s: float) -> Side:
     return side
 
 
+def exported_programs(name: str, most: int, judge_s: float) -> dict[str, Any]:
+    """At most ``most`` programs, each exported and judged like a single one, and what they take together."""
+    ask = Ask(*cases.build(name))
+    asked = asked_dims(ask)
+    began = time.perf_counter()
+    try:
+        found = trtdiag.fix_dims((ask.model, ask.args, dict(ask.kwargs), ask.dynamic_shapes), programs=most).several
+        if found is None:
+            return {"programs": 1, "kept": None, "sound": None, "seconds": time.perf_counter() - began}
+        sides = [Side("works") for _ in found.programs]
+        for side, one in zip(sides, found.programs, strict=True):
+            declared = Ask(ask.model, one.args or ask.args, one.kwargs or {}, one.dynamic_shapes)
+            judged(side, one.program, declared, asked, judge_s)
+    except Exception as error:  # a crash, or a program that is offered as exported and does not export
+        return {"programs": 0, "kept": None, "sound": False, "refusal": f"{type(error).__name__}: {error}"[:MESSAGE]}
+    return {
+        "programs": len(found.programs),
+        "kept": found.kept,
+        "sound": all(side.sound for side in sides),
+        "refusal": next((side.refusal for side in sides if side.refusal), ""),
+        "seconds": time.perf_counter() - began,
+    }
+
+
 def judged(side: Side, program: ExportedProgram, ask: Ask, asked: Sequence[Asked], judge_s: float) -> None:
     """Fill in what the judge says of an export."""
     found = judge(program, ask, asked, limit_s=judge_s)
@@ -157,7 +181,7 @@ def timed_alike(
 
 def main(arguments: list[str]) -> None:
     """One case to one line of JSON."""
-    name, order, judge_s = arguments
+    name, order, judge_s, programs = arguments
     warnings.filterwarnings("ignore")
     logging.disable(logging.ERROR)
     torch.set_num_threads(1)
@@ -171,6 +195,8 @@ def main(arguments: list[str]) -> None:
         else:
             asked = {one.name: one.high - one.low + 1 for one in asked_dims(Ask(*cases.build(name)))}
             answer = {"case": name, "asked": asked, **{key: asdict(side) for key, side in found.items()}}
+            if int(programs) > 1 and found["trtdiag"].detail.get("several"):
+                answer["several"] = exported_programs(name, int(programs), float(judge_s))
     print(json.dumps(answer))
 
 
