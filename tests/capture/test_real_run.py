@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -96,6 +97,60 @@ def test_a_matrix_that_cannot_be_factored_is_not_refused() -> None:
         lambda x: torch.linalg.cholesky(x), (torch.eye(3).expand(2, 3, 3).clone(),), ({0: Dim("b", max=8)},)
     )
     assert runner.run({symbols["b"]: 5}).outcome is not RunOutcome.REFUSED
+
+
+def _alone_at_one(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[0] == 1 else x.cumsum(0)
+
+
+def _never_one(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] == 1:
+        raise ValueError("more than one row is needed")
+    return x.cumsum(0)
+
+
+def _beside(forward: Callable[..., Any], rows: int = 4) -> RealRunner:
+    args, dims = (torch.randn(rows, 3),), ({0: Dim("b", min=1, max=16)},)
+    program = capture((model := _Module(forward), args, {}, (dims,)))
+    assert program.exported is not None
+    return RealRunner(program.exported, program.inputs, args, {}, 60.0, model)
+
+
+@pytest.mark.parametrize(
+    ("forward", "words"),
+    [
+        (_alone_at_one, "other values"),
+        (lambda x: x[0] if x.shape[0] == 1 else x, r"an output of \[1, 3\] in the place of an output of \[3\]"),
+        (lambda x: (x, 1 if x.shape[0] == 1 else 2), "2 in the place of 1"),
+        (_never_one, "the model raises ValueError: more than one row is needed"),
+    ],
+)
+def test_a_path_for_one_row_alone_is_a_refusal(forward: Callable[..., Any], words: str) -> None:
+    runner = _beside(forward)
+    (symbol,) = runner._known
+    ran = runner.run({symbol: 1})
+    assert ran.outcome is RunOutcome.REFUSED
+    assert re.search(words, ran.words)
+    assert [runner.run({symbol: rows}).outcome for rows in (2, 3, 16)] == [RunOutcome.PASSED] * 3
+
+
+@pytest.mark.parametrize("forward", [lambda x: x.squeeze() + x.mean(), lambda x: x.std(0), lambda x: x.sum() / 3e9])
+def test_a_model_that_agrees_at_one_row_is_taken(forward: Callable[..., Any]) -> None:
+    runner = _beside(forward)
+    (symbol,) = runner._known
+    assert runner.run({symbol: 1}).outcome is RunOutcome.PASSED
+
+
+def test_a_model_that_gives_something_else_each_time_is_not_compared() -> None:
+    calls: list[int] = []
+
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x + len(calls)
+
+    runner = _beside(counted)
+    (symbol,) = runner._known
+    assert runner.run({symbol: 1}).outcome is RunOutcome.PASSED
 
 
 def test_buffers_and_random_state_are_put_back() -> None:

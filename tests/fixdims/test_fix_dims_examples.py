@@ -133,6 +133,19 @@ def test_a_dim_that_the_example_alone_pins_is_tried_at_other_sizes() -> None:
         assert torch.equal(program(x), x)
 
 
+def test_a_size_of_one_that_takes_a_path_of_its_own_is_left_out() -> None:
+    # torch traces as if no size were 1: no guard says that the model goes another way there.
+    model = models.OneRowApart()
+    fix = fix_dims(model, (torch.rand(4, 3),), dynamic_shapes={"x": {0: Dim("b", min=1, max=16)}})
+    (change,) = fix.changes
+    assert (change.after, change.kept) == ("b: 2..16", (15, 16))
+    assert (change.why[0].text, change.why[0].by) == ("b >= 2", "a run beside the model")
+    assert fix.proven
+    for rows in (2, 7, 16):
+        x = torch.rand(rows, 3)
+        assert torch.equal(fix.program.module()(x), model(x))
+
+
 def test_a_model_that_fails_at_every_size_is_said_not_to_be_about_dims() -> None:
     fix = fix_dims(models.WrongProduct(), (torch.randn(2, 4),), dynamic_shapes={"x": {0: Dim("b", min=2, max=64)}})
     assert fix.outcome is Outcome.IMPOSSIBLE

@@ -19,6 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from trtdiag.capture.beside_model import difference
 from trtdiag.capture.corner_run import NotRunnableError, ShapeRunner, first_line, most_elements, put_back
 from trtdiag.capture.made_inputs import InputMaker
 from trtdiag.capture.origins import origin_of
@@ -78,14 +79,24 @@ class RealRunner:
         args: Example inputs.
         kwargs: The same.
         seconds: For all runs together.
+        model: What the program was made of.  At sizes of 0 and 1 both must give the same: torch traces as if there were
+            none, and leaves no guard where the model goes another way there.
 
     Raises:
         NotRunnableError: It cannot run at all: it holds no data, or fails at the example itself.
     """
 
     def __init__(
-        self, exported: ExportedProgram, inputs: Sequence[InputTensor], args: Any, kwargs: Any, seconds: float
+        self,
+        exported: ExportedProgram,
+        inputs: Sequence[InputTensor],
+        args: Any,
+        kwargs: Any,
+        seconds: float,
+        model: torch.nn.Module | None = None,
     ) -> None:
+        self._model = model
+        self._alike_at_example: bool | None = None
         self._shapes = ShapeRunner(exported, inputs, args, kwargs)
         self._leaves, self._spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
         self._module: Any = exported.module()
@@ -117,6 +128,7 @@ class RealRunner:
             NotRunnableError: It fails there: what fails elsewhere then says nothing about sizes.
         """
         if self._too_large(hints):
+            self._model = None  # nothing shows that the two can be compared
             return
         error = self._error(self._leaves, _Watch(self._deadline))
         if error is not None and not isinstance(error, _StoppedError):
@@ -131,6 +143,8 @@ class RealRunner:
             return Ran(RunOutcome.UNRUN, why)
         leaves = self._maker.at(point)
         first = self._tried(leaves)
+        if first.outcome is RunOutcome.PASSED and not {0, 1}.isdisjoint(point.values()):
+            return self._beside_model(self._maker.at(point)) or first
         if first.outcome is not RunOutcome.UNDECIDED or not any(self._pointing):
             return first
         # Indices that were repeated from the example may not fit these sizes; 0 fits whatever is not empty.
@@ -139,6 +153,37 @@ class RealRunner:
         ]
         again = self._tried(zeros)
         return again if again.outcome is not RunOutcome.UNDECIDED else first
+
+    def _beside_model(self, leaves: Sequence[Any]) -> Ran | None:
+        """A refusal where the model gives something else than its program, which agrees with it at the example."""
+        words = self._difference(leaves)
+        if words and self._alike_at_example is None:
+            self._alike_at_example = self._difference(self._leaves) == ""
+        return (
+            Ran(RunOutcome.REFUSED, words, Failing("a run beside the model"))
+            if words and self._alike_at_example
+            else None
+        )
+
+    def _difference(self, leaves: Sequence[Any]) -> str:
+        """What the program gives in the place of what the model does; empty where they agree or nothing is known."""
+        if self._model is None:
+            return ""
+        watch, results = _Watch(self._deadline), []
+        for module in (self._module, self._model):
+            copies = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            args, kwargs = pytree.tree_unflatten(copies, self._spec)
+            with put_back(self._model.buffers()), self._around(watch):
+                try:
+                    results.append(module(*args, **kwargs))
+                except (_StoppedError, MemoryError, torch.OutOfMemoryError):
+                    return ""
+                except Exception as error:  # whatever the model raises, its program took the same
+                    return (
+                        "" if module is self._module else f"the program takes it, and the model raises {_words(error)}"
+                    )
+        words = difference(*results)
+        return f"the program gives {words}, compared with the model" if words else ""
 
     def _too_large(self, point: Mapping[str, int]) -> str:
         try:

@@ -42,7 +42,7 @@ def run_on_data(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recip
         seconds: For all runs together.
     """
     try:
-        runner = RealRunner(exported, tried.inputs, used.args, used.kwargs, seconds)
+        runner = RealRunner(exported, tried.inputs, used.args, used.kwargs, seconds, used.module)
         runner.check_example(tried.hints)
     except NotRunnableError as error:
         return replace(tried, on_data=OnData(unrun=str(error)))
