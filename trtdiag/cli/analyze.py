@@ -14,6 +14,7 @@ from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
 from trtdiag.cli.named_files import check_reports, read_by, report_places
+from trtdiag.cli.names import name_after
 from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.report_files import asked_files, report_options
 from trtdiag.cli.words import listed
@@ -28,7 +29,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 
 @click.command()
 @click.argument("source")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <name>.html here]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <source>.html here]")
 @report_options
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4, rtx-1.7.")
 @engine_options
@@ -53,6 +54,7 @@ def analyze(
     """Analyze SOURCE: a .pt2 or .ep file, or package.module:factory.
 
     A factory takes no arguments and returns (module, args, kwargs, dynamic_shapes), or an ExportedProgram.
+    The report of models/unet.pt2 is models.unet.html, that of package.unet:build is package.unet.build.html.
     No GPU and no TensorRT are needed.
     """
     del debug  # read by main
@@ -71,7 +73,7 @@ def analyze(
         ignore=listed(ignore) or tuple(config.get("ignore", ())),
         **vars(chosen_engine_options(config, rest)),
     )
-    files = asked_files(rest, output, Path(default_name(source)))
+    files = asked_files(rest, output, Path(f"{name_after(source)}.html"))
     reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
     check_reports(reads, report_places(files))
     with progress_bar() as step:
@@ -112,11 +114,6 @@ def import_module(name: str) -> None:
         ) from error
     finally:
         sys.path.pop(0)
-
-
-def default_name(source: str) -> str:
-    """``model.html`` for ``models/model.pt2``, ``build.html`` for ``package.module:build``."""
-    return (source.partition(":")[2] if ":" in source and not Path(source).exists() else Path(source).stem) + ".html"
 
 
 def exit_code(report: Report, threshold: str) -> int:

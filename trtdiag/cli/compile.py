@@ -15,6 +15,7 @@ from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
 from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, compiled_place, read_by, report_places
+from trtdiag.cli.names import name_after
 from trtdiag.cli.option_groups import GroupedCommand
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files, report_options
@@ -44,7 +45,7 @@ GROUPS = (
 
 @click.command("compile", cls=GroupedCommand, groups=GROUPS)
 @click.argument("source")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The compiled program  [default: <name>_trt.ep]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The program  [default: <source>_trt.ep]")
 @click.option(
     "--backend",
     type=click.Choice(("reference", "tensorrt", "tensorrt-rtx")),
@@ -109,8 +110,9 @@ def compile_command(
         verify=not no_verify,
         profile_layers=profile_layers,
     )
-    destination = output or Path(default_output(source))
-    page = Path(default_output(source)) if is_written_through(destination) else destination
+    usual = Path(f"{name_after(source)}_trt.ep")
+    destination = output or usual
+    page = usual if is_written_through(destination) else destination
     files = asked_files(rest, html, page.with_suffix(".html"), output_option="--report")
     program_place = compiled_place("-o" if output else "the program's usual name", destination)
     places = [program_place, *report_places(files), *_caches(options)]
@@ -206,9 +208,3 @@ def _not_saved(unverified: str, *, told: bool) -> VerificationError:
 
 def _compared(report: Report, earlier: SavedReport | None, name: str | None) -> Report:
     return report if earlier is None else report.compare(earlier, name=name)
-
-
-def default_output(source: str) -> str:
-    """``model_trt.ep`` for ``models/model.pt2``, ``build_trt.ep`` for ``package.module:build``."""
-    named = source.partition(":")[2] if ":" in source and not Path(source).exists() else Path(source).stem
-    return f"{named}_trt.ep"

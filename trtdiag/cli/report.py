@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from trtdiag.cli.named_files import check_reports, read_by, report_places
+from trtdiag.cli.names import name_after
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.report_files import asked_files, report_options
 from trtdiag.files.same import Named
@@ -16,7 +17,7 @@ from trtdiag.files.same import Named
 
 @click.command("report")
 @click.argument("saved", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <name>.html here]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <saved>.html here]")
 @report_options
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -26,7 +27,7 @@ def report_command(saved: Path, output: Path | None, quiet: bool, debug: bool, *
     With --compare it says what changed between two saved reports.
     """
     del debug  # read by main
-    files = asked_files(rest, output, Path(f"{saved.stem}.html"))
+    files = asked_files(rest, output, Path(f"{name_after(str(saved))}.html"))
     check_reports([Named("SAVED", str(saved)), *read_by([("--compare", files.compare)])], report_places(files))
     with step_line() as step:
         step("load torch")
