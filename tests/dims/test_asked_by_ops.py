@@ -108,8 +108,31 @@ def test_what_a_check_of_the_model_ensures_is_not_asked() -> None:
         torch._check(x.shape[0] == y.shape[0])
         return put(x, y)
 
-    program = program_of(checked, torch.randn(6, 4), torch.randn(6, 4), {"x": {0: Dim.DYNAMIC}, "y": {0: Dim.DYNAMIC}})
+    short = {0: Dim.DYNAMIC(max=100)}
+    program = program_of(checked, torch.randn(6, 4), torch.randn(6, 4), {"x": short, "y": short})
     assert asked(program) == {}
+
+
+def rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    grid = torch.meshgrid(torch.arange(x.shape[0]), torch.arange(2), indexing="ij")
+    return torch.zeros(40, 2)[grid[0], grid[1]]
+
+
+def past_and_present(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    table = torch.zeros(40, 2)
+    first = table[torch.arange(x.shape[0]).clamp(max=39)]  # of the same shapes as the next one
+    return torch.cat([first, table[torch.arange(x.shape[0]) + y.shape[0]]])
+
+
+@pytest.mark.parametrize(
+    ("function", "text"), [(rows, "x.shape[0] <= 40"), (past_and_present, "y.shape[0] + x.shape[0] <= 40")]
+)
+def test_positions_that_sizes_count_lie_inside_the_table(function: Callable[..., Any], text: str) -> None:
+    ((condition, origin),) = asked(program_of(function, torch.randn(6), torch.randn(7))).items()
+    assert condition == text
+    assert origin.asked is not None
+    assert origin.asked.refusal.startswith("IndexError: ")
+    assert origin.asked.sizes[next(iter(origin.asked.sizes))] > 2
 
 
 def test_a_size_that_data_decides_is_left_to_the_program() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import trtdiag
 from tests.guards import cases
@@ -32,6 +33,11 @@ FREE: dict[str, set[frozenset[str]]] = {
     "beam_reorder": {frozenset({"b", "n"}), frozenset({"bk"}), frozenset({"bv"}), frozenset({"tk", "tv"})},
     "quantized_cache": {frozenset({"b"}), frozenset({"tk", "sk", "tv", "sv"})},
     "packed_cache": {frozenset({"b"}), frozenset({"t"})},
+    "paged_cache": {frozenset({"b", "n", "rows"}), frozenset({"pk"}), frozenset({"pv"}), frozenset({"t"})},
+    "rolling_cache": {frozenset({"b"}), frozenset({"q"}), frozenset({"wk", "wv", "m"})},
+    "cache_by_name": {frozenset({"b"}), frozenset({"k0", "v0"}), frozenset({"k1", "v1"})},
+    "learned_positions": {frozenset({"b"}), frozenset({"q"}), frozenset({"tk", "tv"})},
+    "relative_distances": {frozenset({"b"}), frozenset({"q"}), frozenset({"tk", "tv"})},
 }
 QUICK = ("step_separate_kv", "static_cache_positions", "cache_slots")
 
@@ -60,6 +66,24 @@ def test_answer_runs_on_real_data(name: str) -> None:
     assert all(len(of.kept(one)) > 1 for one in asked)
     if name in FREE:
         assert _free(of) == FREE[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("learned_positions", 128), pytest.param("relative_distances", 63, marks=pytest.mark.slow)]
+)
+def test_the_greatest_sizes_stay_inside_a_table_of_positions(name: str, most: int) -> None:
+    """The judge looks at small sizes; a table ends at large ones."""
+    ask, fix = fixed(name)
+    of = admitted(fix.program, Ask(ask.model, ask.args, {}, fix.dynamic_shapes), asked_dims(ask))
+    ends = {one.name: max(of.kept(one)) for one in of.asked}
+    batch, new, past = (ends[key] for key in ("b", "q", "tk"))
+    assert ends["tv"] == past
+    shapes = of.shapes({axis.name: of.values(axis)[-1] for axis in of.axes})
+    made = [torch.zeros(shape or (), dtype=given.dtype) for shape, given in zip(shapes, ask.args, strict=True)]
+    assert made[0].shape[:2] == (batch, new)
+    fix.program.module()(*made)
+    # Not one token more, whichever dim gives it.
+    assert new + past == most if name == "learned_positions" else 2 * new - 1 == most
 
 
 def _free(of: Any) -> set[frozenset[str]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tests.guards import (  # noqa: F401  each enters its cases when it is imported
+    caches,
     decoders,
+    detectors,
     image_residues,
     images,
     pairs,

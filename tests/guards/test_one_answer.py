@@ -20,13 +20,16 @@ from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.report.report import Report
 
 # What torch is left to work out, and what the program then refuses at the ends of its ranges.
-QUICK = ("strided_pair", "iss172561_sum_const")
+QUICK = ("strided_pair", "iss172561_sum_const", "centers_topk", "learned_positions")
 
 
 def sizes(plan: Plan) -> tuple[dict[str, str], set[frozenset[str]]]:
     """What a plan admits at each dim, and which dims are one: a Dim and a hint of the same range admit the same."""
     admitted = {site: str(values_of(leaf, plan)) for site, leaf in plan.leaves.items()}
     return admitted, {sites for sites in sharing(plan) if len(sites) > 1}
+
+
+DETECTORS = [name for name, case in cases.CASES.items() if case.family == "detectors"]
 
 
 def check_one_answer(report: Report, fix: Fix) -> None:
@@ -99,3 +102,22 @@ def test_a_saved_program_gets_the_same_answer_from_both(tmp_path: Path) -> None:
     assert declaration.proof.proven
     assert declaration.points > 1
     assert not declaration.refused
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in DETECTORS])
+def test_a_detector_runs_at_the_least_and_the_greatest_sizes_that_either_command_declares(name: str) -> None:
+    made = module, args, kwargs, dynamic_shapes = cases.build(name)
+    report = trtdiag.analyze(made)
+    code = next(
+        f.fix.code for f in report.findings if f.fix is not None and _declares(f) and "not proven" not in f.fix.title
+    )
+    names: dict[str, Any] = {}
+    exec(code, names)  # what a user would paste
+    fix = trtdiag.fix_dims(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+    assert fix.proven
+    for declared in (names["dynamic_shapes"], fix.dynamic_shapes):
+        program = torch.export.export(module, args, dynamic_shapes=declared, strict=False).module()
+        ((height, width),) = ((dims[2], dims[3]) for dims in declared)
+        for sizes in ((1, height.min, width.min), (2, height.min, width.max), (1, height.max, width.max)):
+            batch, *picture = sizes
+            program(torch.randn(batch, 3, *picture))

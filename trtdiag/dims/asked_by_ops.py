@@ -27,6 +27,7 @@ from trtdiag.shapes.demand import Ask, Demand
 from trtdiag.shapes.op_call import OpCall, callee
 from trtdiag.shapes.op_demands import demands_of
 from trtdiag.shapes.op_demands.registry import rule_for
+from trtdiag.shapes.size_values import ends_of
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import CheckResult, Relation, check, compare, free_symbols, holds
 from trtdiag.symbolic.expr import Condition, Truth
@@ -126,7 +127,7 @@ def _demands(nodes: Iterable[LocatedNode]) -> Iterator[tuple[LocatedNode, tuple[
         op = callee(located.node)
         if op is None or rule_for(op) is None:
             continue
-        key = (op, _frozen(located.node.args, sized), _frozen(tuple(located.node.kwargs.items()), sized))
+        key = (op, *(_frozen(given, sized, reader) for given in (located.node.args, (*located.node.kwargs.items(),))))
         if key in seen:
             continue
         seen.add(key)
@@ -134,14 +135,14 @@ def _demands(nodes: Iterable[LocatedNode]) -> Iterator[tuple[LocatedNode, tuple[
             yield located, demands_of(OpCall(located.node, op, reader))
 
 
-def _frozen(value: Any, sized: dict[Node, Any]) -> Any:
+def _frozen(value: Any, sized: dict[Node, Any], reader: NodeReader) -> Any:
     """An argument as it tells calls apart; of a node, sizes as torch has them: reading thousands would take long."""
     if isinstance(value, Node):
         if value not in sized:
-            sized[value] = _sizes(value.meta.get("val"))
+            sized[value] = _sizes(value.meta.get("val")), ends_of(value, reader)
         return sized[value]
     if isinstance(value, (list, tuple)):
-        return tuple([_frozen(item, sized) for item in value])
+        return tuple([_frozen(item, sized, reader) for item in value])
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 

@@ -18,6 +18,7 @@ from trtdiag.graph.operators import HigherOrderOperator, arguments_of
 from trtdiag.lower.concrete import Point, TensorAt, UnplaceableError, spell
 from trtdiag.shapes.op_call import Callee, bare_name, callee
 from trtdiag.shapes.op_demands.attention import FUSED
+from trtdiag.shapes.size_values import made_of_sizes
 from trtdiag.symbolic import ExpressionError
 
 MOST_ELEMENTS = 1 << 24
@@ -74,7 +75,10 @@ class OpTrial:
         op = callee(node)
         assert op is not None  # only calls of operators ask for anything
         recorded = _recorded(node, point)
-        args, kwargs = (map_arg(given, lambda n: _real(point.place(n.meta.get("val")))) for given in _arguments(node))
+        try:
+            args, kwargs = (map_arg(given, lambda n: _given(n, point)) for given in _arguments(node))
+        except (RuntimeError, TypeError, ValueError) as why:
+            raise NotTriedError(f"its indices cannot be made: {str(why).strip().splitlines()[:1]}") from why
         try:
             with torch.no_grad():
                 made = _callable(op)(*args, **kwargs)
@@ -117,6 +121,24 @@ def _callable(op: Callee) -> Callable[..., Any]:
     if bare_name(op) in _ATTENTION:
         return torch.ops.aten._scaled_dot_product_attention_math.default  # noqa: SLF001
     return op
+
+
+def _given(node: Node, point: Point) -> Any:
+    """What a node gives to the op: itself, where sizes alone decide its values, else what ``_real`` makes."""
+    value = node.meta.get("val")
+    if not made_of_sizes(node):
+        return _real(point.place(value))
+    args, kwargs = (map_arg(_on_cpu(given), lambda n: _given(n, point)) for given in (node.args, node.kwargs))
+    assert callable(node.target)  # made_of_sizes knows calls only
+    return node.target(*args, **kwargs)
+
+
+def _on_cpu(given: Any) -> Any:
+    if isinstance(given, torch.device):
+        return torch.device("cpu")
+    if isinstance(given, dict):
+        return {name: _on_cpu(item) for name, item in given.items()}
+    return type(given)(map(_on_cpu, given)) if type(given) in (list, tuple) else given
 
 
 def _real(value: Any) -> Any:

@@ -56,7 +56,7 @@ class OpCall:
     def __init__(self, node: Node, op: Callee, reader: NodeReader) -> None:
         self.node = node
         self.op = op
-        self._reader = reader
+        self.reader = reader
 
     def given(self, name: str) -> object:
         """What the call has at an argument: its default where nothing was given; ``None`` where it has no such one."""
@@ -89,7 +89,7 @@ class OpCall:
         found = []
         for name in _positions(self.op):
             value = self.given(name)
-            if isinstance(value, Node) and (read := self._reader.node(value).tensor) is not None:
+            if isinstance(value, Node) and (read := self.reader.node(value).tensor) is not None:
                 found.append(read.dims)
         return found
 
@@ -143,7 +143,7 @@ class OpCall:
         return self._tensor(value).dims
 
     def _tensor(self, value: object) -> TensorValue:
-        read = self._reader.node(value).tensor if isinstance(value, Node) else None
+        read = self.reader.node(value).tensor if isinstance(value, Node) else None
         if read is None:
             raise UnreadableError(str(value))
         return read
@@ -152,7 +152,7 @@ class OpCall:
         given = value.meta.get("val") if isinstance(value, Node) else value
         if isinstance(given, bool) or not isinstance(given, (int, torch.SymInt)):
             raise UnreadableError(str(value))
-        size = Num(given) if isinstance(given, int) else self._reader.size(given)
+        size = Num(given) if isinstance(given, int) else self.reader.size(given)
         if size is None:
             raise UnreadableError(str(value))
         return size

@@ -20,7 +20,8 @@ from trtdiag.shapes.demand import (
 )
 from trtdiag.shapes.op_call import OpCall, UnreadableError
 from trtdiag.shapes.op_demands.registry import asks
-from trtdiag.symbolic import Expr, Num, add, floordiv, maximum, minimum, sub
+from trtdiag.shapes.size_values import ends_of
+from trtdiag.symbolic import Expr, Num, add, floordiv, maximum, minimum, neg, sub
 
 _MASKS = (torch.bool, torch.uint8)
 _END = (1 << 63) - 1
@@ -29,30 +30,63 @@ _ZERO = Num(0)
 
 @asks("index", "_unsafe_index")
 def index(call: OpCall) -> Demands:
-    """Indices broadcast together; a mask has the dims that it stands for."""
-    yield from _fitting(call.shape("self"), call.optional_tensors("indices"))
+    """Indices broadcast together and lie inside; a mask has the dims that it stands for."""
+    yield from _fitting(call, call.shape("self"), call.optional_tensors("indices"))
 
 
 @asks("index_put", "_unsafe_index_put", "_index_put_impl")
 def index_put(call: OpCall) -> Demands:
     """The same, and the values are repeated to what the indices choose."""
     given, indices = call.shape("self"), call.optional_tensors("indices")
-    yield from _fitting(given, indices)
+    yield from _fitting(call, given, indices)
     if all(one is None or one.dtype not in _MASKS for one in indices):
         yield from spread(call.shape("values"), _chosen(given, indices), "the values and what the indices choose")
 
 
-def _fitting(given: Sequence[Expr], indices: Sequence[TensorValue | None]) -> Demands:
-    place = 0
-    for one in indices:
+def _fitting(call: OpCall, given: Sequence[Expr], indices: Sequence[TensorValue | None]) -> Demands:
+    place, named = 0, call.given("indices")
+    nodes = named if isinstance(named, (list, tuple)) else ()
+    for node, one in zip(nodes, indices, strict=True):
         if one is None:
             place += 1
         elif one.dtype in _MASKS:
             yield from same_shape(one.dims, given[place : place + len(one.dims)], "the mask and the tensor")
             place += len(one.dims)
         else:
+            yield from _pointing(call, node, given[place], below_zero=True)
             place += 1
     yield from all_alike([one.dims for one in indices if one is not None and one.dtype not in _MASKS], "the indices")
+
+
+def _pointing(call: OpCall, indices: object, size: Expr, *, below_zero: bool = False) -> Demands:
+    """Indices that sizes decide, as positions that ``arange`` counts, lie inside a dim.
+
+    Args:
+        call: The call.
+        indices: Its argument.
+        size: Of the dim that they point into.
+        below_zero: Whether they may count from the end.
+    """
+    ends = ends_of(indices, call.reader) if isinstance(indices, torch.fx.Node) else None
+    if ends is None:
+        return
+    yield from at_most(add(ends[1], 1), size, "the greatest index and the dim")
+    if not isinstance(ends[0], Num) or ends[0].value < 0:
+        yield from at_most(neg(ends[0]), size if below_zero else _ZERO, "the least index and the dim")
+
+
+@asks("embedding")
+def embedding(call: OpCall) -> Demands:
+    """The indices lie inside the table."""
+    yield from _pointing(call, call.given("indices"), call.shape("weight")[0])
+
+
+@asks("index_select")
+def index_select(call: OpCall) -> Demands:
+    """The indices lie inside."""
+    given = call.shape("self")
+    if given:
+        yield from _pointing(call, call.given("index"), given[call.axis("dim", len(given))])
 
 
 def _chosen(given: Sequence[Expr], indices: Sequence[TensorValue | None]) -> tuple[Expr, ...]:
@@ -87,6 +121,8 @@ def _inside(indices: Sequence[Expr], given: Sequence[Expr], call: OpCall, what: 
     for axis, (one, other) in enumerate(zip(indices, given, strict=False)):
         if axis != along:
             yield from at_most(one, other, f"dim {axis} of {what}")
+    if given:
+        yield from _pointing(call, call.given("index"), given[along])
 
 
 @asks("index_copy", "index_add", "index_reduce")
@@ -97,6 +133,7 @@ def index_copy(call: OpCall) -> Demands:
     if len(given) != len(source) or not source:
         return
     yield from equal(elements(call.shape("index")), source[along], "the indices and the slices of the source")
+    yield from _pointing(call, call.given("index"), given[along])
     for axis, (one, other) in enumerate(zip(given, source, strict=True)):
         if axis != along:
             yield from equal(one, other, f"dim {axis} of the tensor and the source")

@@ -31,9 +31,11 @@ def op_sizes_not_ensured(program: Program, dims: DimSystem, partition: Partition
         writes is repeated to what the indices choose, all dims but one of cat are equal.  torch.export
         records most of it as guards, but it traces on tensors without content, and some kernels for those
         do not look (scaled_dot_product_attention, index_put, slice_scatter, select_scatter; torch 2.13);
-        a file of torch before 2.9 holds no guards.  Such a program exports, and fails on the first input
-        whose sizes do not fit.  A converter needs the same: it writes no layer for sizes that are not
-        shown to fit, so the op stays in PyTorch, or its engine fails at sizes that its profile promises.
+        a file of torch before 2.9 holds no guards.  Where indices are positions that arange counts, sizes
+        decide whether they lie inside a table (embedding, an index), and nothing looks at that either.
+        Such a program exports, and fails on the first input whose sizes do not fit.  A converter needs the
+        same: it writes no layer for sizes that are not shown to fit, so the op stays in PyTorch, or its
+        engine fails at sizes that its profile promises.
 
         The op has been run alone, on small real tensors, at the sizes that are named and at sizes that
         fit: it refuses the first and takes the second.  Attention is run as matrix products, because the
