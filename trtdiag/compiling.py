@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from trtdiag.analysis.compilation import CompilationFacts, engine_facts
 from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import StageTiming
+from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.capture.load import Source
 from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.convert.engine_plan import EnginePlan, Stage, convert_segments, given_conditions, plan_engines
@@ -25,11 +26,11 @@ from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.profiles import network_profile
-from trtdiag.errors import DiagnosisError, EngineBuildError, InternalError, UserError
+from trtdiag.errors import DiagnosisError, EngineBuildError, InternalError
 from trtdiag.mending import Made, counted, mended
 from trtdiag.network import Network, to_bytes
 from trtdiag.network import run as run_network
-from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
+from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
 from trtdiag.pipeline import Progress, analyze
 from trtdiag.refused_builds import build_or_yield
 from trtdiag.report.engine_words import saved_words
@@ -56,6 +57,7 @@ _SIDE_BY_SIDE = ("build", "mend", "profile")
 """Stages that wait for engines: threads are in them at once; those inside take their turn."""
 MOST_NAMED = 5
 """Findings that an error names; the report has all."""
+_BY_NAME = "give its fields by name: compile(source, precision='fp16')"
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ def _turn(stage: str) -> Iterator[None]:
         yield
 
 
+@checked(options=optional(instance(CompileOptions, how=_BY_NAME)), progress=optional(function))
 def compile(
     source: Source, options: CompileOptions | None = None, *, progress: Progress | None = None, **changes: Any
 ) -> CompiledProgram:
@@ -124,7 +127,8 @@ def compile(
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
         PlatformError: The backend cannot be used here.
         EngineBuildError: The backend refuses a network.
-        UserError: An option is unknown or wrong; ``program-devices`` where the program is on several devices.
+        UserError: An option is unknown or wrong; ``wrong-argument``; ``program-devices`` where the program is on
+            several devices.
     """
     return compile_in_stages(source, with_changes(options or CompileOptions(), changes), progress=progress).compiled
 
@@ -230,38 +234,6 @@ def diagnosis_options(options: CompileOptions, target: Target) -> AnalyzeOptions
         keep_fp32=options.keep_fp32,
         gpu=options.gpu,
     )
-
-
-def with_changes(options: CompileOptions, changes: dict[str, Any]) -> CompileOptions:
-    """The options with single fields changed by name.
-
-    Raises:
-        UserError: ``unknown-option``, or ``wrong-option`` for a precision that there is not.
-    """
-    own = {entry.name for entry in fields(CompileOptions)}
-    parts = {entry.name for entry in fields(PartitionOptions)}
-    unknown = sorted(set(changes) - own - parts)
-    if unknown:
-        raise UserError(
-            f"there is no option {unknown[0]!r}",
-            because=f"the options are {', '.join(sorted((own | parts) - {'partition'}))}",
-            fix="write one of them",
-            reference="unknown-option",
-        )
-    changed = {name: value for name, value in changes.items() if name in own}
-    if "precision" in changed:
-        changed["precision"] = Precision.named(changed["precision"])
-    for name in ("keep_fp32", "opt", "tactic_sources", "gpu"):
-        if name in changed:
-            value = changed[name]
-            items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
-            changed[name] = tuple(items)
-    options = replace(options, **changed)
-    split = {name: value for name, value in changes.items() if name in parts}
-    kept = split.get("keep_in_torch")
-    if kept is not None:
-        split["keep_in_torch"] = (kept,) if isinstance(kept, str) else tuple(kept)
-    return replace(options, partition=replace(options.partition, **split))
 
 
 def compare(

@@ -50,6 +50,10 @@ class UserError(TrtdiagError):
     exit_code = 2
 
 
+class ArgumentError(UserError, TypeError):
+    """A function or an option was given something that it does not take; a ``TypeError``, as Python's own is."""
+
+
 class CaptureError(UserError):
     """A source could not be read into a Program."""
 

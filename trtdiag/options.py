@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from typing import Any, TypeVar
 
-from trtdiag.errors import UserError
+from trtdiag.arguments import (
+    Check,
+    flag,
+    instance,
+    keep_checked,
+    mapping,
+    one_of,
+    optional,
+    place,
+    sizes_by_name,
+    text,
+    unknown,
+    whole,
+    words,
+)
+
+HARDWARE = ("none", "ampere+", "same-compute-capability")
+"""On which GPUs else an engine may run."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +45,14 @@ class PartitionOptions:
     keep_in_torch: tuple[str, ...] = ()
     require_full: bool = False
 
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            UserError: ``wrong-option`` for a value that is not what the field takes.
+        """
+        keep_checked(self, min_segment_ops=whole(0), keep_in_torch=words, require_full=flag)
+
 
 class Precision(Enum):
     """What floats are computed in."""
@@ -41,15 +68,12 @@ class Precision(Enum):
         Raises:
             UserError: ``wrong-option`` where there is none.
         """
-        try:
-            return cls(name)
-        except ValueError as error:
-            raise UserError(
-                f"there is no precision {name!r}",
-                because=f"the precisions are {', '.join(each.value for each in cls)}",
-                fix="write one of them",
-                reference="wrong-option",
-            ) from error
+        if isinstance(name, cls):
+            return name
+        known = [each.value for each in cls]
+        if not isinstance(name, str) or name not in known:
+            raise unknown(name, known, what="precision", reference="wrong-option")
+        return cls(name)
 
 
 @dataclass(frozen=True)
@@ -76,6 +100,14 @@ class AnalyzeOptions:
     precision: Precision = Precision.KEEP
     keep_fp32: tuple[str, ...] = ()
     gpu: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check every field, and keep it in its usual form: a list as a tuple, a precision's name as the precision.
+
+        Raises:
+            UserError: ``wrong-option`` for a value that is not what the field takes.
+        """
+        keep_checked(self, **_OF_BOTH, select=words, ignore=words)
 
 
 @dataclass(frozen=True)
@@ -142,3 +174,61 @@ class CompileOptions:
     gpu: tuple[str, ...] = ()
     engine_per_gpu: bool = False
     profile_layers: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every field; see ``AnalyzeOptions``.
+
+        Raises:
+            UserError: ``wrong-option`` for a value that is not what the field takes.
+        """
+        keep_checked(
+            self,
+            **_OF_BOTH,
+            backend=optional(text),
+            opt=sizes_by_name,
+            portable=flag,
+            force=flag,
+            verify=flag,
+            workspace_mib=optional(whole(0, _MOST_MIB)),
+            optimization_level=optional(whole(0, 5)),
+            tactic_sources=words,
+            engine_per_gpu=flag,
+            timing_cache=optional(place),
+            tf32=flag,
+            cuda_graphs=whole(0),
+            hardware_compatibility=one_of(*HARDWARE),
+            version_compatible=flag,
+            engine_cache=optional(place),
+            engine_cache_mib=whole(1),
+            build_jobs=optional(whole(1)),
+            profile_layers=flag,
+        )
+
+
+_MOST_MIB = 2**43 - 1
+"""So many are below 2**63 bytes, the limit of a size in TensorRT's API."""
+_OF_BOTH: Mapping[str, Check] = {
+    "target": optional(text),
+    "truncate_double": flag,
+    "partition": instance(PartitionOptions),
+    "precision": lambda _name, value: Precision.named(value),
+    "keep_fp32": words,
+    "gpu": words,
+}
+_Options = TypeVar("_Options", AnalyzeOptions, CompileOptions)
+
+
+def with_changes(options: _Options, changes: Mapping[str, Any]) -> _Options:
+    """The options with single fields, or those of their ``partition``, changed by name.
+
+    Raises:
+        UserError: ``unknown-option``, with the name that was meant; ``wrong-option``.
+    """
+    own = {entry.name for entry in fields(options)}
+    parts = {entry.name for entry in fields(PartitionOptions)}
+    for name in mapping("options", changes):
+        if name not in own | parts:
+            raise unknown(name, sorted((own | parts) - {"partition"}))
+    changed = replace(options, **{name: value for name, value in changes.items() if name in own})
+    within = {name: value for name, value in changes.items() if name in parts}
+    return replace(changed, partition=replace(changed.partition, **within)) if within else changed

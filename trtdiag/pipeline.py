@@ -15,6 +15,7 @@ from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
 from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN
 from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.analysis.run import RuleRun, run
+from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.capture.load import Source, capture
 from trtdiag.capture.program import Program
 from trtdiag.capture.torch_turn import TORCH_TURN
@@ -27,7 +28,7 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
-from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
+from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
 from trtdiag.report.report import Report
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
 from trtdiag.shapes.memory import memory_estimate
@@ -43,6 +44,7 @@ Progress = Callable[[str], None]
 
 PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")
 """The stages that plan engines."""
+_BY_NAME = "give its fields by name: analyze(source, precision='fp16')"
 
 
 @dataclass
@@ -68,6 +70,7 @@ class _Clock:
         self.stages.extend(StageTiming(name, "not run", 0.0, why) for name in names)
 
 
+@checked(options=optional(instance(AnalyzeOptions, how=_BY_NAME)), progress=optional(function))
 def analyze(
     source: Source, options: AnalyzeOptions | None = None, *, progress: Progress | None = None, **changes: Any
 ) -> Report:
@@ -83,11 +86,9 @@ def analyze(
 
     Raises:
         CaptureError: The source cannot be read into a program.
-        UserError: An option names no target or rule.
+        UserError: An option is unknown or wrong, or names no target or rule; ``wrong-argument``.
     """
-    chosen = options or AnalyzeOptions()
-    if changes:
-        chosen = _changed(chosen, changes)
+    chosen = with_changes(options or AnalyzeOptions(), changes)
     target = get_target(chosen.target)
     target = target.on(chosen_gpus(target, chosen.gpu))
     clock = _Clock(progress or (lambda _stage: None))
@@ -175,23 +176,6 @@ class _Facts:
 
     def by_type(self) -> dict[type, object]:
         return {type(value): value for value in vars(self).values() if value is not None}
-
-
-def _changed(options: AnalyzeOptions, changes: dict[str, Any]) -> AnalyzeOptions:
-    within = {name: changes.pop(name) for name in vars(options.partition) if name in changes}
-    merged: dict[str, Any] = {**vars(options), **changes}
-    merged["precision"] = Precision.named(merged["precision"])
-    for name in ("select", "ignore", "keep_fp32", "gpu"):
-        merged[name] = _words(merged.get(name))
-    if "keep_in_torch" in within:
-        within["keep_in_torch"] = _words(within["keep_in_torch"])
-    if within:
-        merged["partition"] = PartitionOptions(**{**vars(merged["partition"]), **within})
-    return AnalyzeOptions(**merged)
-
-
-def _words(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value or ())
 
 
 def _note_failure(program: Program, clock: _Clock) -> None:

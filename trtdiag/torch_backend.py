@@ -11,6 +11,7 @@ from trtdiag.capture.on_device import program_device
 from trtdiag.compiling import compile
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import UserError
+from trtdiag.options import CompileOptions, with_changes
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.torch_compile import backend_of
 
@@ -23,9 +24,11 @@ def _compile_exported(exported: ExportedProgram, options: Mapping[str, Any]) -> 
     that compiles.  Nor is it moved: the model that calls it stays where it is.
 
     Raises:
-        UserError: ``program-device`` where the model is on another device than its engines.
+        UserError: ``unknown-option``, ``wrong-option``; ``program-device`` where the model is on another device than
+            its engines.
     """
-    backend, device = get_backend(options.get("backend")), program_device(exported)
+    chosen = with_changes(CompileOptions(force=True, verify=False), options)
+    backend, device = get_backend(chosen.backend), program_device(exported)
     if device is not None and device.type != backend.device:
         raise UserError(
             f"the model is on {device.type}: engines of the backend {backend.name!r} run on {backend.device}",
@@ -33,7 +36,7 @@ def _compile_exported(exported: ExportedProgram, options: Mapping[str, Any]) -> 
             fix=f"move the model and its inputs to {backend.device}, or choose another backend",
             reference="program-device",
         )
-    return compile(exported, **{"force": True, "verify": False, **options})
+    return compile(exported, chosen)
 
 
 compile_graph = backend_of(_compile_exported)

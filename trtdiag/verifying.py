@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts, engine_facts
 from trtdiag.analysis.result import StageTiming
+from trtdiag.arguments import checked, path_or
 from trtdiag.artifact.load import load
 from trtdiag.capture.load import Source
 from trtdiag.capture.torch_turn import TORCH_TURN
@@ -49,8 +50,13 @@ class Verified:
     compiled: CompiledProgram
 
 
+@checked(compiled=path_or(CompiledProgram))
 def verify(compiled: str | os.PathLike[str] | CompiledProgram, against: Source | None = None) -> Verification:
-    """Compare a compiled program with its original; see ``verify_saved``, which raises the same."""
+    """Compare a compiled program with its original; see ``verify_saved``.
+
+    Raises:
+        UserError: ``wrong-argument``; otherwise as ``verify_saved``.
+    """
     return verify_saved(compiled, against).verification
 
 

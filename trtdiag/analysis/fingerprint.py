@@ -32,4 +32,4 @@ def fingerprint(rule_id: str, place: Place, told: str, repeat: int) -> str:
         _NUMBER.sub("#", _NODE_NUMBER.sub("", told)),
         str(repeat),
     )
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join(parts).encode(errors="backslashreplace")).hexdigest()[:32]

@@ -116,7 +116,7 @@ def options_from_plain(plain: Mapping[str, Any]) -> CompileOptions | None:
     """The options of ``plain_options``, but for places; ``None`` where there are none.
 
     Raises:
-        TypeError: An option is unknown; ValueError: a precision is.
+        TypeError: An option is unknown; ValueError: a precision is; UserError: a value is not what its option takes.
     """
     if not plain:
         return None

@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import os
 
+from trtdiag.arguments import checked, flag, path
 from trtdiag.artifact.description import (
     MEMBER,
     NETWORK_MEMBER,
@@ -19,7 +20,7 @@ from trtdiag.capture.archive import read_archive
 from trtdiag.capture.archive_container import Container, open_container
 from trtdiag.capture.archive_summary import EXTRA, inspect_archive
 from trtdiag.engine.backend import get_backend
-from trtdiag.errors import ArtifactError, CaptureError, PlatformError
+from trtdiag.errors import ArtifactError, CaptureError, PlatformError, UserError
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
@@ -29,6 +30,7 @@ from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 _AGAIN = "copy the file again from where it was saved, or compile the program again"
 
 
+@checked(path=path, to_run=flag)
 def load(path: str | os.PathLike[str], *, to_run: bool = True) -> CompiledProgram:
     """The compiled program in a file that ``save`` wrote, on the device that its engines run on.
 
@@ -41,6 +43,7 @@ def load(path: str | os.PathLike[str], *, to_run: bool = True) -> CompiledProgra
         ArtifactError: The file is missing, damaged, of another version, no compiled program, or its engines cannot run
             here; says what differs.
         PlatformError: ``backend-missing``: nothing here can run its engines.
+        UserError: ``wrong-argument``: ``path`` is no path.
     """
     found = load_anywhere(path)
     here = True
@@ -95,7 +98,7 @@ def _on_its_device(found: CompiledProgram) -> CompiledProgram:
 def _options(description: Description, file: str) -> CompileOptions | None:
     try:
         return options_from_plain(description.options)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, UserError) as error:
         raise _damaged(file, f"its options cannot be read: {error}") from error
 
 

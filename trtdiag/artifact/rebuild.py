@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
+from trtdiag.arguments import checked, instance, wrong
 from trtdiag.capture.rebuilt_program import rebuilt_program
 from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build import Engine
@@ -25,6 +27,20 @@ from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 from trtdiag.targets import Target
 
 
+def _backend(name: str, value: Any) -> Any:
+    """What builds: it is told by what it can do, and may be anybody's class."""
+    if isinstance(value, type) or not all(hasattr(value, each) for each in ("name", "device", "build", "load")):
+        fix = "give trtdiag.engine.backend.get_backend('tensorrt')"
+        raise wrong(name, value, "a backend", "wrong-argument", fix=fix)
+    return value
+
+
+@checked(
+    compiled=instance(CompiledProgram, how="make one with trtdiag.compile, or load it with trtdiag.load"),
+    backend=_backend,
+    options=instance(CompileOptions),
+    target=instance(Target, how="give trtdiag.targets.get_target('10.16')"),
+)
 def rebuild(compiled: CompiledProgram, backend: Backend, options: CompileOptions, target: Target) -> CompiledProgram:
     """The program with engines that ``backend`` builds here, for the profiles that the old ones were built for.
 
@@ -37,6 +53,7 @@ def rebuild(compiled: CompiledProgram, backend: Backend, options: CompileOptions
     Raises:
         ArtifactError: ``networks-not-kept``.
         EngineBuildError: The backend refuses a network.
+        UserError: ``wrong-argument``.
     """
     exported = compiled.exported_program
     calls = engine_nodes(exported)

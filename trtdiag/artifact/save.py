@@ -11,6 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag import __version__
+from trtdiag.arguments import checked, instance, path
 from trtdiag.artifact.atomic_file import atomic_file
 from trtdiag.artifact.description import (
     MEMBER,
@@ -26,6 +27,7 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes
 
 
+@checked(compiled=instance(CompiledProgram, how="make one with trtdiag.compile"), path=path)
 def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
     """Save a program so that ``trtdiag.load`` and, after ``import trtdiag``, ``torch.export.load`` read it.
 
@@ -38,6 +40,7 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
     Raises:
         ArtifactError: ``file-not-written``, ``program-not-saveable``, which names the input or result that torch.export
             cannot save or could not read again; a file that was there is as it was.
+        UserError: ``wrong-argument``: ``compiled`` is no compiled program, or ``path`` no path.
     """
     _refuse_unsavable(compiled, path)
     engines = engine_nodes(compiled.exported_program)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from trtdiag.arguments import checked, function, optional, path_or, sizes_by_name, whole, words, wrong
 from trtdiag.artifact.load import load
 from trtdiag.benching.clock import Call, Timed, first_line, peak_bytes, spread, take_turns, wait
 from trtdiag.benching.facts import OURS, Benchmark, SizeResult, WayResult
@@ -18,7 +19,6 @@ from trtdiag.benching.original import ENDS, Original, original
 from trtdiag.benching.ways import Ready, preparers
 from trtdiag.benching.words import compiled_words, named_sizes, tensor_words
 from trtdiag.capture.load import Source
-from trtdiag.errors import UserError
 from trtdiag.graph.trees import leaves_of
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
@@ -40,6 +40,29 @@ class _Way:
     failed: str = ""
 
 
+def _asked_sizes(name: str, value: Any) -> Sizes | list[Sizes]:
+    """An end of all ranges, sizes by the names of dims, or several of both."""
+    if isinstance(value, (list, tuple)) and value:
+        return [_asked_size(f"{name}[{index}]", each) for index, each in enumerate(value)]
+    return _asked_size(name, value)
+
+
+def _asked_size(name: str, value: Any) -> Sizes:
+    if isinstance(value, Mapping):
+        return dict(sizes_by_name(name, value))
+    if isinstance(value, str) and value in ENDS:
+        return value
+    wanted = f"{', '.join(ENDS)}, sizes by the names of dims such as {{'batch': 4}}, or a list of those"
+    raise wrong(name, value, wanted, "wrong-option")
+
+
+@checked(
+    compiled=path_or(CompiledProgram),
+    against=words,
+    sizes=_asked_sizes,
+    rounds=whole(1),
+    progress=optional(function),
+)
 def bench(
     compiled: str | os.PathLike[str] | CompiledProgram,
     against: str | Sequence[str] = ("eager",),
@@ -64,19 +87,11 @@ def bench(
     Raises:
         ArtifactError: The file is damaged, foreign, or its engines cannot run here.
         DimsError: Sizes that the program does not take.
-        UserError: ``verify-without-original``, ``unknown-way``, ``wrong-option``.
+        UserError: ``verify-without-original``, ``unknown-way``, ``wrong-option``, ``wrong-argument``.
     """
     step = progress or (lambda _step: None)
     wanted = preparers((against,) if isinstance(against, str) else tuple(against))
     asked = [sizes] if isinstance(sizes, (str, Mapping)) else list(sizes)
-    unknown = [each for each in asked if isinstance(each, str) and each not in ENDS]
-    if unknown or rounds < 1:
-        raise UserError(
-            f"{unknown[0]!r} is no size" if unknown else f"there cannot be {rounds} rounds",
-            because=f"sizes are {', '.join(ENDS)}, or numbers by the names of dims" if unknown else "it is a count",
-            fix="write for example sizes='max' or sizes={'batch': 4}" if unknown else "write 1 or more",
-            reference="wrong-option",
-        )
     step("load")
     program = compiled if isinstance(compiled, CompiledProgram) else load(compiled)
     options = program.options or CompileOptions()

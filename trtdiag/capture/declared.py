@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.export import Dim
 from torch.utils import _pytree as pytree
 
+from trtdiag.arguments import shown
 from trtdiag.symbolic.ranges import Range
 
 _INT64_MAX = 2**63 - 1
@@ -104,7 +106,8 @@ def _by_index(spec: Mapping[Any, Any]) -> bool:
 def _tensor_dims(value: Any, spec: Any) -> dict[int, Declared]:
     rank = value.dim() if isinstance(value, torch.Tensor) else 0
     if isinstance(spec, Mapping):
-        return {index % rank if rank else index: read_dim(entry) for index, entry in spec.items() if entry is not None}
+        written = [(index, entry) for index, entry in spec.items() if entry is not None and isinstance(index, int)]
+        return {index % rank if rank else index: read_dim(entry) for index, entry in written}
     if isinstance(spec, (list, tuple)):
         return {index: read_dim(entry) for index, entry in enumerate(spec) if entry is not None}
     return {}
@@ -113,14 +116,16 @@ def _tensor_dims(value: Any, spec: Any) -> dict[int, Declared]:
 def read_dim(entry: Any) -> Declared:
     """The declaration behind one leaf of ``dynamic_shapes``: a Dim, a derived Dim, a hint, an int."""
     if isinstance(entry, int):
-        return Declared(str(entry), None, Range(entry, entry), dynamic=False)
+        return Declared(shown(entry), None, Range(entry, entry), dynamic=False)
     kind = getattr(getattr(entry, "type", None), "name", None)  # Dim.AUTO, Dim.DYNAMIC, Dim.STATIC
     if kind is not None and not hasattr(entry, "root"):
         low, high = getattr(entry, "min", None), getattr(entry, "max", None)
         given = ", ".join(f"{k}={v}" for k, v in (("min", low), ("max", high)) if v is not None)
         bounds = None if low is None and high is None else Range(low, high)
         return Declared(f"Dim.{kind}({given})" if given else f"Dim.{kind}", None, bounds, dynamic=kind != "STATIC")
-    name = str(getattr(entry, "__name__", entry))
+    if not isinstance(entry, Dim):  # torch refuses it, which is the finding
+        return Declared(shown(entry), None, None, dynamic=False)
+    name = str(entry.__name__)
     low, high = int(getattr(entry, "min", 0)), getattr(entry, "max", None)
     top = None if high is None or not isinstance(high, int) or high >= _INT64_MAX - 1 else int(high)
     root = getattr(entry, "root", None)

@@ -17,12 +17,14 @@ from typing import Any
 import torch
 from torch.export import Dim, ExportedProgram
 
+from trtdiag.arguments import shown
 from trtdiag.capture.failure import export_failure, failed_env
 from trtdiag.capture.guard_stacks import GuardStacks, recording
 from trtdiag.capture.program import ExportFailure
 from trtdiag.errors import CaptureError
 
 Progress = Callable[[str], None]
+_SPEC = "torch.fx.experimental.dynamic_spec"  # of ShapesSpec, which torch takes from 2.14 on
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,10 @@ def recipe_of(made: Any, label: str) -> Recipe:
     """A ``(module, args[, kwargs[, dynamic_shapes]])`` tuple as a Recipe."""
     parts = list(made) if isinstance(made, (tuple, list)) else [made]
     if not 2 <= len(parts) <= 4 or not isinstance(parts[0], torch.nn.Module) or not isinstance(parts[1], (tuple, list)):
-        shown = ", ".join(type(part).__name__ for part in parts)
+        kinds = ", ".join(type(part).__name__ for part in parts)
         raise CaptureError(
             f"{label!r} did not give what can be exported",
-            because=f"it gave ({shown})",
+            because=f"it gave ({kinds})",
             fix="return (module, args, kwargs, dynamic_shapes): a torch.nn.Module, a tuple, a dict, a dict or None",
             reference="factory-wrong-result",
         )
@@ -129,7 +131,28 @@ def recipe_of(made: Any, label: str) -> Recipe:
             fix="return (module, args, kwargs, dynamic_shapes)",
             reference="factory-wrong-result",
         )
+    strange = next((key for key in kwargs or {} if not isinstance(key, str)), None)
+    if strange is not None:
+        raise CaptureError(
+            f"{label!r} gave kwargs with the name {shown(strange)}",
+            because="keyword arguments are named by texts",
+            fix="write the names of forward's parameters, for example {'mask': mask}",
+            reference="factory-wrong-result",
+        )
+    if not _may_be_shapes(spec):
+        raise CaptureError(
+            f"{label!r} gave {shown(spec)} for dynamic_shapes",
+            because="the fourth item must be a dict, a sequence or None",
+            fix="write for example {'x': {0: Dim('batch', min=1, max=8)}}",
+            reference="factory-wrong-result",
+        )
     return Recipe(parts[0], tuple(parts[1]), dict(kwargs or {}), spec)
+
+
+def _may_be_shapes(spec: Any) -> bool:
+    """Whether torch reads such an object as ``dynamic_shapes``: a container, or a collection that makes one."""
+    made = callable(getattr(spec, "dynamic_shapes", None)) and not isinstance(spec, type)
+    return spec is None or isinstance(spec, (Mapping, list, tuple)) or made or type(spec).__module__ == _SPEC
 
 
 def export(recipe: Recipe, progress: Progress) -> Exported:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -13,6 +14,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from trtdiag.arguments import checked, function, optional
 from trtdiag.capture import factory as factories
 from trtdiag.capture.archive import ArchiveSummary, read_archive
 from trtdiag.capture.declared import Declared, declared_dims
@@ -43,6 +45,7 @@ from trtdiag.symbolic.ranges import Range
 Source = ExportedProgram | str | PathLike[str] | tuple[Any, ...] | Callable[[], Any]
 
 
+@checked(progress=optional(function))
 def capture(source: Source, *, progress: Callable[[str], None] | None = None) -> Program:
     """The Program behind a ``.pt2``/``.ep`` file, a live program, a factory, or a factory's result.
 
@@ -89,7 +92,7 @@ def names_factory(text: str) -> bool:
     """Whether ``text`` has the form ``package.module:factory`` and is no existing file."""
     module, colon, attribute = text.partition(":")
     dotted = all(part.isidentifier() for part in f"{module}.{attribute}".split("."))
-    return bool(colon) and dotted and not Path(text).exists()
+    return bool(colon) and dotted and not os.path.exists(text)  # of a name that no file system takes, too
 
 
 def _silent(step: str) -> None:

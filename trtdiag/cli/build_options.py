@@ -10,10 +10,9 @@ import click
 
 from trtdiag.cli.words import listed
 from trtdiag.errors import UserError
-from trtdiag.options import CompileOptions
+from trtdiag.options import HARDWARE, CompileOptions
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-HARDWARE = ("none", "ampere+", "same-compute-capability")
 _PLAIN = CompileOptions()
 
 _OPTIONS = (

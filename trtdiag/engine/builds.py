@@ -21,7 +21,7 @@ from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.turns import TURNS
 from trtdiag.engine.watch import Steps, Watch
-from trtdiag.errors import EngineBuildError, InternalError, TrtdiagError, UserError
+from trtdiag.errors import EngineBuildError, InternalError, TrtdiagError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
@@ -134,7 +134,6 @@ def build_engines(
 
     Raises:
         EngineBuildError: The backend refuses a network; names the engine.
-        UserError: ``wrong-option`` for a number of jobs below 1.
     """
     if not wanted:
         return ()
@@ -173,21 +172,11 @@ def jobs_of(options: CompileOptions, count: int) -> int:
 
     Source: TensorRT Developer Guide, "Thread Safety"; python/src/infer/pyCore.cpp of NVIDIA/TensorRT:
     ``build_serialized_network`` releases the GIL.
-
-    Raises:
-        UserError: ``wrong-option``.
     """
     jobs = options.build_jobs
     if jobs is None:
         measured = options.optimization_level != _UNMEASURED_LEVEL
         jobs = 1 if measured else min(_MOST_JOBS, os.cpu_count() or 1)
-    if jobs < 1:
-        raise UserError(
-            f"{jobs} engines cannot be built at once",
-            because="build_jobs is the number of engines that are built at once",
-            fix="choose 1 or more, or leave it out",
-            reference="wrong-option",
-        )
     return max(1, min(jobs, count))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from trtdiag.arguments import checked, function, inputs, mapping, optional, seconds, whole
 from trtdiag.capture.again import program_recipe
 from trtdiag.capture.data_checks import NeededCheck, needed_checks
 from trtdiag.capture.factory import Recipe
@@ -46,6 +47,15 @@ _NO_MAX = re.compile(r"\w+ = Dim\((?!.*max=).*\)")
 Progress = Callable[[str], None]
 
 
+@checked(
+    args=optional(inputs),
+    kwargs=optional(mapping),
+    time_limit_s=seconds,
+    solve_limit_s=seconds,
+    rounds=whole(1),
+    programs=optional(whole()),
+    progress=optional(function),
+)
 def fix_dims(
     source: Any,
     args: Sequence[Any] | None = None,
@@ -80,6 +90,7 @@ def fix_dims(
         CaptureError: The source cannot be read.
         DimsError: ``dynamic_shapes`` does not fit the inputs, a text states no condition, or ``programs`` is out of
             range.
+        UserError: ``wrong-argument``, ``wrong-option``.
     """
     if programs is not None and not 1 <= programs <= MOST_PROGRAMS:
         raise DimsError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from torch.export import ExportedProgram
 
 from trtdiag import __version__
+from trtdiag.arguments import checked, instance, path
 from trtdiag.files.whole import begin
 from trtdiag.fixdims.fix import Fix
 from trtdiag.fixdims.programs import Several
@@ -25,6 +26,7 @@ from trtdiag.report.program_table import (
 from trtdiag.report.save import telling, write_atomically
 
 
+@checked(fix=instance(Fix, how="make one with trtdiag.fix_dims"), path=path)
 def save_programs(fix: Fix, path: str | Path) -> tuple[Path, ...]:
     """Save the programs of an answer, and beside them the table of which size goes where.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from trtdiag.arguments import checked, path
 from trtdiag.report.html import html_page
 from trtdiag.report.json_parts import Json, json_text
 from trtdiag.report.json_report import body_text, with_page
@@ -64,11 +65,12 @@ class Rendering:
         rules = tuple(rule for rule in self.rules if rule.id in fired)
         return html_page(self.view, body, json_text(sarif_log(self.record, rules, Path.cwd()), compact=True))
 
+    @checked(path=path)
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the report in the format of the suffix, whole or not at all.
 
         Raises:
-            UserError: The suffix is another, or the place cannot be written.
+            UserError: The suffix is another, the place is no path or cannot be written.
         """
         place = Path(path)
         write_atomically(place, self.text(format_of(place)))

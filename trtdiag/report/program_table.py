@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trtdiag.arguments import checked, path, whole
 from trtdiag.errors import ArtifactError, ShapeOutOfRangeError, UserError
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.schema_check import Schema, fitted
@@ -90,6 +91,7 @@ def _named_in(table: Path) -> set[str]:
         return set()
 
 
+@checked(table=path)
 def program_for(table: str | Path, **sizes: int) -> Path:
     """The file of the first program that takes these sizes.
 
@@ -99,10 +101,11 @@ def program_for(table: str | Path, **sizes: int) -> Path:
 
     Raises:
         ArtifactError: The table cannot be read.
-        UserError: A size is missing, or one is named that the table does not have.
+        UserError: A size is no whole number or missing, or one is named that the table does not have.
         ShapeOutOfRangeError: No program takes these sizes.
     """
     path = Path(table)
+    sizes = {name: whole()(name, size) for name, size in sizes.items()}
     content = _read(path)
     names = [size["name"] for size in content["sizes"]]
     if set(names) != sizes.keys():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
+from trtdiag.arguments import instance, keep_checked, one_of, path_or, text
 from trtdiag.report.comparison import Comparison, compared
 from trtdiag.report.comparison_json import comparison_json
 from trtdiag.report.formats import Rendering
@@ -20,6 +21,8 @@ from trtdiag.report.saved import SavedReport, read_report
 from trtdiag.report.verdict import verdict
 from trtdiag.report.view_build import report_view
 from trtdiag.report.view_names import named_view
+
+_LAYOUT = one_of("auto", "dot", "builtin")
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,6 +42,14 @@ class Report:
     command: str = ""
     layout: str = "auto"
     comparison: Comparison | None = None
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            UserError: ``wrong-argument``, ``wrong-option``.
+        """
+        keep_checked(self, analysis=instance(Analysis, how="make a report with trtdiag.analyze"), layout=_LAYOUT)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -68,13 +79,15 @@ class Report:
             name: How to name it; by its file or program where not given.
 
         Raises:
-            UserError: ``report-not-readable``.
+            UserError: ``report-not-readable``; ``wrong-argument``.
         """
+        path_or(Report, SavedReport)("earlier", earlier)
         if isinstance(earlier, (Report, SavedReport)):
             before, plain = earlier.record, f"the report on {earlier.record.label}"
         else:
             before, plain = read_report(earlier).record, os.fspath(earlier)
-        return replace(self, comparison=compared(before, self.record, name or plain))
+        told = plain if name is None else text("name", name)
+        return replace(self, comparison=compared(before, self.record, told))
 
     @cached_property
     def record(self) -> Record:

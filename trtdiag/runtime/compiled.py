@@ -11,9 +11,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
+from trtdiag.arguments import checked, instance, optional, whole
 from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
-from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
@@ -43,6 +43,10 @@ class CompiledProgram:
         manifests: What each engine says of itself, in the order of execution.
     """
 
+    @checked(
+        exported=instance(ExportedProgram, how="compile one with trtdiag.compile, or load it with trtdiag.load"),
+        options=optional(instance(CompileOptions)),
+    )
     def __init__(
         self,
         exported: ExportedProgram,
@@ -117,6 +121,7 @@ class CompiledProgram:
     def _made(self) -> bool:
         return self._runnable() is not None
 
+    @checked(most=whole(0))
     def cuda_graphs(self, most: int = 8) -> CompiledProgram:
         """This program, whose engines from now on replay their runs as CUDA graphs.
 
@@ -131,13 +136,6 @@ class CompiledProgram:
         Raises:
             UserError: ``wrong-option``.
         """
-        if type(most) is not int or most < 0:
-            raise UserError(
-                f"cuda_graphs cannot be {most!r}",
-                because="it says for how many sizes each engine keeps a graph",
-                fix="write 0 or a small number",
-                reference="wrong-option",
-            )
         self._graphs = GraphChoice(most) if most else None
         return self
 

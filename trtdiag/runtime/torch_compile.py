@@ -32,7 +32,7 @@ def backend_of(compile_exported: CompileExported) -> Backend:
     ) -> Callable[..., Any]:
         _refuse_training(example_inputs)
         made = dynamo_program(graph_module, example_inputs)
-        program = compile_exported(made.exported, options or {})
+        program = compile_exported(made.exported, {} if options is None else options)
 
         def run(*arguments: Any) -> Any:
             return program(*(arguments[index] for index in made.taken))

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch.export import Dim
 
+from trtdiag.arguments import shown
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.nesting import REST, Node, nested_inputs
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
@@ -131,7 +132,7 @@ class DimReader:
 
     def leaf(self, entry: Any, size: int | None) -> Leaf:
         """One entry as a leaf; ``size`` is what ``Dim.STATIC`` stands for."""
-        if isinstance(entry, int):
+        if isinstance(entry, int) and abs(entry) <= _INT64_MAX:
             return Leaf(LeafKind.STATIC, value=entry)
         kind = hint_kind(entry)
         if kind == "STATIC":
@@ -141,7 +142,7 @@ class DimReader:
         if not isinstance(entry, Dim):
             raise DimsError(
                 "dynamic_shapes has an entry that torch does not take",
-                because=f"{entry!r} is a {type(entry).__name__}",
+                because=f"{shown(entry)} is a {type(entry).__name__}",
                 fix="write a Dim, a hint such as Dim.AUTO, an int or None for each dim",
                 reference="dynamic-shapes-entry-unknown",
             )

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from trtdiag.arguments import shown
 from trtdiag.capture.nesting import KEYWORDS, REST, Node
 from trtdiag.errors import DimsError
 
@@ -28,7 +29,7 @@ def written_children(node: Node, spec: Any) -> list[Any]:
             return [spec]
         return _by_key(node, spec)
     if not isinstance(spec, (list, tuple, deque)):
-        _refuse(node, f"{spec!r} stands for a {_word(node)}", "write one entry for each input in it")
+        _refuse(node, f"{shown(spec)} stands for a {_word(node)}", "write one entry for each input in it")
     if node.form is dict and node.name:
         _refuse(node, f"a {type(spec).__name__} stands for a dict", f"write a dict with the keys {list(node.keys)}")
     listed = _nested_rest(node, list(spec))
@@ -51,11 +52,15 @@ def written_dims(node: Node, spec: Any) -> dict[int, Any]:
             _refuse(node, f"{len(spec)} entries stand for the {rank} dims of a tensor", "write one for each dim")
         return dict(enumerate(spec))
     if not isinstance(spec, Mapping):
-        _refuse(node, f"{spec!r} stands for a tensor of {rank} dims", f"write {{0: {spec!r}}}, by the index of the dim")
+        _refuse(
+            node,
+            f"{shown(spec)} stands for a tensor of {rank} dims",
+            f"write {{0: {shown(spec)}}}, by the index of the dim",
+        )
     found: dict[int, Any] = {}
     for index, entry in spec.items():
         if not isinstance(index, int) or not -rank <= index < rank:
-            _refuse(node, f"{index!r} is no dim of a tensor of {rank} dims", "write the index of the dim")
+            _refuse(node, f"{shown(index)} is no dim of a tensor of {rank} dims", "write the index of the dim")
         found[index % rank] = entry
     return found
 
@@ -71,7 +76,7 @@ def _by_key(node: Node, spec: Mapping[Any, Any]) -> list[Any]:
             entries.append(spec.get(key))
     for key, entry in spec.items():
         if key not in used and _says_something(entry):
-            _refuse(node, f"{key!r} is none of {list(node.keys)}", "use the names of the inputs that are given")
+            _refuse(node, f"{shown(key)} is none of {list(node.keys)}", "use the names of the inputs that are given")
     return entries
 
 

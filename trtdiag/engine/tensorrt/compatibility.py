@@ -44,17 +44,10 @@ def set_compatibility(
         capability: The compute capability of the GPU that builds.
 
     Raises:
-        UserError: ``wrong-option`` where there is no such level, ``hardware-compatibility`` or
-            ``version-compatibility`` where this version or this GPU does not have it, or other options forbid it.
+        UserError: ``hardware-compatibility`` or ``version-compatibility`` where this version or this GPU does
+            not have it, or other options forbid it.
     """
     level = options.hardware_compatibility
-    if level not in LEVELS:
-        raise UserError(
-            f"there is no hardware compatibility {level!r}",
-            because=f"there are {', '.join(LEVELS)}",
-            fix="write one of them",
-            reference="wrong-option",
-        )
     if level != "none":
         has = trt.HardwareCompatibilityLevel.__members__
         if LEVELS[level] not in has:

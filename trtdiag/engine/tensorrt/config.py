@@ -33,15 +33,14 @@ def new_config(
         capability: The compute capability of the GPU that builds; the options may name GPU generations in its place.
 
     Raises:
-        UserError: ``unknown-tactic-source``; ``wrong-option`` for a level that there is not; what
-            ``set_compatibility`` refuses.
+        UserError: ``unknown-tactic-source``; what ``set_compatibility`` refuses.
     """
     trt = dialect.trt
     config = builder.create_builder_config()
     if options.workspace_mib is not None:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_mib * _MIB)
     if options.optimization_level is not None:
-        config.builder_optimization_level = _level(options.optimization_level)
+        config.builder_optimization_level = options.optimization_level
     sources = chosen_sources(options)
     if sources:
         config.set_tactic_sources(tactic_mask(trt, sources))
@@ -92,14 +91,3 @@ def chosen_sources(options: CompileOptions) -> tuple[str, ...]:
 
 def _from_environment() -> tuple[str, ...]:
     return tuple(part.strip() for part in os.environ.get(TACTIC_SOURCES, "").split(",") if part.strip())
-
-
-def _level(level: int) -> int:
-    if not 0 <= level <= 5:
-        raise UserError(
-            f"there is no optimization level {level}",
-            because="TensorRT has the levels 0 (builds fast) to 5 (runs fast)",
-            fix="choose one of them, or none for TensorRT's own, 3",
-            reference="wrong-option",
-        )
-    return level
