@@ -19,6 +19,7 @@ ORDER = (
     "errors",
     "arguments",
     "options",
+    "option_warnings",
     "files",
     "symbolic",
     "graph",

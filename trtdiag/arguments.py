@@ -256,10 +256,17 @@ def unknown(
     )
 
 
-def near(word: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
-    """Those of the known names that a misspelt one may mean, the nearest first; upper and lower case are one."""
+def near(word: str, known: Iterable[str], *, most: int = 3, alike: float = 0.6) -> tuple[str, ...]:
+    """Those of the known names that a misspelt one may mean, the nearest first; upper and lower case are one.
+
+    Args:
+        word: What was written.
+        known: The names.
+        most: How many at most.
+        alike: How much of both must agree, from 0 to 1; the default is that of ``difflib``.
+    """
     by_lower = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word[:200].lower(), list(by_lower), n=most)
+    found = difflib.get_close_matches(word[:200].lower(), list(by_lower), n=most, cutoff=alike)
     return tuple(by_lower[name] for name in found)
 
 

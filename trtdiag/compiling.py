@@ -30,8 +30,9 @@ from trtdiag.errors import DiagnosisError, EngineBuildError, InternalError
 from trtdiag.mending import Made, counted, mended
 from trtdiag.network import Network, to_bytes
 from trtdiag.network import run as run_network
+from trtdiag.option_warnings import warn_of, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
-from trtdiag.pipeline import Progress, analyze
+from trtdiag.pipeline import Progress, entry_warnings, examine
 from trtdiag.refused_builds import build_or_yield
 from trtdiag.report.engine_words import saved_words
 from trtdiag.report.report import Report
@@ -129,6 +130,9 @@ def compile(
         EngineBuildError: The backend refuses a network.
         UserError: An option is unknown or wrong; ``wrong-argument``; ``program-devices`` where the program is on
             several devices.
+
+    Warns:
+        OptionWarning: Of each option that has no effect with this backend, these other options, or this program.
     """
     return compile_in_stages(source, with_changes(options or CompileOptions(), changes), progress=progress).compiled
 
@@ -144,7 +148,8 @@ def compile_in_stages(
     backend.require(target)
     target = target.on(options.gpu)
     cannot_run = backend.cannot_run(options.gpu)
-    report = analyze(source, diagnosis_options(options, target), progress=clock.progress)
+    report = examine(source, diagnosis_options(options, target), progress=clock.progress)
+    warn_of((*without_effect(options, backend.name), *entry_warnings(report.analysis)))
     _refuse_errors(report, options)
     analysis = report.analysis
     program, checked = analysis.program, analysis.checked

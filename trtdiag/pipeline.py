@@ -15,6 +15,7 @@ from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
 from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN
 from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.analysis.run import RuleRun, run
+from trtdiag.analysis.unused_entries import unused_entries
 from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.capture.load import Source, capture
 from trtdiag.capture.program import Program
@@ -28,6 +29,7 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
+from trtdiag.option_warnings import OptionWarning, warn_of, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
 from trtdiag.report.report import Report
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
@@ -87,8 +89,24 @@ def analyze(
     Raises:
         CaptureError: The source cannot be read into a program.
         UserError: An option is unknown or wrong, or names no target or rule; ``wrong-argument``.
+
+    Warns:
+        OptionWarning: Of each option that has no effect, and each entry of ``keep_in_torch`` and ``keep_fp32`` that
+            names nothing.
     """
     chosen = with_changes(options or AnalyzeOptions(), changes)
+    report = examine(source, chosen, progress=progress)
+    warn_of((*without_effect(chosen), *entry_warnings(report.analysis)))
+    return report
+
+
+def entry_warnings(analysis: Analysis) -> tuple[OptionWarning, ...]:
+    """A warning for each entry of the options that names no op and no module of the program."""
+    return () if analysis.partition is None else tuple(unused_entries(analysis.partition, analysis.checked))
+
+
+def examine(source: Source, chosen: AnalyzeOptions, *, progress: Progress | None = None) -> Report:
+    """``analyze`` without its warnings, for stages that give their own; raises the same."""
     target = get_target(chosen.target)
     target = target.on(chosen_gpus(target, chosen.gpu))
     clock = _Clock(progress or (lambda _stage: None))
@@ -228,11 +246,8 @@ def _not_checked(facts: _Facts, ran: RuleRun) -> Iterator[str]:
     yield NO_ENGINE_BUILT
     yield NOTHING_RUN
     if facts.partition is not None:
-        for entry in facts.partition.partitioned.unused_keeps:
-            yield f"keep_in_torch {entry}: it names no op and no module of this program"
-        precision = facts.partition.plan.lowered.precision
-        for entry in precision.unmatched if precision is not None else ():
-            yield f"keep_fp32 {entry}: it names no op and no module of this program"
+        for unused in unused_entries(facts.partition, facts.checked):
+            yield f"{unused.option} {unused.value}: {unused.why}"
     for item in ran.not_run:
         yield f"{item.rule}: {item.reason}"
     if facts.checked is not None and facts.checked.unchecked:

@@ -20,7 +20,7 @@ from trtdiag.errors import InternalError, TrtdiagError, UserError
 from trtdiag.mending import as_built
 from trtdiag.network import canonical_hash
 from trtdiag.options import CompileOptions
-from trtdiag.pipeline import Progress, analyze
+from trtdiag.pipeline import Progress, examine
 from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram
@@ -87,7 +87,7 @@ def verify_saved(
     versions = {manifest.target for manifest in compiled.manifests}
     target = get_target(next(iter(versions), options.target))
     cannot_run = _cannot_run(compiled)
-    report = analyze(original, diagnosis_options(options, target), progress=step)
+    report = examine(original, diagnosis_options(options, target), progress=step)
     step("verify")
     with TORCH_TURN:
         planned = _planned(compiled, report, options)

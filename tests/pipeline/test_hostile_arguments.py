@@ -104,7 +104,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
         "compile": (trtdiag.compile, {**model, "options": trtdiag.CompileOptions(backend="reference", verify=False)}),
         "capture": (trtdiag.capture, {"source": program, "progress": None}),
         "verify": (trtdiag.verify, {"compiled": compiled, "against": program}),
-        "load": (trtdiag.load, {"path": folder / "missing.ep"}),
+        "load": (trtdiag.load, {"path": folder / "missing.ep", "to_run": True}),
         "save": (trtdiag.save, {"compiled": compiled, "path": folder / "saved.ep"}),
         "save_programs": (trtdiag.save_programs, {"fix": fix, "path": folder / "fixed.ep"}),
         "program_for": (trtdiag.program_for, {"table": folder / "fixed.programs.json"}),

@@ -19,6 +19,7 @@ from trtdiag.cli.ops import ops
 from trtdiag.cli.report import report_command
 from trtdiag.cli.rules import explain, rules
 from trtdiag.cli.verify import verify_command
+from trtdiag.cli.warned import told_options
 from trtdiag.errors import TrtdiagError
 
 _INTERRUPTED = 130
@@ -52,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     try:
-        code = cli.main(arguments, prog_name="trtdiag", standalone_mode=False)
+        with told_options():
+            code = cli.main(arguments, prog_name="trtdiag", standalone_mode=False)
     except click.exceptions.Abort:
         _leave()
     except click.ClickException as error:

@@ -35,6 +35,7 @@ from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read
 from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.fixdims.trials import planned, ran, trial
 from trtdiag.fixdims.tried import Tried, read_program
+from trtdiag.option_warnings import OptionWarning, warn_of
 from trtdiag.symbolic import Proof, ProofKind
 from trtdiag.symbolic.text import in_words
 
@@ -91,6 +92,9 @@ def fix_dims(
         DimsError: ``dynamic_shapes`` does not fit the inputs, a text states no condition, or ``programs`` is out of
             range.
         UserError: ``wrong-argument``, ``wrong-option``.
+
+    Warns:
+        OptionWarning: Of each argument that a source of this kind leaves without effect.
     """
     if programs is not None and not 1 <= programs <= MOST_PROGRAMS:
         raise DimsError(
@@ -100,8 +104,16 @@ def fix_dims(
             reference="programs-out-of-range",
         )
     step = progress or _silent
+    given = {"args": args, "kwargs": kwargs, "dynamic_shapes": dynamic_shapes}
     read = read_source(source, args, kwargs, dynamic_shapes, step)
+    if not isinstance(source, torch.nn.Module):
+        why = "it belongs to a module alone, and this source brings its own"
+        warn_of(OptionWarning(name, value, why) for name, value in given.items() if value is not None)
     if isinstance(read, TextSource):
+        limits = (("time_limit_s", time_limit_s, DEFAULT_LIMIT_S), ("solve_limit_s", solve_limit_s, DEFAULT_SOLVE_S))
+        counts = (("rounds", rounds, DEFAULT_ROUNDS), ("programs", programs, None))
+        why = "a text has no model to export"
+        warn_of(OptionWarning(name, value, why) for name, value, usual in (*limits, *counts) if value != usual)
         with TORCH_TURN:
             return fix_text(read.text, read.label)
     if isinstance(read, ProgramSource):

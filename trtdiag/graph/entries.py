@@ -24,7 +24,7 @@ class Entries:
         """Return the first entry that names the op or its module, ``None`` where none does."""
         if not self._plain:
             return None
-        found = [self._plain[name] for name in (*_beginnings(target), *_beginnings(module_path)) if name in self._plain]
+        found = [self._plain[name] for name in (*beginnings(target), *beginnings(module_path)) if name in self._plain]
         self._used.update(found)
         return found[0] if found else None
 
@@ -38,7 +38,7 @@ def _plain(entry: str) -> str:
     return entry.strip().removeprefix("torch.ops.").replace("::", ".").rstrip(".")
 
 
-def _beginnings(name: str) -> Iterator[str]:
+def beginnings(name: str) -> Iterator[str]:
     """Yield a dotted name and all that it lies below: ``a.b.c``, ``a.b``, ``a``."""
     while name:
         yield name

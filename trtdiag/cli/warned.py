@@ -1,0 +1,67 @@
+"""How a warning about an option reaches the person at the terminal: by the option's name there, on one line."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+from rich.text import Text
+
+from trtdiag.option_warnings import OptionWarning
+from trtdiag.report.text import one_line
+
+_LONGEST_CHARS = 200
+_OF_ARGUMENTS = {"time_limit_s": "limit_s"}
+"""Parameters of commands that are called otherwise than the function's argument."""
+
+
+@contextmanager
+def told_options() -> Iterator[None]:
+    """Print warnings about options to stderr in this block, each time and not once; all others go their usual way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", OptionWarning)
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if isinstance(message, OptionWarning):
+                _print(message)
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
+
+
+def _print(warning: OptionWarning) -> None:
+    context = click.get_current_context(silent=True)
+    if context is not None and context.params.get("quiet"):
+        return
+    told = Text.assemble(("warning: ", "bold yellow"), f"{_named(warning, context)} has no effect: {warning.why}")
+    Console(stderr=True, highlight=False).print(told, soft_wrap=True)
+
+
+def _named(warning: OptionWarning, context: click.Context | None) -> str:
+    """``--keep-in-torch nosuch`` as it was typed; what the file says as it stands there."""
+    name = _OF_ARGUMENTS.get(warning.option, warning.option)
+    typed = None if context is None else next((each for each in context.command.params if each.name == name), None)
+    flag = f"--{warning.option.replace('_', '-')}" if typed is None else max(typed.opts, key=len)
+    value = "" if warning.value is True else f" {one_line(_plain(warning.value), _LONGEST_CHARS)}"
+    if context is not None and context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        return f"{flag.lstrip('-')}{value} of [tool.trtdiag] in pyproject.toml"
+    return flag + value
+
+
+def _plain(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

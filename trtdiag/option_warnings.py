@@ -1,0 +1,87 @@
+"""Options that were asked for and change nothing: a warning names each.
+
+An option at its default is not asked for.  What an option merely allows (``truncate_double`` where there is no float64,
+``force`` where there is no error) has no need of a warning.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+
+from trtdiag.arguments import shown
+from trtdiag.options import AnalyzeOptions, CompileOptions, Precision
+
+_TENSORRT = ("tensorrt", "tensorrt-rtx")
+_HAVE: Mapping[str, tuple[str, ...]] = {
+    "workspace_mib": _TENSORRT,
+    "optimization_level": _TENSORRT,
+    "tactic_sources": _TENSORRT,
+    "timing_cache": _TENSORRT,
+    "tf32": _TENSORRT,
+    "hardware_compatibility": _TENSORRT,
+    "version_compatible": _TENSORRT,
+    "cuda_graphs": _TENSORRT,
+    "profile_layers": _TENSORRT,
+    "engine_per_gpu": ("tensorrt-rtx",),
+}
+"""The backends that have an option, of those that not all have: they are about TensorRT's builder and its engines."""
+
+
+class OptionWarning(UserWarning):
+    """An option that was asked for has no effect.
+
+    Attributes:
+        option: Its name: a field of ``AnalyzeOptions`` or ``CompileOptions``, or an argument.
+        value: What was asked for: of a list the entry.
+        why: Why it has none, one clause.
+    """
+
+    def __init__(self, option: str, value: object, why: str) -> None:
+        super().__init__(f"{option}={shown(value)} has no effect: {why}")
+        self.option = option
+        self.value = value
+        self.why = why
+
+
+def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None = None) -> Iterator[OptionWarning]:
+    """The options that the others, or the backend, leave without effect.
+
+    Args:
+        options: What was asked for.
+        backend: The name of the backend that builds; ``None`` where nothing is built.
+    """
+    if options.precision is Precision.KEEP and options.keep_fp32:
+        for entry in options.keep_fp32:
+            yield OptionWarning("keep_fp32", entry, "precision is keep, so that nothing leaves float32")
+    usual = type(options.partition)()
+    if options.partition.require_full and options.partition.min_segment_ops != usual.min_segment_ops:
+        value = options.partition.min_segment_ops
+        yield OptionWarning("min_segment_ops", value, "require_full asks for one engine, whatever its size")
+    if not isinstance(options, CompileOptions):
+        return
+    asked = _asked(options)
+    if "engine_cache_mib" in asked and options.engine_cache is None:
+        yield OptionWarning("engine_cache_mib", options.engine_cache_mib, "no engine_cache is given")
+    if backend is None:
+        return
+    for name, have in _HAVE.items():
+        if name in asked and backend not in have:
+            why = f"it is for {' and '.join(have)}, and the backend is {backend}"
+            yield OptionWarning(name, getattr(options, name), why)
+
+
+def warn_of(found: Iterable[OptionWarning]) -> None:
+    """Warn of each, as coming from the line outside this package that called into it."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "trtdiag":
+        level, frame = level + 1, frame.f_back
+    for each in found:
+        warnings.warn(each, stacklevel=level)
+
+
+def _asked(options: CompileOptions) -> frozenset[str]:
+    usual = CompileOptions()
+    return frozenset(each.name for each in fields(options) if getattr(options, each.name) != getattr(usual, each.name))
