@@ -65,7 +65,8 @@ _UNDERSCORE = _words(
     " _unsafe_index _unsafe_index_put _unsafe_masked_index _unsafe_masked_index_put_accumulate _unsafe_view"
     " _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_lanczos2d_aa _upsample_nearest_exact1d"
     " _upsample_nearest_exact2d _upsample_nearest_exact3d _weight_int8pack_mm _weight_norm"
-    " _weight_norm_interface"
+    " _weight_norm_interface _to_sparse _to_sparse_csr _to_sparse_csc _to_sparse_bsr _to_sparse_bsc _to_dense _coalesce"
+    " _indices _values _nnz _sparse_mm _sparse_sum _sparse_addmm _sparse_softmax _sparse_log_softmax"
 )
 _FOREACH = "_foreach_"
 _OPERATOR = re.compile(r"__i?(and|or|xor|lshift|rshift)__")
