@@ -150,9 +150,9 @@ def compile_command(
         agreed = verification is None or verification.passed
         step("save")
         report = _compared(found.report, earlier, files.compare)
-        written = files.write(report)
         if agreed or force:
-            save(found.compiled, destination)
+            save(found.compiled, destination)  # first: what took longest to make is there if the disk ends here
+        written = files.write(report)
     if not quiet:
         manifests = [engine.manifest for engine in found.engines]
         program, target_version = found.report.analysis.program, found.plan.target.name
