@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from trtdiag.runtime.after_import import after_import
 
 if TYPE_CHECKING:
+    __version__: str
     from trtdiag.artifact.load import load
     from trtdiag.artifact.rebuild import rebuild
     from trtdiag.artifact.save import save
@@ -48,11 +48,6 @@ __all__ = [
     "verify",
 ]
 
-try:
-    __version__ = version("trtdiag")
-except PackageNotFoundError:  # run from a source folder that was never installed
-    __version__ = "0+source"
-
 _HOMES = {
     "analyze": "trtdiag.pipeline",
     "bench": "trtdiag.benching.run",
@@ -77,6 +72,9 @@ _SHOWN_BY = {"fix_dims": "trtdiag.report.fix_notebook", "Fix": "trtdiag.report.f
 
 def __getattr__(name: str) -> Any:
     """Import the public names when they are first used: ``trtdiag --help`` should not wait for torch."""
+    if name == "__version__":
+        globals()[name] = found = _version()
+        return found
     if name in _HOMES:
         from importlib import import_module
 
@@ -84,6 +82,15 @@ def __getattr__(name: str) -> Any:
             import_module(_SHOWN_BY[name])  # what it gives can then be printed, and shown in a notebook
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'trtdiag' has no attribute {name!r}")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # takes longer than the rest of this file
+
+    try:
+        return version("trtdiag")
+    except PackageNotFoundError:  # run from a source folder that was never installed
+        return "0+source"
 
 
 class _CallableModule(ModuleType):

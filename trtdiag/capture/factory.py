@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +17,7 @@ from trtdiag.arguments import shown
 from trtdiag.capture.failure import export_failure, failed_env
 from trtdiag.capture.guard_stacks import GuardStacks, recording
 from trtdiag.capture.program import ExportFailure
+from trtdiag.capture.users_code import imported, users_code
 from trtdiag.errors import CaptureError
 
 Progress = Callable[[str], None]
@@ -63,29 +60,22 @@ class Exported:
 def load_factory(text: str) -> Callable[[], Any]:
     """The callable named by ``package.module:factory``; the current folder is importable."""
     module_name, _, attribute = text.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise CaptureError(
-            f"cannot import {module_name!r}",
-            because=str(error),
-            fix="run from the folder that holds it, or install it; the form is package.module:factory",
-            reference="factory-not-importable",
-        ) from error
+    module = imported(module_name, repr(text), "factory-not-importable")
     found: Any = module
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            near = [name for name in vars(module) if callable(getattr(module, name)) and not name.startswith("_")]
-            raise CaptureError(
-                f"{module_name!r} has no {attribute!r}",
-                because=f"its callables are: {', '.join(sorted(near)[:8]) or 'none'}",
-                fix="name one of them after the colon",
-                reference="factory-not-found",
-            )
-        found = getattr(found, part)
+    with users_code(f"{text!r}", reference="factory-failed", fix="name a function of the module after the colon"):
+        for part in attribute.split("."):
+            if not hasattr(found, part):
+                found = None
+                break
+            found = getattr(found, part)
+    if found is None:
+        near = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+        raise CaptureError(
+            f"{module_name!r} has no {attribute!r}",
+            because=f"its callables are: {', '.join(sorted(near)[:8]) or 'none'}",
+            fix="name one of them after the colon",
+            reference="factory-not-found",
+        )
     if not callable(found):
         raise CaptureError(
             f"{text!r} is not callable",
@@ -98,16 +88,9 @@ def load_factory(text: str) -> Callable[[], Any]:
 
 def call_factory(factory: Callable[[], Any], label: str) -> Recipe | ExportedProgram:
     """Run the factory; a failure inside it is the user's, shown with its own line."""
-    try:
+    fix = "run the factory on its own and mend it; --debug shows the whole traceback"
+    with users_code(f"the factory {label!r}", reference="factory-failed", fix=fix):
         made = factory()
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise CaptureError(
-            f"the factory {label!r} failed",
-            because=f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})",
-            fix="run the factory on its own and mend it; --debug shows the whole traceback",
-            reference="factory-failed",
-        ) from error
     return made if isinstance(made, ExportedProgram) else recipe_of(made, label)
 
 

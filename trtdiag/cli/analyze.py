@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
+from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, read_by, report_places
 from trtdiag.cli.names import name_after
-from trtdiag.cli.progress import progress_bar
+from trtdiag.cli.progress import LOADING, progress_bar
 from trtdiag.cli.report_files import asked_files, report_options
+from trtdiag.cli.streams import own_console, prints_on_standard_error
+from trtdiag.cli.users_options import import_module, users_options
+from trtdiag.cli.values import CheckedCommand, OutputFile
 from trtdiag.cli.words import listed
 from trtdiag.errors import UserError
 from trtdiag.options import AnalyzeOptions
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 FAIL_ON = ("error", "warning", "info", "never")
 
 
-@click.command()
+@click.command(cls=CheckedCommand)
 @click.argument("source")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <source>.html here]")
+@click.option("-o", "--output", type=OutputFile(path_type=Path), help="The HTML report  [default: <source>.html here]")
 @report_options
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4, rtx-1.7.")
 @engine_options
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
+@users_options
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 at this severity or above  [default: error]")
@@ -76,8 +77,8 @@ def analyze(
     files = asked_files(rest, output, Path(f"{name_after(source)}.html"))
     reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
     check_reports(reads, report_places(files))
-    with progress_bar() as step:
-        step("load torch")
+    with progress_bar() as shown, last_words(shown) as step, prints_on_standard_error(reports=files.to_stdout):
+        step(LOADING)
         for name in imports:
             import_module(name)
         from trtdiag.pipeline import analyze as run_analysis  # torch takes seconds: --help should not wait for it
@@ -92,28 +93,8 @@ def analyze(
         step("report")
         written = files.write(report)
     if not quiet and not files.to_stdout:
-        print_summary(report.analysis, Console(), written, comparison=report.comparison)
+        print_summary(report.analysis, own_console(), written, comparison=report.comparison)
     return exit_code(report, threshold)
-
-
-def import_module(name: str) -> None:
-    """Import a package that registers custom ops or input types.
-
-    Raises:
-        UserError: It cannot be imported.
-    """
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        raise UserError(
-            f"cannot import {name!r}",
-            because=str(error),
-            fix="install it, or run from the folder that holds it",
-            reference="import-failed",
-        ) from error
-    finally:
-        sys.path.pop(0)
 
 
 def exit_code(report: Report, threshold: str) -> int:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.text import Text
 
-from trtdiag.cli.analyze import import_module
 from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, read_by, report_places
-from trtdiag.cli.progress import step_line
+from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.report_files import json_file
+from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_output
+from trtdiag.cli.users_options import import_module, users_options
+from trtdiag.cli.values import MOST_COUNT, CheckedCommand, OutputFile
 from trtdiag.cli.words import listed, sizes_of
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.report.save import write_atomically
 
 
-@click.command("bench")
+@click.command("bench", cls=CheckedCommand)
 @click.argument("compiled")
 @click.option(
     "--against",
@@ -34,13 +34,21 @@ from trtdiag.report.save import write_atomically
     metavar="min|opt|max|DIM=SIZE",
     help="Where to time, each in a table; DIM=SIZE,DIM=SIZE for one of your own  [default: opt]",
 )
-@click.option("--rounds", type=click.IntRange(min=1), default=8, show_default=True, help="How often ways take turns.")
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
-@click.option("--json", "json_path", metavar="PATH", help="Also write it as JSON; - for standard output.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, MOST_COUNT),
+    default=8,
+    show_default=True,
+    help="How often ways take turns.",
+)
+@users_options
+@click.option(
+    "--json", "json_path", type=OutputFile(), metavar="PATH", help="Also write it as JSON; - for standard output."
+)
 @click.option(
     "--report",
     "report_path",
-    type=click.Path(path_type=Path),
+    type=OutputFile(path_type=Path),
     metavar="JSON",
     help="Add the times to this --json report of COMPILED, and write its page again, beside it.",
 )
@@ -68,8 +76,8 @@ def bench_command(
     if report_path is not None:
         writes += [Named("--report", str(report_path)), Named("the page of --report", str(page_of(report_path)))]
     check_reports(read_by([("COMPILED", compiled), ("--model", model)], imports), writes)
-    with step_line() as shown, last_words(shown) as step:
-        step("load torch")
+    with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=times.to_stdout):
+        step(LOADING)
         for name in imports:
             import_module(name)
         from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
@@ -77,7 +85,7 @@ def bench_command(
         from trtdiag.benching.table import bench_text
         from trtdiag.report.saved import read_report
 
-        asked: list[Sizes] = [dict(sizes_of((each,))) if "=" in each else each for each in sizes]
+        asked: list[Sizes] = [dict(sizes_of((each,), "--sizes")) if "=" in each else each for each in sizes]
         step("load")
         program = load(compiled)
         refuse_same([Named("the original of COMPILED", program.source or "")], writes)
@@ -88,7 +96,7 @@ def bench_command(
             program, listed(against) or ("eager",), model=model, sizes=asked or "opt", rounds=rounds, progress=step
         )
     if times.to_stdout:
-        sys.stdout.write(found.to_json())
+        standard_output().write_utf8(found.to_json())
     elif json_path is not None:
         write_atomically(Path(json_path), found.to_json())
     written: list[Path] = []
@@ -96,9 +104,9 @@ def bench_command(
         timed = report.with_times(found.as_json())
         written = [timed.save(report_path), timed.save(page_of(report_path))]
     if not quiet and not times.to_stdout:
-        Console().print(bench_text(found))
+        own_console().print(bench_text(found))
         if written:
-            Console().print(Text(f"timed: {', '.join(map(str, written))}"))
+            own_console().print(Text(f"timed: {', '.join(map(str, written))}"))
     return 0
 
 

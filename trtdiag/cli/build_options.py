@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from trtdiag.cli.values import MOST_COUNT, MOST_MIB, Place
 from trtdiag.cli.words import listed
 from trtdiag.errors import UserError
 from trtdiag.options import HARDWARE, CompileOptions
@@ -24,7 +25,7 @@ _OPTIONS = (
     ),
     click.option(
         "--workspace-mib",
-        type=click.IntRange(min=0),
+        type=click.IntRange(0, MOST_MIB),
         metavar="MIB",
         help="Scratch memory that layers may use  [default: all of the GPU's]",
     ),
@@ -50,17 +51,19 @@ _OPTIONS = (
     ),
     click.option(
         "--engine-cache",
+        type=Place(),
         metavar="DIR",
         help="Keep engines there, and build none again that is there already.",
     ),
     click.option(
         "--engine-cache-mib",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, MOST_MIB),
         metavar="MIB",
         help=f"Keep so much there; what was not used for longest goes  [default: {_PLAIN.engine_cache_mib:,}]",
     ),
     click.option(
         "--timing-cache",
+        type=Place(),
         metavar="FILE",
         help="Keep what TensorRT measured there, so that the next build is quicker.",
     ),
@@ -72,7 +75,7 @@ _OPTIONS = (
     ),
     click.option(
         "--build-jobs",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, MOST_COUNT),
         metavar="N",
         help="Build so many engines at once; they disturb each other's measurements  [default: 1, more at level 0]",
     ),

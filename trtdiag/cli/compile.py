@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
-from trtdiag.cli.analyze import import_module
 from trtdiag.cli.build_options import BUILD_OPTIONS, build_options, chosen_build_options
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
@@ -17,8 +15,11 @@ from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, compiled_place, read_by, report_places
 from trtdiag.cli.names import name_after
 from trtdiag.cli.option_groups import GroupedCommand
-from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
-from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files, report_options
+from trtdiag.cli.progress import COMPILE_STAGES, LOADING, progress_bar
+from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files, report_options
+from trtdiag.cli.streams import own_console, prints_on_standard_error
+from trtdiag.cli.users_options import import_module, users_options
+from trtdiag.cli.values import MOST_COUNT, OutputFile
 from trtdiag.cli.words import sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 # The options of the help by what they are about; a test holds this against the options that there are.
 GROUPS = (
-    ("What is compiled, and for what", ("backend", "target", "imports", "force", "no_verify")),
+    ("What is compiled, and for what", ("backend", "target", "imports", "factory_limit", "force", "no_verify")),
     (
         "What goes into engines",
         ("keep_in_torch", "min_segment_ops", "require_full", "precision", "keep_fp32", "truncate_double", "gpu"),
@@ -45,7 +46,7 @@ GROUPS = (
 
 @click.command("compile", cls=GroupedCommand, groups=GROUPS)
 @click.argument("source")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The program  [default: <source>_trt.ep]")
+@click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <source>_trt.ep]")
 @click.option(
     "--backend",
     type=click.Choice(("reference", "tensorrt", "tensorrt-rtx")),
@@ -60,7 +61,7 @@ GROUPS = (
 @click.option("--portable", is_flag=True, help="Keep the networks, so that engines can be rebuilt elsewhere.")
 @click.option(
     "--cuda-graphs",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MOST_COUNT),
     default=0,
     metavar="N",
     help="Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]",
@@ -68,9 +69,9 @@ GROUPS = (
 @click.option("--force", is_flag=True, help="Go on in spite of ERROR findings.")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
 @click.option("--profile-layers", is_flag=True, help="Time each layer of the engines, for the report.")
-@click.option("--report", "html", type=click.Path(path_type=Path), help="The HTML report  [default: <output>.html]")
+@click.option("--report", "html", type=OutputFile(path_type=Path), help="The HTML report  [default: <output>.html]")
 @report_options
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
+@users_options
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def compile_command(
@@ -119,40 +120,40 @@ def compile_command(
     reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
     refuse_same(reads, places)
     check_reports([], report_places(files))
-    console = Console()
+    console = own_console()
     quiet = quiet or files.to_stdout
-    with progress_bar(COMPILE_STAGES) as shown, last_words(shown) as step:
-        step("load torch")
-        for name in imports:
-            import_module(name)
-        from trtdiag.artifact.save import save  # torch takes seconds: --help should not wait for it
-        from trtdiag.compiling import compile_in_stages
-        from trtdiag.report.compile_text import engines_text, stages_text, verification_text
-        from trtdiag.report.layers_text import slowest_text
-        from trtdiag.report.saved import read_report
-        from trtdiag.report.terminal import comparison_text, print_summary
-        from trtdiag.report.view_comparison import comparison_view
+    earlier: SavedReport | None = None
+    try:
+        with (
+            progress_bar(COMPILE_STAGES) as shown,
+            last_words(shown) as step,
+            prints_on_standard_error(reports=files.to_stdout),
+        ):
+            step(LOADING)
+            for name in imports:
+                import_module(name)
+            from trtdiag.artifact.save import save  # torch takes seconds: --help should not wait for it
+            from trtdiag.compiling import compile_in_stages
+            from trtdiag.report.compile_text import engines_text, stages_text, verification_text
+            from trtdiag.report.layers_text import slowest_text
+            from trtdiag.report.saved import read_report
+            from trtdiag.report.terminal import comparison_text
+            from trtdiag.report.view_comparison import comparison_view
 
-        # A file that is no report is told before the work, not after it.
-        earlier = None if files.compare is None else read_report(files.compare)
-        try:
+            # A file that is no report is told before the work, not after it.
+            earlier = None if files.compare is None else read_report(files.compare)
             found = compile_in_stages(source, options, progress=step)
-        except DiagnosisError as error:
-            report = getattr(error, "report", None)
-            if report is not None:
-                report = _compared(report, earlier, files.compare)
-                written = files.write(report)
-                if not quiet:
-                    print_summary(report.analysis, console, written, comparison=report.comparison)
-            raise
-        verification = found.verification
-        differs = verification is not None and verification.differs
-        agreed = verification is None or verification.passed
-        step("save")
-        report = _compared(found.report, earlier, files.compare)
-        if agreed or force:
-            save(found.compiled, destination)  # first: what took longest to make is there if the disk ends here
-        written = files.write(report)
+            verification = found.verification
+            differs = verification is not None and verification.differs
+            agreed = verification is None or verification.passed
+            step("save")
+            report = _compared(found.report, earlier, files.compare)
+            if agreed or force:
+                save(found.compiled, destination)  # first: what took longest to make is there if the disk ends here
+            written = files.write(report)
+    except DiagnosisError as error:
+        _tell_findings(error, earlier, files, quiet=quiet)
+        raise
     if not quiet:
         manifests = [engine.manifest for engine in found.engines]
         program, target_version = found.report.analysis.program, found.plan.target.name
@@ -179,6 +180,18 @@ def compile_command(
         skipped = [] if verification is None else [result.skipped for result in verification.results]
         raise _not_saved("" if differs else next(iter(skipped), "it has no sizes"), told=not quiet)
     return int(differs)
+
+
+def _tell_findings(error: DiagnosisError, earlier: SavedReport | None, files: ReportFiles, *, quiet: bool) -> None:
+    """Write and print the report of a program that was not compiled."""
+    from trtdiag.report.report import Report
+    from trtdiag.report.terminal import print_summary
+
+    if isinstance(error.report, Report):
+        report = _compared(error.report, earlier, files.compare)
+        written = files.write(report)
+        if not quiet:
+            print_summary(report.analysis, own_console(), written, comparison=report.comparison)
 
 
 def _caches(options: CompileOptions) -> Iterator[Named]:

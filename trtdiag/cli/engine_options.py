@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from trtdiag.cli.values import MOST_COUNT
 from trtdiag.cli.words import listed
 from trtdiag.errors import UserError
 from trtdiag.options import PartitionOptions, Precision
@@ -24,7 +25,7 @@ _OPTIONS = (
     ),
     click.option(
         "--min-segment-ops",
-        type=click.IntRange(min=0),
+        type=click.IntRange(0, MOST_COUNT),
         metavar="N",
         help="Make no engine with fewer ops that compute  [default: 5]",
     ),

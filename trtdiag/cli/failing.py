@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import traceback
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,20 +13,32 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from trtdiag.errors import InternalError, TrtdiagError
+from trtdiag.errors import InternalError, TrtdiagError, UserError
 from trtdiag.files.whole import write_whole
 
 
 def show(error: TrtdiagError, *, debug: bool) -> int:
     """Print ``error`` to stderr and give its exit code; ``debug`` adds the traceback."""
     console = Console(stderr=True, highlight=False)
-    console.print(Text.assemble(("error: ", "bold red"), error.message), soft_wrap=True)
-    console.print(Text.assemble(("  because: ", "bold"), error.because), soft_wrap=True)
-    console.print(Text.assemble(("  fix: ", "bold"), error.fix), soft_wrap=True)
-    console.print(Text(f"  [{error.reference}]", style="dim"), soft_wrap=True)
-    if debug:
-        click.echo("".join(traceback.format_exception(error)), err=True)
+    with suppress(OSError, ValueError, SystemExit):  # standard error may be full, closed or a pipe that nobody reads
+        console.print(Text.assemble(("error: ", "bold red"), error.message), soft_wrap=True)
+        console.print(Text.assemble(("  because: ", "bold"), error.because), soft_wrap=True)
+        console.print(Text.assemble(("  fix: ", "bold"), error.fix), soft_wrap=True)
+        console.print(Text(f"  [{error.reference}]", style="dim"), soft_wrap=True)
+        if debug:
+            click.echo("".join(traceback.format_exception(error)), err=True)
     return error.exit_code
+
+
+def exited(error: SystemExit) -> UserError:
+    """Say that the model's code, or a library, called ``sys.exit`` in the middle of a command."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return UserError(
+        "code of the model or of a library called sys.exit",
+        because=f"sys.exit({error.code!r}) at {Path(last.filename).name}:{last.lineno}, before the command had ended",
+        fix="take the call out: a model's forward has to return",
+        reference="code-exited",
+    )
 
 
 def as_internal(error: Exception) -> InternalError:

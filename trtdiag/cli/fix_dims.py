@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 import trtdiag
-from trtdiag.cli.analyze import import_module
+from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, place_of, read_by, report_places
-from trtdiag.cli.progress import step_line
+from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.report_files import ReportFiles, json_file
+from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_output
+from trtdiag.cli.users_options import import_module, users_options
+from trtdiag.cli.values import CheckedCommand, OutputFile, Seconds
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.regular import reason
 from trtdiag.files.same import refuse_same
@@ -30,13 +32,19 @@ _WITH_APPLY = 4  # programs, where --programs is not given
 _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 
 
-@click.command("fix-dims")
+@click.command("fix-dims", cls=CheckedCommand)
 @click.argument("source")
-@click.option("--json", "json_path", metavar="PATH", help="Also write the answer as JSON; - for standard output.")
-@click.option("--write", "module_path", type=click.Path(path_type=Path), metavar="PATH", help="Write a module dims.py.")
+@click.option(
+    "--json",
+    "json_path",
+    type=OutputFile(),
+    metavar="PATH",
+    help="Also write the answer as JSON; - for standard output.",
+)
+@click.option("--write", "module_path", type=OutputFile(path_type=Path), metavar="PATH", help="Write a module dims.py.")
 @click.option("--force", is_flag=True, help="Let --write replace a file that trtdiag did not write.")
 @click.option("--apply", "apply_", is_flag=True, help="Save the program exported with the answer, see -o.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where --apply saves it: fixed.ep.")
+@click.option("-o", "--output", type=OutputFile(path_type=Path), help="Where --apply saves it: fixed.ep.")
 @click.option(
     "--programs",
     type=click.IntRange(1, 16),
@@ -47,7 +55,7 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 @click.option(
     "--time-limit",
     "limit_s",
-    type=click.FloatRange(min=1),
+    type=Seconds(min=1),
     default=600.0,
     show_default=True,
     metavar="SECONDS",
@@ -56,13 +64,13 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 @click.option(
     "--solve-limit",
     "solve_limit_s",
-    type=click.FloatRange(min=1),
+    type=Seconds(min=1),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
     help="For all solving and checking together; then the best found.",
 )
-@click.option("--import", "imports", multiple=True, metavar="PACKAGE", help="Import first: a package of custom ops.")
+@users_options
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def fix_dims(
@@ -94,8 +102,8 @@ def fix_dims(
     answer = json_file(json_path)
     _check_usage(source, module_path, output, most or 1, answer, imports, apply_=apply_, force=force)
     text = _standard_input() if source == "-" else None
-    with step_line() as step:
-        step("load torch")
+    with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=answer.to_stdout):
+        step(LOADING)
         for name in imports:
             import_module(name)
         fix: Fix = trtdiag.fix_dims(
@@ -147,12 +155,12 @@ def _given_out(
         save_program(programs[0], output)
         written.append(f"saved: {output}")
     if json_path == "-":
-        sys.stdout.write(json_fix(fix))
+        standard_output().write_utf8(json_fix(fix))
     elif json_path is not None:
         write_atomically(Path(json_path), json_fix(fix), what="answer")
         written.append(f"written: {json_path}")
     if not quiet:
-        print_fix(fix, Console(), written, files)
+        print_fix(fix, own_console(), written, files)
     if refusal is not None:
         if not impossible and fix.source == "text":
             raise refusal

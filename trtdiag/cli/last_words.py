@@ -6,8 +6,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
+import click
+
+from trtdiag.cli.guard import Guard
+from trtdiag.cli.progress import LOADING
 from trtdiag.cli.witness import DONE
 from trtdiag.report.text import one_line
 
@@ -33,6 +38,10 @@ def last_words(step: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     TensorRT runs in our process, and a crash of it leaves no exception behind: seen with 8.6.0, where an engine ran at
     sizes that it was built for.  Nothing is told of commands that end by themselves, with an error or not.
     """
+    context = click.get_current_context(silent=True)
+    if context is not None and isinstance(context.obj, Guard):
+        yield partial(_told_to, context.obj, step)
+        return
     witness = _started()
 
     def noted(words: str) -> None:
@@ -46,6 +55,11 @@ def last_words(step: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
         if witness is not None:
             with suppress(OSError, subprocess.TimeoutExpired):  # the command's own end comes first
                 witness.communicate(timeout=5)
+
+
+def _told_to(guard: Guard, step: Callable[[str], None], words: str) -> None:
+    guard.step(one_line(words), _fix_for(words), loads=words == LOADING)
+    step(words)
 
 
 def _fix_for(words: str) -> str:

@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trtdiag.cli.values import CheckedCommand
+
 if TYPE_CHECKING:
     from trtdiag.convert.coverage import Coverage
 
 
-@click.command()
+@click.command(cls=CheckedCommand)
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")

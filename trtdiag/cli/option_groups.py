@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
+from trtdiag.cli.values import CheckedCommand
+
 Groups = Sequence[tuple[str, Sequence[str]]]
 """A title and the names of parameters, for each group."""
 
 
-class GroupedCommand(click.Command):
+class GroupedCommand(CheckedCommand):
     """A command with groups of options in its help; what is in no group comes last.
 
     Args:

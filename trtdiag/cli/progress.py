@@ -19,6 +19,10 @@ ANALYZE_STAGES = (*_DIAGNOSIS, *_PLANNING, "rules", "report")
 COMPILE_STAGES = (*_DIAGNOSIS, *_PLANNING, "rules", "convert", "build", "assemble", "verify", "profile", "save")
 
 
+LOADING = "load torch"
+"""The first step of every command: Ctrl-C then ends it at once."""
+
+
 @contextmanager
 def progress_bar(stages: Sequence[str] = ANALYZE_STAGES) -> Iterator[Callable[[str], None]]:
     """Give a function to call with the name of each step; nothing is shown when stderr is no terminal.

@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
+from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, read_by, report_places
 from trtdiag.cli.names import name_after
-from trtdiag.cli.progress import step_line
+from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.report_files import asked_files, report_options
+from trtdiag.cli.streams import own_console
+from trtdiag.cli.values import CheckedCommand, OutputFile, Place
 from trtdiag.files.same import Named
 
 
-@click.command("report")
-@click.argument("saved", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The HTML report  [default: <saved>.html here]")
+@click.command("report", cls=CheckedCommand)
+@click.argument("saved", type=Place(path_type=Path))
+@click.option("-o", "--output", type=OutputFile(path_type=Path), help="The HTML report  [default: <saved>.html here]")
 @report_options
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -29,8 +31,8 @@ def report_command(saved: Path, output: Path | None, quiet: bool, debug: bool, *
     del debug  # read by main
     files = asked_files(rest, output, Path(f"{name_after(str(saved))}.html"))
     check_reports([Named("SAVED", str(saved)), *read_by([("--compare", files.compare)])], report_places(files))
-    with step_line() as step:
-        step("load torch")
+    with step_line() as shown, last_words(shown) as step:
+        step(LOADING)
         from trtdiag.analysis.explain import catalogue  # torch takes seconds: --help should not wait for it
         from trtdiag.report.saved import read_report
         from trtdiag.report.terminal import page_summary
@@ -41,5 +43,5 @@ def report_command(saved: Path, output: Path | None, quiet: bool, debug: bool, *
         step("report")
         written = files.write(report)
     if not quiet and not files.to_stdout:
-        Console().print(page_summary(report.rendering.view, written))
+        own_console().print(page_summary(report.rendering.view, written))
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from trtdiag.cli.streams import standard_output
+from trtdiag.cli.values import OutputFile, Place
 from trtdiag.cli.words import listed
 from trtdiag.files.destination import is_written_through, open_descriptor
 from trtdiag.report.save import write_atomically
@@ -22,13 +23,21 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 STDOUT = "-"
 
 json_option = click.option(
-    "--json", "json_path", metavar="PATH", help="Also write the report as JSON; - for standard output."
+    "--json",
+    "json_path",
+    type=OutputFile(),
+    metavar="PATH",
+    help="Also write the report as JSON; - for standard output.",
 )
 sarif_option = click.option(
-    "--sarif", "sarif_path", metavar="PATH", help="Also write SARIF 2.1.0; - for standard output."
+    "--sarif", "sarif_path", type=OutputFile(), metavar="PATH", help="Also write SARIF 2.1.0; - for standard output."
 )
 markdown_option = click.option(
-    "--markdown", "markdown_path", metavar="PATH", help="Also write Markdown for a pull request; - for standard output."
+    "--markdown",
+    "markdown_path",
+    type=OutputFile(),
+    metavar="PATH",
+    help="Also write Markdown for a pull request; - for standard output.",
 )
 format_option = click.option(
     "--format",
@@ -37,7 +46,9 @@ format_option = click.option(
     metavar="FORMATS",
     help="What to write beside each other: html,json,sarif,markdown  [default: html]",
 )
-compare_option = click.option("--compare", metavar="JSON", help="Say what changed since this earlier --json report.")
+compare_option = click.option(
+    "--compare", type=Place(), metavar="JSON", help="Say what changed since this earlier --json report."
+)
 open_option = click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 _OPTIONS = (
     json_option,
@@ -98,7 +109,7 @@ class ReportFiles:
         for name, place in self.places:
             text = "" if rendering is None else rendering.text(name)
             if place == STDOUT:
-                sys.stdout.write(text)
+                standard_output().write_utf8(text)
             else:
                 write_atomically(Path(place), text)
         if self.opens and rendering is not None:

@@ -9,10 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trtdiag.cli.values import CheckedCommand
+
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
-@click.command()
+@click.command(cls=CheckedCommand)
 @click.argument("rule")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def explain(rule: str, debug: bool) -> None:
@@ -23,7 +25,7 @@ def explain(rule: str, debug: bool) -> None:
     click.echo(page(rule), nl=False)
 
 
-@click.command()
+@click.command(cls=CheckedCommand)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def rules(as_json: bool, debug: bool) -> None:

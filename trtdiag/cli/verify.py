@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 
-from trtdiag.cli.analyze import import_module
 from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, read_by, report_places
-from trtdiag.cli.progress import step_line
+from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.report_files import json_file, json_option
+from trtdiag.cli.streams import own_console, prints_on_standard_error
+from trtdiag.cli.users_options import import_module, users_options
+from trtdiag.cli.values import CheckedCommand, Seconds
 from trtdiag.files.same import Named, refuse_same
 
 
-@click.command("verify")
+@click.command("verify", cls=CheckedCommand)
 @click.argument("compiled")
 @click.option("--against", metavar="SOURCE", help="The original  [default: the file that it was compiled from]")
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops.")
-@click.option("--point-s", type=float, default=120.0, show_default=True, help="Skip points that would take longer.")
+@users_options
+@click.option(
+    "--point-s", type=Seconds(min=0), default=120.0, show_default=True, help="Skip points that would take longer."
+)
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -39,8 +42,8 @@ def verify_command(
     files = json_file(json_path)
     reads = read_by([("COMPILED", compiled), ("--against", against)], imports)
     check_reports(reads, report_places(files))
-    with step_line() as shown, last_words(shown) as step:
-        step("load torch")
+    with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=files.to_stdout):
+        step(LOADING)
         for name in imports:
             import_module(name)
         from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
@@ -54,5 +57,5 @@ def verify_command(
         found = verify_saved(program, against, progress=step, limits=VerifyLimits(seconds=point_s))
     files.write(found.report)
     if not quiet and not files.to_stdout:
-        Console().print(verification_text(found.verification, found.report.analysis.program.names))
+        own_console().print(verification_text(found.verification, found.report.analysis.program.names))
     return 0 if found.verification.passed else 1

@@ -20,13 +20,19 @@ def main() -> None:
             return
         step, _, fix = text.partition("\t")
     if step:
-        sys.stderr.write(
-            f"error: something outside of Python ended the process, at this step: {step}\n"
-            "  because: a library crashed (TensorRT, CUDA or PyTorch), or the system ended the process, as it does"
-            " where memory runs out\n"
-            f"  fix: {fix}\n"
-            "  [process-ended]\n"
-        )
+        how = "a library crashed (TensorRT, CUDA or PyTorch), or the system ended the process"
+        sys.stderr.write(ended_words(step, fix, f"{how}, as it does where memory runs out"))
+
+
+def ended_words(step: str, fix: str, because: str) -> str:
+    """What is said where something ended the process."""
+    at = f", at this step: {step}" if step else ""
+    return (
+        f"error: something outside of Python ended the process{at}\n"
+        f"  because: {because}\n"
+        f"  fix: {fix}\n"
+        "  [process-ended]\n"
+    )
 
 
 if __name__ == "__main__":

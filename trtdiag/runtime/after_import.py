@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
-Action = Callable[[], None]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.abc import Loader  # takes longer than all else that `import trtdiag` does
+    from types import ModuleType
+
+    Action = Callable[[], None]
 
 
 def after_import(name: str, action: Action) -> None:
@@ -20,7 +23,7 @@ def after_import(name: str, action: Action) -> None:
         sys.meta_path.insert(0, _Watch(name, action))
 
 
-class _Watch(MetaPathFinder):
+class _Watch:
     """Finds one module, by the other finders, and lets its loader call the action."""
 
     def __init__(self, name: str, action: Action) -> None:
@@ -40,11 +43,11 @@ class _Watch(MetaPathFinder):
         finally:
             self._searching = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Acting(spec.loader, self, self._action)
+            spec.loader = cast("Loader", _Acting(spec.loader, self, self._action))
         return spec
 
 
-class _Acting(Loader):
+class _Acting:
     """Loads as another loader does, and acts afterwards."""
 
     def __init__(self, loader: Loader, watch: _Watch, action: Action) -> None:

@@ -1,0 +1,115 @@
+"""What the values of options and arguments may be at all; every command asks this before its work."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trtdiag.errors import UserError
+
+_LONGEST_NAME = 255
+"""Bytes.  Source: NAME_MAX of Linux, macOS and Windows; a file system may take fewer, and says so itself."""
+
+_SOURCES = frozenset({"source", "compiled", "saved"})
+"""The arguments that name files: paths begin in the working folder, and reports are written there."""
+
+MOST_MIB = 1 << 40
+"""More than any machine has, and in bytes still an integer of 64 bits."""
+
+MOST_COUNT = (1 << 31) - 1
+"""What libraries take as a number of things."""
+
+
+class Place(click.Path):
+    """A file or folder to write or to read: a path that the system takes as one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Give the path, with the home folder in the place of ``~``."""
+        text = str(_whole(value, self, param, ctx))
+        if any(len(part.encode("utf-8")) > _LONGEST_NAME for part in Path(text).parts):
+            self.fail(f"a name in it is longer than {_LONGEST_NAME} bytes", param, ctx)
+        try:
+            place = str(Path(text).expanduser()) if text.startswith("~") else text
+        except RuntimeError:  # what pathlib raises where there is no such user
+            self.fail(f"there is no home folder for {text.partition('/')[0]!r}", param, ctx)
+        return super().convert(place, param, ctx)
+
+
+class OutputFile(Place):
+    """A file to write."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Give the path; it is no folder."""
+        place = super().convert(value, param, ctx)
+        if not Path(place).name:
+            self.fail(f"{str(place)!r} is a folder, and a file is written", param, ctx)
+        return place
+
+
+class Seconds(click.FloatRange):
+    """A time, which is a number: not infinite, and not none."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Give the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no time", param, ctx)
+        return number
+
+
+class CheckedCommand(click.Command):
+    """A command that refuses values which no option can use, by the option's name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does, then look at each text."""
+        rest = super().parse_args(ctx, args)
+        for param in self.params:
+            for text in _texts(ctx.params.get(param.name or "")):
+                _whole(text, param.type, param, ctx)
+        if _SOURCES & {param.name for param in self.params}:
+            working_folder()
+        return rest
+
+
+def working_folder() -> Path:
+    """The folder that the command runs in.
+
+    Raises:
+        UserError: ``no-working-folder``: it was removed.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UserError(
+            "the folder that this runs in is not there",
+            because=str(error.strerror or error),
+            fix="it was removed or moved: change to a folder that exists, and run it again",
+            reference="no-working-folder",
+        ) from error
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, (str, os.PathLike)):
+        yield str(value)
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _texts(each)
+
+
+def _whole(value: Any, kind: click.ParamType[Any], param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    """``value``, where it is a text that is not empty and that can be written."""
+    text = str(value)
+    if not text.strip():
+        kind.fail("it is empty", param, ctx)
+    if "\0" in text:
+        kind.fail("it has a null byte", param, ctx)
+    if any("\ud800" <= char <= "\udfff" for char in text):  # how Python keeps bytes that are no UTF-8
+        kind.fail("it is no text in UTF-8: rename what it names", param, ctx)
+    return value
