@@ -7,6 +7,8 @@ import binascii
 import hashlib
 import os
 
+import torch
+
 from trtdiag.arguments import checked, flag, path
 from trtdiag.artifact.description import (
     MEMBER,
@@ -19,6 +21,7 @@ from trtdiag.artifact.description import (
 from trtdiag.capture.archive import read_archive
 from trtdiag.capture.archive_container import Container, open_container
 from trtdiag.capture.archive_summary import EXTRA, inspect_archive
+from trtdiag.capture.devices import is_here
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import ArtifactError, CaptureError, PlatformError, UserError
 from trtdiag.options import CompileOptions
@@ -87,8 +90,8 @@ def load_anywhere(path: str | os.PathLike[str]) -> CompiledProgram:
 def _on_its_device(found: CompiledProgram) -> CompiledProgram:
     """The program on the device of its engines: one that was compiled without a GPU was saved on the CPU."""
     devices = {manifest.device for manifest in found.manifests}
-    if len(devices) != 1:
-        return found
+    if len(devices) != 1 or not all(is_here(torch.device(device)) for device in devices):
+        return found  # a call of it is refused
     moved = on_engine_device(found.exported_program, devices.pop())
     if moved is found.exported_program:
         return found

@@ -17,6 +17,8 @@ from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, ExpressionError, Range, parse_condition, parse_expr, to_text
 
 SCHEMA = "trtdiag-engine/1"
+_DEVICES = frozenset({"cpu", "cuda", "meta"})
+"""Types of devices; on the last, tensors have no elements."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -74,7 +76,7 @@ def _read(document: Any) -> Manifest:
         trtdiag=_text(document["trtdiag"]),
         backend=_text(document["backend"]),
         target=_text(document["target"]),
-        device=_text(document["device"]),
+        device=_device(document["device"]),
         network_hash=_digest(document["network"]),
         engine_sha256=_digest(document["engine"]),
         inputs=tuple(_input_from_json(entry) for entry in _list(document["inputs"])),
@@ -177,6 +179,12 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _MisfitError(f"{value!r} is no text")
     return value
+
+
+def _device(value: Any) -> str:
+    if _text(value) not in _DEVICES:
+        raise _MisfitError(f"{value[:60]!r} is no type of device that engines run on")
+    return str(value)
 
 
 def _list(value: Any) -> list[Any]:

@@ -10,7 +10,7 @@ import torch
 from trtdiag.engine.backend import BuiltBy, Profile
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.watch import Watch
-from trtdiag.errors import UserError
+from trtdiag.errors import ArtifactError, UserError
 from trtdiag.network import Network, from_bytes, to_json
 from trtdiag.network.file_format import to_parts
 from trtdiag.network.run import PreparedRun
@@ -55,9 +55,21 @@ class _Reference:
         return bytearray().join(to_parts(network))
 
     def load(self, blob: bytes | memoryview, manifest: Manifest) -> _Run:
-        """The network of these bytes."""
-        del manifest
-        return _Run(from_bytes(blob))
+        """The network of these bytes.
+
+        Raises:
+            ArtifactError: ``damaged-network``, ``other-network`` where it is not the one of the manifest.
+        """
+        network = from_bytes(blob)
+        own = [[kind.dtype.torch for kind in kinds] for kinds in (network.input_types, network.output_types)]
+        if own != [[port.dtype for port in ports] for ports in (manifest.inputs, manifest.outputs)]:
+            raise ArtifactError(
+                "an engine is another one than its manifest says",
+                because="its inputs or outputs are others",
+                fix="load the program again from its file, or compile it again",
+                reference="other-network",
+            )
+        return _Run(network)
 
     def target(self, asked: str | None) -> Target:
         """Any target; where none is asked, that of the installed TensorRT, else the newest known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -49,8 +50,24 @@ def engine_nodes(exported: ExportedProgram) -> tuple[EngineNode, ...]:
                 fix="compile the program again",
                 reference="engine-call",
             )
-        found.append(EngineNode(node, name, blob, manifest_from_text(text)))
+        manifest = manifest_from_text(text)
+        _check_edge(node, manifest)
+        found.append(EngineNode(node, name, blob, manifest))
     return tuple(found)
+
+
+def _check_edge(node: Node, manifest: Manifest) -> None:
+    """The call gives and takes as many tensors as the manifest says."""
+    given, outputs = node.args[0], len(manifest.outputs)
+    taken = [user.args[1] for user in node.users if user.target is operator.getitem]
+    fits = isinstance(given, (list, tuple)) and len(given) == len(manifest.inputs)
+    if not fits or not all(type(index) is int and 0 <= index < outputs for index in taken):
+        raise ArtifactError(
+            f"{node.name} calls an engine with other inputs or outputs than it has",
+            because=f"its manifest says {len(manifest.inputs)} inputs and {outputs} outputs",
+            fix="compile the program again",
+            reference="engine-call",
+        )
 
 
 def _is_engine(blob: object) -> bool:
