@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from time import monotonic
+from time import thread_time
 
 DEFAULT_SOLVE_S = 60.0
 LEAST_S = 0.05  # of a question that is asked when the time is over: what is known without search is still found
 
 
 class Allowance:
-    """Counts the seconds since it was made, but those that were given back.
+    """Counts the seconds that this thread computes, and those that are added or given back.
+
+    What others do on the machine meanwhile does not count (``dims.solver.clock``).
 
     Args:
         limit_s: Seconds for everything; ``None`` for no limit.
@@ -20,11 +22,11 @@ class Allowance:
         self.limit_s = limit_s
         self.exports = exports
         self.reached = False
-        self._end = None if limit_s is None else monotonic() + limit_s
+        self._end = None if limit_s is None else thread_time() + limit_s
 
     def look(self) -> bool:
         """Whether the time is over; ``reached`` tells later that something was cut short because it was."""
-        if self._end is not None and monotonic() >= self._end:
+        if self._end is not None and thread_time() >= self._end:
             self.reached = True
         return self.reached
 
@@ -32,7 +34,11 @@ class Allowance:
         """What something may take that has a limit of its own; hardly anything when the time is over."""
         if self._end is None:
             return other_s
-        return max(LEAST_S, min(other_s, self._end - monotonic()))
+        return max(LEAST_S, min(other_s, self._end - thread_time()))
+
+    def add(self, seconds: float) -> None:
+        """Count seconds that another process computed."""
+        self.give_back(-seconds)
 
     def give_back(self, seconds: float) -> None:
         """Leave out seconds that were spent on something else."""

@@ -79,8 +79,8 @@ def fix_dims(
         kwargs: The same by keyword.
         dynamic_shapes: What was asked, where ``source`` is a module: in any form that ``torch.export.export`` takes.
         time_limit_s: For one export, in seconds; each runs in a process of its own.
-        solve_limit_s: For all solving and checking together, in seconds; exports of a saved program count, those of a
-            live model do not.  Then the best that was found is the answer, and a note says so.
+        solve_limit_s: For all solving and checking together, in seconds of computing; exports of a saved program
+            count, those of a live model do not.  Then the best that was found is the answer, and a note says so.
         rounds: How many corrected declarations are tried.
         programs: Where one declaration leaves out sizes that were asked for: how many programs together may take them,
             each exported (``fix.programs``).  1 looks for one only; without a number what the conditions of this export

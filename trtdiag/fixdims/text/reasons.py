@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import monotonic
+from time import thread_time
 
 from trtdiag.dims.compared import LEAST_SHARE
 from trtdiag.dims.plan import LeafKind, Plan
@@ -125,12 +125,12 @@ class _Broken:
     def __init__(self, box: Mapping[str, Range]) -> None:
         self._box = box
         self._known: dict[Condition, Mapping[str, int]] = {}
-        self._end = monotonic() + _WITNESSES_LIMIT_S
+        self._end = thread_time() + _WITNESSES_LIMIT_S
 
     def sizes(self, condition: Condition) -> Mapping[str, int]:
         """Empty where there are none, none was found, or the time is over."""
         if condition not in self._known:
-            self._known[condition] = {} if monotonic() > self._end else self._found(condition)
+            self._known[condition] = {} if thread_time() > self._end else self._found(condition)
         return self._known[condition]
 
     def _found(self, condition: Condition) -> Mapping[str, int]:
