@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import DiagnosisError, EngineBuildError, InternalError
+from trtdiag.files.same import Named, refuse_same
 from trtdiag.mending import Made, counted, mended
 from trtdiag.network import Network, to_bytes
 from trtdiag.network import run as run_network
@@ -129,7 +131,7 @@ def compile(
         PlatformError: The backend cannot be used here.
         EngineBuildError: The backend refuses a network.
         UserError: An option is unknown or wrong; ``wrong-argument``; ``program-devices`` where the program is on
-            several devices.
+            several devices; ``same-file`` where the timing cache is the source.
 
     Warns:
         OptionWarning: Of each option that has no effect with this backend, these other options, or this program.
@@ -142,6 +144,7 @@ def compile_in_stages(
 ) -> Compilation:
     """``compile`` with everything that was found on the way; raises the same."""
     clock = _Clock(progress or (lambda _stage: None))
+    _refuse_cache_over_source(source, options)
     backend = get_backend(options.backend)
     target = backend.target(options.target)
     options = replace(options, gpu=backend.chosen_gpus(target, options.gpu))
@@ -332,6 +335,12 @@ def _part(plan: EnginePlan, network: Network, *, backend: Backend, report: Repor
     opt = opt_sizes(report.analysis.program, plan.source.ranges, plan.options.opt)
     options = replace(plan.options, engine_cache=None)
     build_engine(backend, network, network_profile(network, opt), options, plan.target)
+
+
+def _refuse_cache_over_source(source: Source, options: CompileOptions) -> None:
+    file = _file(source)
+    if file is not None and options.timing_cache is not None:
+        refuse_same([Named("the source", file)], [Named("timing_cache", str(Path(options.timing_cache).expanduser()))])
 
 
 def _file(source: Source) -> str | None:

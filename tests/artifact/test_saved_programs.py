@@ -21,7 +21,7 @@ from trtdiag.artifact.save import save
 from trtdiag.capture.archive_summary import inspect_archive
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.manifest import Manifest
-from trtdiag.errors import ArtifactError, PlatformError
+from trtdiag.errors import ArtifactError, PlatformError, UserError
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes
@@ -135,3 +135,24 @@ def test_a_file_tells_nobody_where_to_write() -> None:
     assert options_from_plain(plain) == CompileOptions(build_jobs=3)
     crafted = {**plain, "timing_cache": "/home/reader/.profile", "engine_cache": "/home/reader"}
     assert options_from_plain(crafted) == CompileOptions(build_jobs=3)
+
+
+def test_the_model_is_not_written_over_and_a_loaded_program_may_take_its_own_place(tmp_path: Path) -> None:
+    model = nn.Linear(5, 7).requires_grad_(False)
+    original, place = tmp_path / "model.pt2", tmp_path / "model.ep"
+    torch.export.save(torch.export.export(model, (torch.randn(3, 5),)), original)
+    before = original.read_bytes()
+    with pytest.raises(UserError, match="timing_cache names the source itself") as caught:
+        trtdiag.compile(original, backend="reference", timing_cache=str(original))
+    assert caught.value.reference == "same-file"
+    program = trtdiag.compile(original, backend="reference", verify=False, min_segment_ops=0)
+    (tmp_path / "hard.ep").hardlink_to(original)
+    for same in (original, tmp_path / "hard.ep"):
+        with pytest.raises(UserError, match="path names the model it was compiled from itself"):
+            save(program, same)
+        assert original.read_bytes() == before
+    save(program, place)
+    found = load(place)
+    save(found, place)
+    x = torch.randn(3, 5)
+    assert torch.equal(load(place)(x), found(x))

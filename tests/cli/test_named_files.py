@@ -118,7 +118,7 @@ def test_one_file_under_two_arguments_is_refused_before_the_work(
     assert REFUSED[line] in told
     if "no report format" not in told:
         assert "[same-file]" in told
-        assert "fix: name another file with " in told
+        assert "fix: name another file for " in told
     assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
 
 

@@ -109,7 +109,7 @@ def test_what_is_told(folder: Path) -> None:
         refuse_same([Named("SOURCE", "m"), Named("--compare", "m")], [Named("--json", "./hard")])
     assert caught.value.message == "--json names SOURCE itself: ./hard"
     assert caught.value.because == "it is read, and would be written over (m and ./hard are the same file)"
-    assert caught.value.fix == "name another file with --json"
+    assert caught.value.fix == "name another file for --json"
     assert caught.value.reference == "same-file"
     with pytest.raises(UserError) as caught:
         refuse_same([Named("SOURCE", "m")], [Named("-o", "new"), Named("--json", "x"), Named("--sarif", "new")])

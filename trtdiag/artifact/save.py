@@ -23,6 +23,7 @@ from trtdiag.artifact.description import (
 )
 from trtdiag.capture.savable import unsavable_part
 from trtdiag.errors import ArtifactError
+from trtdiag.files.same import Named, refuse_same
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes
 
@@ -40,8 +41,11 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
     Raises:
         ArtifactError: ``file-not-written``, ``program-not-saveable``, which names the input or result that torch.export
             cannot save or could not read again; a file that was there is as it was.
-        UserError: ``wrong-argument``: ``compiled`` is no compiled program, or ``path`` no path.
+        UserError: ``wrong-argument``: ``compiled`` is no compiled program, or ``path`` no path; ``same-file``: it is
+            the model that the program was compiled from, which ``verify`` compares it with.
     """
+    if compiled.source is not None:
+        refuse_same([Named("the model it was compiled from", compiled.source)], [Named("path", os.fspath(path))])
     _refuse_unsavable(compiled, path)
     engines = engine_nodes(compiled.exported_program)
     networks = [compiled.networks[index] if compiled.networks else None for index in range(len(engines))]

@@ -129,6 +129,6 @@ def _refused(earlier: Named, named: Named, *, read: bool) -> UserError:
     return UserError(
         f"{message}: {shown}",
         because=because + alike,
-        fix=f"name another file with {named.argument}",
+        fix=f"name another file for {named.argument}",
         reference="same-file",
     )
