@@ -22,6 +22,7 @@ from trtdiag.artifact.description import (
     plain_options,
 )
 from trtdiag.capture.savable import unsavable_part
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.errors import ArtifactError
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.runtime.compiled import CompiledProgram
@@ -82,7 +83,8 @@ def _refuse_unsavable(compiled: CompiledProgram, path: str | os.PathLike[str]) -
 
 def _fill(file: IO[bytes], program: ExportedProgram, extra: dict[str, Any]) -> None:
     try:
-        torch.export.save(program, file, extra_files=extra)
+        with TORCH_TURN:
+            torch.export.save(program, file, extra_files=extra)
     except OSError:
         raise
     except Exception as error:  # whatever a custom op's or input type's own code raises

@@ -2,8 +2,9 @@
 
 Of torch 2.11 to 2.15: the deserializer of the file that is being read (``serialize._CURRENT_DESERIALIZER``), the
 classes that unpickling may name (``torch.serialization.safe_globals``), the metadata of the node that is being traced
-(``torch.fx.traceback.current_meta``), the kernels of attention that are switched on, the random state.  Python's own
-are the warning filters and ``sys.stdout``.  Building engines needs none of these, and threads build side by side.
+(``torch.fx.traceback.current_meta``), how fake tensors are pickled (``serialize_torch_artifact``), the kernels of
+attention that are switched on, the random state.  Python's own are the warning filters and ``sys.stdout``.  Building
+engines needs none of these, and threads build side by side.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag import __version__
+from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.regular import read_whole
 from trtdiag.files.whole import whole_file
@@ -104,7 +105,8 @@ def fill_with_program(file: IO[bytes], program: ExportedProgram) -> None:
         ArtifactError: torch cannot save it.
     """
     try:
-        torch.export.save(program, file)
+        with TORCH_TURN:
+            torch.export.save(program, file)
     except Exception as error:  # whatever a custom op's or input type's own code raises
         raise ArtifactError(
             "torch.export.save cannot save the program",
