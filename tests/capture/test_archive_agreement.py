@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,17 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
-from tests.capture.archive_samples import branches, convolutions, nested, saved, shared, with_program
+from tests.capture.archive_samples import (
+    WEIGHTS_CONFIG,
+    branches,
+    changed,
+    convolutions,
+    members,
+    nested,
+    saved,
+    shared,
+    with_program,
+)
 from trtdiag.capture.archive import read_archive
 from trtdiag.capture.archive_operators import Verdict, judge
 from trtdiag.errors import CaptureError
@@ -134,6 +145,24 @@ DISAGREEING: dict[str, tuple[str, Callable[[dict[str, Any]], None], str]] = {
 }
 
 
+def _stride_less(program: dict[str, Any]) -> None:
+    calls(program, "aten.as_strided")["inputs"][2]["arg"]["as_ints"].pop()
+
+
+def _one_name_twice(program: dict[str, Any]) -> None:
+    names = program["graph_module"]["module_call_graph"][0]["signature"]["forward_arg_names"]
+    names.append(names[0])
+
+
+def _names_turned_round(program: dict[str, Any]) -> None:
+    program["graph_module"]["module_call_graph"][0]["signature"]["forward_arg_names"].reverse()
+
+
+DISAGREEING["one name for two arguments"] = ("shared", _one_name_twice, "one name")
+DISAGREEING["a name by place and by name"] = ("shared", _names_turned_round, "by place and by name")
+DISAGREEING["a stride less than sizes"] = ("windows", _stride_less, "different numbers")
+
+
 @pytest.mark.parametrize("name", DISAGREEING)
 def test_parts_that_do_not_agree(name: str, paths: dict[str, Path], tmp_path: Path) -> None:
     source, change, said = DISAGREEING[name]
@@ -232,6 +261,27 @@ def test_verifying_against_one(paths: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(CaptureError) as caught:
         trtdiag.verify(compiled, hostile)
     assert caught.value.reference == "unsafe-operator"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sizes": [{"as_int": 5}, {"as_int": 6}]},
+        {"strides": [{"as_int": 1 << 40}, {"as_int": 1}]},
+        {"storage_offset": {"as_int": 1}},
+        {"storage_offset": {"as_int": -1}},
+    ],
+    ids=["sizes", "strides", "start", "before"],
+)
+def test_weights_that_are_said_to_reach_beyond_their_bytes(
+    change: dict[str, Any], paths: dict[str, Path], tmp_path: Path
+) -> None:
+    config = json.loads(members(paths["shared"])[WEIGHTS_CONFIG])
+    config["config"]["first.weight"]["tensor_meta"].update(change)
+    path = changed(paths["shared"], tmp_path / "m.pt2", {WEIGHTS_CONFIG: json.dumps(config).encode()})
+    with pytest.raises(CaptureError) as caught:
+        read_archive(path)
+    assert caught.value.reference == "corrupt-program"
 
 
 REFUSED = [

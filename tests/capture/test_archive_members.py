@@ -120,6 +120,46 @@ def test_anything_else_is_named(value: object, name: str, protocol: int) -> None
     assert caught.value.globals[0].replace("__builtin__", "builtins") == name
 
 
+_REBUILT = torch._utils
+_SIX = torch.arange(6.0)
+_COUNT, _NO_HOOKS = torch.ones(1), OrderedDict()
+
+
+def _stored() -> torch.storage.TypedStorage:
+    return torch.storage.TypedStorage(wrap_storage=_SIX.untyped_storage(), dtype=torch.float32, _internal=True)
+
+
+REACHING = {
+    "sizes": (_REBUILT._rebuild_tensor_v2, lambda: (_stored(), 0, (7,), (1,), False, _NO_HOOKS)),
+    "strides": (_REBUILT._rebuild_tensor_v2, lambda: (_stored(), 0, (2, 2), (5, 1), False, _NO_HOOKS)),
+    "start": (_REBUILT._rebuild_tensor_v2, lambda: (_stored(), 6, (1,), (1,), False, _NO_HOOKS)),
+    "before": (_REBUILT._rebuild_tensor_v2, lambda: (_stored(), -1, (1,), (1,), False, _NO_HOOKS)),
+    "a longer dtype": (_REBUILT._rebuild_tensor_v3, lambda: (_stored(), 0, (6,), (1,), False, _NO_HOOKS, torch.int64)),
+    "indices": (
+        _REBUILT._rebuild_sparse_tensor,
+        lambda: (torch.sparse_coo, (torch.tensor([[3]]), _COUNT, torch.Size([3]), False)),
+    ),
+    "rows": (
+        _REBUILT._rebuild_sparse_tensor,
+        lambda: (torch.sparse_csr, (torch.tensor([0, 9]), torch.tensor([0]), _COUNT, torch.Size([1, 3]))),
+    ),
+    "parts": (_REBUILT._rebuild_nested_tensor, lambda: (_SIX, *map(torch.tensor, ([[9]], [[1]], [0])))),
+}
+
+
+@pytest.mark.parametrize("name", REACHING)
+def test_saved_tensors_that_reach_beyond_their_bytes(name: str) -> None:
+    rebuild, arguments = REACHING[name]
+    with pytest.raises(UnsafePickleError):
+        load_plain(torch_saved({"w": Reduced(rebuild, *arguments())}), "member")
+
+
+def test_sparse_tensors_are_read() -> None:
+    eye = torch.eye(3)
+    for layout in (eye.to_sparse(), eye.to_sparse_csr()):
+        assert torch.equal(load_plain(torch_saved(layout), "member").to_dense(), eye)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04", b"\x80\x02.", b"\x80\x04\x95", bytes(100)])
 def test_damaged_payloads(content: bytes) -> None:
     with pytest.raises(UnsafePickleError):

@@ -88,6 +88,7 @@ def _check_inputs(exported: ExportedProgram) -> None:
         raise DisagreementError(f"the program takes {leaves} values, and its signature {len(users)}")
     if len(exported.call_spec.in_spec.children()) != 2:
         raise DisagreementError("the program does not take positional and keyword arguments")
+    _check_names(exported)
     for spec, node in zip(specs, placeholders, strict=True):
         if spec.kind in _HELD:
             _check_held(exported, str(spec.target), node)
@@ -96,6 +97,16 @@ def _check_inputs(exported: ExportedProgram) -> None:
         value = node.meta.get("val")
         if not isinstance(spec.arg, ConstantArgument) and spec.kind is InputKind.USER_INPUT and value is None:
             raise DisagreementError(f"nothing is said of the input {node.name}")
+
+
+def _check_names(exported: ExportedProgram) -> None:
+    """The names of the arguments of ``forward``, of which its source is made."""
+    names = exported.module_call_graph[0].signature.forward_arg_names or ()
+    by_place, by_name = exported.call_spec.in_spec.children()
+    if len({*names}) != len(names):
+        raise DisagreementError("two arguments of forward have one name")
+    if {*names[: by_place.num_children]} & {*(by_name.context or ())}:
+        raise DisagreementError("an argument of forward is given by place and by name")
 
 
 def _check_held(exported: ExportedProgram, target: str, node: Node) -> None:
@@ -241,6 +252,8 @@ def _check_views(module: GraphModule) -> None:
         start = given.get("storage_offset")
         if start is None and isinstance(own, torch.Tensor):
             start = 0 if _schema_name(node) in _RELABELLED else own.storage_offset()
+        if len(given["size"]) != len(given["stride"]):
+            raise DisagreementError(f"the node {node.name} is given sizes and strides of different numbers")
         read = [_number(each) for each in (start, *given["size"], *given["stride"])]
         numbers = [each for each in read if each is not None]
         if memory is None or len(numbers) < len(read):
