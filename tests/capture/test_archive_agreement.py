@@ -254,6 +254,61 @@ def test_reaching_beyond_a_tensor(name: str, paths: dict[str, Path], tmp_path: P
         assert target.partition(".")[2].partition(".")[0] in str(caught.value)
 
 
+class Normalized(nn.Module):
+    """Statistics of five channels, and a tensor that is shorter than these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(5)
+        self.register_buffer("short", torch.ones(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x) * self.short
+
+
+@pytest.fixture(scope="module")
+def normalized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    dims = {"x": {0: Dim("n", min=1, max=9)}}
+    program = export(Normalized().eval(), (torch.randn(2, 5, 3, 3),), dynamic_shapes=dims).run_decompositions()
+    return saved(program, tmp_path_factory.mktemp("normalized") / "m.pt2")
+
+
+@pytest.mark.parametrize("argument", ["weight", "bias", "running_mean", "running_var"])
+def test_statistics_of_too_few_channels(argument: str, normalized: Path, tmp_path: Path) -> None:
+    def shorter(program: dict[str, Any]) -> None:
+        for given in calls(program, "batch_norm")["inputs"]:
+            if given["name"] == argument:
+                given["arg"] = {"as_tensor": {"name": "b_short"}}
+
+    assert read_archive(normalized).exported is not None
+    with pytest.raises(CaptureError) as caught:
+        read_archive(with_program(normalized, tmp_path / "m.pt2", shorter))
+    assert caught.value.reference == "unsafe-operator"
+    assert f"its {argument} has the sizes 1" in caught.value.because
+
+
+class Attention(nn.Module):
+    """The kernel that attention runs on the CPU."""
+
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, values)[0]
+
+
+def test_values_shorter_than_keys(tmp_path: Path) -> None:
+    query, keys = torch.randn(2, 3, 1, 4), torch.randn(2, 3, 7, 4)
+    honest = saved(export(Attention(), (query, keys, keys + 1)), tmp_path / "honest.pt2")
+    assert read_archive(honest).exported is not None
+
+    def shorter(program: dict[str, Any]) -> None:
+        given = {each["name"]: each for each in calls(program, "_scaled_dot_product")["inputs"]}
+        given["value"]["arg"] = {"as_tensor": {"name": "query"}}
+
+    with pytest.raises(CaptureError) as caught:
+        read_archive(with_program(honest, tmp_path / "m.pt2", shorter))
+    assert caught.value.reference == "unsafe-operator"
+    assert "its values 2x3x1x4" in caught.value.because
+
+
 def test_verifying_against_one(paths: dict[str, Path], tmp_path: Path) -> None:
     target, *given = REACHING["far sizes"]
     hostile = with_program(paths["windows"], tmp_path / "m.pt2", lambda program: _strided(program, target, *given))

@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.fx import GraphModule, Node
 
+from trtdiag.capture.archive_sizes import reach_of_sizes
 from trtdiag.graph.aliases import alias_roots
 
 _HELD = {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
@@ -168,6 +169,9 @@ def _fault(op: OpOverload, node: Node) -> str:
             return f"what it is given as {argument.name} is no {argument.type}"
     if op._schema.name == "aten::segment_reduce" and given.get("unsafe"):
         raise BeyondMemoryError(node.name, str(op), "it is told to leave its lengths unchecked")
+    reach = reach_of_sizes(op._schema.name, given)
+    if reach:
+        raise BeyondMemoryError(node.name, str(op), reach)
     return _result_fault(op, node)
 
 
