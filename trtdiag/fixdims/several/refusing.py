@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
+import stat
 from functools import lru_cache
 
 from trtdiag.graph.source import Frame
+
+_LARGEST_BYTES = 8 * 2**20
 
 
 def only_refuses(frame: Frame | None) -> bool:
@@ -19,11 +23,21 @@ def only_refuses(frame: Frame | None) -> bool:
     return any(first <= frame.line <= last for first, last in _refusing_lines(frame.file))
 
 
+def _source(file: str) -> str:
+    """The text of a Python file; nothing of what is no file: a saved program may name any place of this machine."""
+    try:
+        seen = os.stat(file)
+    except (OSError, ValueError):  # a cell of a notebook has lines, and no file
+        return "".join(linecache.getlines(file))
+    regular = stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST_BYTES
+    return "".join(linecache.getlines(file)) if regular else ""
+
+
 @lru_cache(maxsize=256)
 def _refusing_lines(file: str) -> tuple[tuple[int, int], ...]:
     """From which line to which the tests of such statements go."""
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse(_source(file))
     except (SyntaxError, ValueError, RecursionError):
         return ()
     found = []
