@@ -110,6 +110,9 @@ class EngineBuildError(TrtdiagError):
     engine: int = 0
     without_kernel: tuple[str, ...] = ()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"engine": self.engine, "without_kernel": self.without_kernel})
+
 
 class InternalError(TrtdiagError):
     """Our bug."""

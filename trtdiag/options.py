@@ -90,6 +90,8 @@ class AnalyzeOptions:
         precision: What float32 would be computed in inside engines.
         keep_fp32: What would stay in float32 then; see ``CompileOptions``.
         gpu: The GPU generations to answer for, of a target of TensorRT-RTX; see ``CompileOptions``.
+        try_build: Hand each planned engine to the builder of TensorRT-RTX, which needs no GPU, for ``gpu``; the target
+            is the installed release of it unless one with the same builder is named.
     """
 
     target: str | None = None
@@ -100,6 +102,7 @@ class AnalyzeOptions:
     precision: Precision = Precision.KEEP
     keep_fp32: tuple[str, ...] = ()
     gpu: tuple[str, ...] = ()
+    try_build: bool = False
 
     def __post_init__(self) -> None:
         """Check every field, and keep it in its usual form: a list as a tuple, a precision's name as the precision.

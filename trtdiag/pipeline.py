@@ -15,6 +15,7 @@ from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
 from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN
 from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.analysis.run import RuleRun, run
+from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.analysis.unused_entries import unused_entries
 from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.capture.load import Source, capture
@@ -40,7 +41,7 @@ from trtdiag.shapes.ranges import shape_facts
 from trtdiag.shapes.symbols import symbol_table
 from trtdiag.symbolic.text import in_words
 from trtdiag.targets.target import Target
-from trtdiag.targets.versions import chosen_gpus, get_target
+from trtdiag.targets.versions import chosen_gpus, get_rtx_target, get_target
 
 Progress = Callable[[str], None]
 
@@ -107,8 +108,7 @@ def entry_warnings(analysis: Analysis) -> tuple[OptionWarning, ...]:
 
 def examine(source: Source, chosen: AnalyzeOptions, *, progress: Progress | None = None) -> Report:
     """``analyze`` without its warnings, for stages that give their own; raises the same."""
-    target = get_target(chosen.target)
-    target = target.on(chosen_gpus(target, chosen.gpu))
+    target = _target(chosen)
     clock = _Clock(progress or (lambda _stage: None))
     with TORCH_TURN:
         with clock.stage("capture"):
@@ -116,6 +116,16 @@ def examine(source: Source, chosen: AnalyzeOptions, *, progress: Progress | None
         _note_failure(program, clock)
         with _uncollected():
             return _examined(program, target, chosen, clock)
+
+
+def _target(options: AnalyzeOptions) -> Target:
+    if not options.try_build:
+        target = get_target(options.target)
+        return target.on(chosen_gpus(target, options.gpu))
+    target = get_rtx_target(options.target)
+    builder = target if target.gpus else get_rtx_target(None)  # a TensorRT: its networks are built for these GPUs
+    gpus = chosen_gpus(builder, options.gpu)
+    return target.on(gpus) if target is builder else target
 
 
 @contextmanager
@@ -151,7 +161,8 @@ def _examined(program: Program, target: Target, chosen: AnalyzeOptions, clock: _
     with clock.stage("dtypes"):
         dtypes = dtype_facts(program, checked, shapes, target)
     engines = _planned(program, checked, dims, target, chosen, clock)
-    facts = _Facts(program, dims, target, checked, symbols, shapes, memory, dtypes, engines)
+    tried = _tried(program, engines, chosen, clock) if chosen.try_build else None
+    facts = _Facts(program, dims, target, checked, symbols, shapes, memory, dtypes, engines, tried)
     return _report(facts, chosen, clock, profiles)
 
 
@@ -180,6 +191,24 @@ def _planned(
         return None
 
 
+def _tried(
+    program: Program, engines: PartitionFacts | None, chosen: AnalyzeOptions, clock: _Clock
+) -> TriedBuilds | None:
+    """What the real builder says of the planned engines; ``None`` where they could not be planned.
+
+    Raises:
+        PlatformError: It is not installed, or is another release than the target.
+    """
+    # Of no use without the builder, and half a second to import.
+    from trtdiag.trying_builds import try_builds
+
+    if engines is None:
+        clock.skipped(("try build",), "the engines could not be planned")
+        return None
+    with clock.stage("try build"):
+        return try_builds(program, engines.plan, chosen.gpu, clock.progress)
+
+
 @dataclass(frozen=True)
 class _Facts:
     program: Program
@@ -191,6 +220,7 @@ class _Facts:
     memory: MemoryEstimate | None = None
     dtypes: DtypeFacts | None = None
     partition: PartitionFacts | None = None
+    tried: TriedBuilds | None = None
 
     def by_type(self) -> dict[type, object]:
         return {type(value): value for value in vars(self).values() if value is not None}
@@ -236,6 +266,7 @@ def _report(
         target=facts.target.version,
         op_nodes=_op_nodes(facts),
         partition=facts.partition,
+        tried=facts.tried,
         options=options,
         profiles=profiles or {},
     )

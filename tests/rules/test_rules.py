@@ -15,6 +15,7 @@ from trtdiag.analysis.finding import Applicability
 from trtdiag.analysis.registry import rules
 from trtdiag.pipeline import analyze
 from trtdiag.report.report import Report
+from trtdiag.targets import installed_rtx_version
 
 HERE = Path(__file__).parent
 BAD = sorted(HERE.glob("*/bad*.py"))
@@ -38,6 +39,8 @@ def case(path: Path) -> ModuleType:
 def report_of(path: Path) -> Report:
     torch.manual_seed(0)
     module = case(path)
+    if getattr(module, "NEEDS", None) == "tensorrt-rtx" and installed_rtx_version() is None:
+        pytest.skip("tensorrt-rtx is not installed")
     return analyze(module.program(), **getattr(module, "OPTIONS", {}))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Finding
+from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.facts import DtypeFacts
@@ -31,8 +32,9 @@ class StageTiming:
 class Analysis:
     """The facts and findings of one program.  Graph facts are ``None`` where there is no graph.
 
-    ``compilation`` is what became of compiling, where the program was compiled; ``options`` is what was asked for, and
-    ``profiles`` the sizes of each symbol that engines would be built for.
+    ``tried`` is what the real builder said, where it was asked; ``compilation`` is what became of compiling, where the
+    program was compiled; ``options`` is what was asked for, and ``profiles`` the sizes of each symbol that engines
+    would be built for.
     """
 
     program: Program
@@ -50,5 +52,6 @@ class Analysis:
     op_nodes: int
     partition: PartitionFacts | None = None
     compilation: CompilationFacts | None = None
+    tried: TriedBuilds | None = None
     options: AnalyzeOptions | CompileOptions | None = None
     profiles: Mapping[str, DimProfile] = field(default_factory=dict)

@@ -33,6 +33,11 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The HTML report  [default: <source>.html here]")
 @report_options
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4, rtx-1.7.")
+@click.option(
+    "--try-build",
+    is_flag=True,
+    help="Hand each planned engine to the builder of TensorRT-RTX, which needs no GPU: is it built, how large is it?",
+)
 @engine_options
 @users_options
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
@@ -44,6 +49,7 @@ def analyze(
     source: str,
     output: Path | None,
     target: str | None,
+    try_build: bool,
     imports: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -69,7 +75,8 @@ def analyze(
             reference="config-wrong-value",
         )
     options = AnalyzeOptions(
-        target=target or config.get("target"),
+        target=target or (None if try_build else config.get("target")),
+        try_build=try_build,
         select=listed(select) or tuple(config.get("select", ())),
         ignore=listed(ignore) or tuple(config.get("ignore", ())),
         **vars(chosen_engine_options(config, rest)),

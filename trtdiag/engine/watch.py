@@ -24,6 +24,7 @@ class Watch:
         self._tell = tell
         self._stop = stop or Event()
         self.notes: list[str] = []
+        self.warnings: list[str] = []
 
     @property
     def stopped(self) -> bool:
@@ -33,6 +34,10 @@ class Watch:
     def note(self, words: str) -> None:
         """Keep what the engine does not do as its network says."""
         self.notes.append(words)
+
+    def warned(self, words: str) -> None:
+        """Keep what the builder warned of."""
+        self.warnings.append(words)
 
     def tell(self, words: str, share: float) -> None:
         """Say what the build does now."""

@@ -8,6 +8,7 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.result import Analysis
 from trtdiag.engine.manifest import Manifest
 from trtdiag.report.text import amount, one_line
+from trtdiag.targets import target_name
 
 
 def engines_line(analysis: Analysis) -> str:
@@ -17,7 +18,7 @@ def engines_line(analysis: Analysis) -> str:
     inside, every = op_counts(analysis.partition)
     engines = amount(len(analysis.partition.partitioned.segments), "engine")
     rest = "" if inside == every else f", {every - inside:,} stay in PyTorch"
-    return f"TensorRT {one_line(analysis.target)}: {inside:,} of {amount(every, 'op')} in {engines}{rest}"
+    return f"{one_line(target_name(analysis.target))}: {inside:,} of {amount(every, 'op')} in {engines}{rest}"
 
 
 def saved_words(saved: Sequence[bool | None]) -> str:

@@ -13,6 +13,7 @@ from trtdiag.report.json_compiled import compiled_json
 from trtdiag.report.json_facts import dims_json, dtypes_json, guards_json, memory_json, metadata_json, symbols_json
 from trtdiag.report.json_partition import partition_json
 from trtdiag.report.json_parts import Json, frame_json, json_text, range_json, strings
+from trtdiag.report.json_tried import tried_builds_json
 from trtdiag.report.record import SCHEMA
 from trtdiag.report.settings import settings_of
 from trtdiag.report.verdict import cause_trees, verdict
@@ -58,6 +59,7 @@ def report_json(analysis: Analysis, comparison: Json = None) -> dict[str, Json]:
         else [{"kind": each.kind.value, "op": each.op, "calls": each.calls} for each in no_work(analysis.checked)],
         "partition": partition_json(analysis.partition),
         "compiled": compiled_json(analysis.compilation, analysis.program.names, analysis.partition),
+        "tried_builds": tried_builds_json(analysis.tried),
         "bench": None,
         "comparison": comparison,
         "versions": {
@@ -71,6 +73,7 @@ def report_json(analysis: Analysis, comparison: Json = None) -> dict[str, Json]:
         "timings": {
             "export_s": analysis.program.export_s,
             "stages": [{"name": s.name, "seconds": s.seconds} for s in analysis.stages],
+            "tried_builds_s": [engine.seconds for engine in analysis.tried.engines] if analysis.tried else [],
         },
     }
 

@@ -18,6 +18,7 @@ from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Comparison
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.text import one_line, visible
+from trtdiag.report.tried_words import tried_line
 from trtdiag.report.verdict import CauseTree, cause_trees, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_page import ReportView
@@ -58,6 +59,8 @@ def summary(
     engines = engines_line(analysis)
     if engines:
         parts.append(Text(engines))
+    if analysis.tried is not None:
+        parts.append(Text(tried_line(analysis.tried)))
     if comparison is not None:
         parts.append(comparison_text(comparison_view(comparison)))
     if result.caveat:

@@ -280,7 +280,10 @@ class SegmentView:
 
 @dataclass(frozen=True)
 class PartitionView:
-    """What goes into engines; ``strip`` has a box for each step of the execution, where there is more than one."""
+    """What goes into engines; ``strip`` has a box for each step of the execution, where there is more than one.
+
+    ``tried`` is what the real builder said of them, where it was asked, under ``tried_summary``.
+    """
 
     summary: str
     strip: Picture | None
@@ -288,6 +291,8 @@ class PartitionView:
     segments: tuple[SegmentView, ...]
     more_segments: str
     boundaries: TableView | None
+    tried_summary: str = ""
+    tried: TableView | None = None
 
 
 @dataclass(frozen=True)

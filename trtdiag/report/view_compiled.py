@@ -24,6 +24,7 @@ from trtdiag.report.view import CompiledView, EngineView, PointRowView, TableVie
 from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.profile import DimProfile
+from trtdiag.targets import target_name
 from trtdiag.verify.facts import PointResult, Verification
 
 _MOST_ENGINES = 40
@@ -62,7 +63,7 @@ def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
     told = f"{ops} in " if len(inside) == len(engines) else ""
     backends = " and ".join(sorted({engine.manifest.backend for engine in engines}))
     text = f"{told}{amount(len(engines), 'engine')} of {size}, built by the {one_line(backends)} backend"
-    text += f" for TensorRT {one_line(analysis.target)}."
+    text += f" for {one_line(target_name(analysis.target))}."
     cached = saved_words([engine.saved for engine in engines])
     text += f" {cached}." if cached else ""
     if all(engine.manifest.tensorrt is None for engine in engines):
@@ -122,8 +123,8 @@ def _engine(
     manifest = engine.manifest
     layers = engine.layers or {}
     parts = [] if engine.ops is None else [amount(engine.ops, "op"), amount(sum(layers.values()), "layer")]
-    made = f"Built by the {one_line(manifest.backend)} backend for TensorRT {one_line(manifest.target)}"
-    made += f" with TensorRT {one_line(manifest.tensorrt)}" if manifest.tensorrt else ""
+    made = f"Built by the {one_line(manifest.backend)} backend for {one_line(target_name(manifest.target))}"
+    made += f" with release {one_line(manifest.tensorrt)}" if manifest.tensorrt else ""
     made += f" on {one_line(manifest.gpu)}" if manifest.gpu else ""
     also = also_words(manifest)
     made += f", {one_line(also)}" if also else ""

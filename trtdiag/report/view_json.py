@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
@@ -102,9 +102,11 @@ def _word(kind: tuple[Any, ...], value: object, where: str) -> object:
 
 def _dataclass(kind: Any, value: object, where: str) -> object:
     hints = _hints(kind)
-    if not isinstance(value, dict) or value.keys() != hints.keys():
+    # What a later version added has a default: reports of before are drawn without it.
+    added = {each.name for each in fields(kind) if each.default is not MISSING}
+    if not isinstance(value, dict) or not hints.keys() - added <= value.keys() <= hints.keys():
         raise _NotThisError(f"{where} has other parts than this version's {kind.__name__}")
-    parts = {name: _read(hint, value[name], f"{where}.{name}") for name, hint in hints.items()}
+    parts = {name: _read(hint, value[name], f"{where}.{name}") for name, hint in hints.items() if name in value}
     try:
         return kind(**parts)
     except ValueError as error:  # parts that do not fit each other

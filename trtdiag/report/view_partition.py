@@ -13,6 +13,7 @@ from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest,
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.text import amount, bytes_text, one_line
+from trtdiag.report.tried_words import tried_line, tried_table
 from trtdiag.report.view import PartitionView, SegmentView, TableView
 from trtdiag.report.view_types import dtype_text, folding_table
 from trtdiag.symbolic.text import to_text
@@ -36,6 +37,8 @@ def partition_view(analysis: Analysis, facts: PartitionFacts) -> PartitionView:
             [words.crossing(b) for b in heaviest([b for b in parts.boundaries if _is_inner(b)])],
             ("code", "", "", "code", "number", "number", "number"),
         ),
+        tried_summary="" if analysis.tried is None else f"{tried_line(analysis.tried)}.",
+        tried=None if analysis.tried is None else tried_table(analysis.tried),
     )
 
 

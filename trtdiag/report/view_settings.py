@@ -10,6 +10,7 @@ from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.text import amount, bytes_text, one_line, seconds_text
 from trtdiag.report.view import TableView
 from trtdiag.report.view_sections import SettingsView
+from trtdiag.targets import target_name
 
 _LONGEST_CHARS = 2000
 _KINDS = {SourceKind.FILE: "a file", SourceKind.LIVE: "a live ExportedProgram", SourceKind.FACTORY: "a factory"}
@@ -47,7 +48,7 @@ def _versions(analysis: Analysis) -> TableView:
     rows = [
         ("program", f"{one_line(program.label)} ({_KINDS[program.kind]})"),
         ("graph", amount(analysis.op_nodes, "call")),
-        ("target", f"TensorRT {one_line(analysis.target)}"),
+        ("target", one_line(target_name(analysis.target))),
         ("trtdiag", analysis.trtdiag_version),
         ("torch, here", versions.running_torch),
         ("torch that exported", versions.exporting_torch or "not recorded"),

@@ -10,6 +10,7 @@ from trtdiag.lower.facts import Checked
 from trtdiag.report.text import amount, bytes_text, one_line
 from trtdiag.report.view import MemoryView, MetadataView, PrecisionView, TableView, TypesView
 from trtdiag.shapes.facts import MemoryEstimate
+from trtdiag.targets import target_name
 
 _SHOWN_ROWS = 8
 _LISTED_ROWS = 100
@@ -52,9 +53,9 @@ def types_view(
     if wide:
         fits = sum(tensor.fit is Fit.FITS for tensor in wide)
         native = "has int64" if dtypes.native_int64 else "has no int64: these become int32"
-        note = f"{amount(len(wide), 'int64 tensor')}; {fits:,} proved to fit int32. TensorRT {target} {native}."
+        note = f"{amount(len(wide), 'int64 tensor')}; {fits:,} proved to fit int32. {target_name(target)} {native}."
     return TypesView(
-        target=target,
+        target=target_name(target),
         counts=TableView(
             ("dtype", "tensors"),
             tuple((one_line(dtype), f"{number:,}") for dtype, number in dtypes.counts),

@@ -10,6 +10,7 @@ from trtdiag.targets.versions import (
     get_target,
     installed_rtx_version,
     installed_version,
+    target_name,
     target_of,
     target_of_rtx,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "get_target",
     "installed_rtx_version",
     "installed_version",
+    "target_name",
     "target_of",
     "target_of_rtx",
 ]

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from importlib import metadata
 
-from trtdiag.arguments import shown
 from trtdiag.errors import UserError
 from trtdiag.targets.releases import TARGETS
 from trtdiag.targets.releases_rtx import GENERATIONS, RTX_TARGETS
@@ -18,7 +17,7 @@ EVERY_GPU = "all"
 # The wheel is called by its CUDA version, too; only its version is read, TensorRT is never imported.
 _DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu11")
 _RTX_DISTRIBUTIONS = ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt-rtx-cu12")
-_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(\.[0-9]+)*")
+_VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)*")
 _RTX = "rtx-"
 
 
@@ -42,7 +41,7 @@ def get_target(text: str | None) -> Target:
             return target
     known = ", ".join(target.version for target in ALL_TARGETS)
     raise UserError(
-        f"TensorRT {shown(text)} is not a known target",
+        f"TensorRT {text!r} is not a known target",
         because=f"known targets are {known}",
         fix=f"use --target with one of them; {_nearest_hint(match, targets)}",
         reference="unknown-target",
@@ -58,6 +57,12 @@ def get_rtx_target(text: str | None) -> Target:
     if text is None:
         return target_of_rtx(installed_rtx_version() or "") or RTX_TARGETS[-1]
     return get_target(text)
+
+
+def target_name(version: str) -> str:
+    """How texts call a target of this version: ``TensorRT 10.16``, ``TensorRT-RTX 1.7``."""
+    product = "TensorRT-RTX" if version.startswith(_RTX) else "TensorRT"
+    return f"{product} {version.removeprefix(_RTX)}"
 
 
 def chosen_gpus(target: Target, asked: Sequence[str]) -> tuple[str, ...]:

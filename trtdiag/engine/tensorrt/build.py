@@ -18,7 +18,7 @@ from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
 from trtdiag.engine.tensorrt.greatest import short_of_memory, too_many_elements
 from trtdiag.engine.tensorrt.letting_go import build_network
-from trtdiag.engine.tensorrt.log import Lines, logger_of
+from trtdiag.engine.tensorrt.log import Lines, logger_of, warnings_of
 from trtdiag.engine.tensorrt.memory import free_mib
 from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.negative_sizes import check_sizes
@@ -125,6 +125,8 @@ def _built(door: Door, work: _Work, network: Network, profile: Profile, options:
         great = too_many_elements(network, profile)
         great = great or short_of_memory(network, profile, options.workspace_mib)
         raise refused_build(network, work.emission.layers, work.lines, great=great, free=free_mib())
+    for text in warnings_of(work.lines):
+        watch.warned(text)
     if options.timing_cache is not None:
         with TURNS.alone(_no_words):
             keep_timings(work.config, Path(options.timing_cache).expanduser())

@@ -71,6 +71,11 @@ def errors_of(lines: Lines) -> list[str]:
     return [line for line in lines if line.startswith(("[ERROR]", "[INTERNAL_ERROR]"))]
 
 
+def warnings_of(lines: Lines) -> list[str]:
+    """What the lines warn of, each text once, without severity."""
+    return [_words(line) for line in _each_once([line for line in lines if line.startswith(_WARNING)])]
+
+
 def last_lines(lines: Lines, most: int = 5) -> str:
     """The last errors, with the warnings that came last, else the last lines, as one text.
 

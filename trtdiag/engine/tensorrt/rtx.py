@@ -45,7 +45,7 @@ class TensorRTRTXBackend:
             PlatformError: TensorRT-RTX is missing, or another than the target (``engine-target``).
         """
         door = self._door_for(target)
-        options = replace(options, gpu=self.chosen_gpus(door.target, options.gpu))
+        options = replace(options, gpu=self.chosen_gpus(self.target(None), options.gpu))
         if not options.engine_per_gpu:
             return build(door, network, profile, options, watch)
         engines: dict[str, bytes] = {}

@@ -1,0 +1,160 @@
+"""``analyze --try-build``: what a builder says of planned engines, and what becomes of its refusals and crashes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema
+import pytest
+import torch
+from rich.console import Console
+
+import trtdiag
+import trtdiag.trying_builds
+from tests.engine.tensorrt_backend.test_rtx import Small
+from trtdiag.analysis.finding import Severity
+from trtdiag.engine.backend import BuiltBy, Profile
+from trtdiag.engine.watch import Watch
+from trtdiag.errors import EngineBuildError, UserError
+from trtdiag.network import Network
+from trtdiag.options import CompileOptions
+from trtdiag.report.json_report import SCHEMA_PATH, report_json
+from trtdiag.report.terminal import summary
+from trtdiag.targets import Target, chosen_gpus, get_rtx_target
+
+
+class Builder:
+    """Stands in for TensorRT-RTX: refuses products on ``refuses``, ends its process on ``ends``, and warns."""
+
+    name, device = "tensorrt-rtx", "cuda"
+
+    def __init__(self, refuses: Sequence[str] = (), ends: Sequence[str] = (), kernel: bool = True) -> None:
+        self.refuses, self.ends, self.kernel = refuses, ends, kernel
+
+    def require(self, target: Target) -> None:
+        """Take any."""
+
+    def target(self, asked: str | None) -> Target:
+        """The newest."""
+        return get_rtx_target(asked or "rtx-1.7")
+
+    def chosen_gpus(self, target: Target, asked: Sequence[str]) -> tuple[str, ...]:
+        """Those asked, else two."""
+        return chosen_gpus(target, asked or ("sm86", "sm89"))
+
+    def built_by(self) -> BuiltBy:
+        """A release."""
+        return BuiltBy("1.7.1.0")
+
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> bytes:
+        """A hundred bytes a generation."""
+        if set(options.gpu) & set(self.ends):
+            os.kill(os.getpid(), signal.SIGKILL)
+        products = [placed for placed in network.layers if placed.layer.kind == "MatrixMultiply"]
+        if set(options.gpu) & set(self.refuses) and products and not _shown(network, products[0].origin.node):
+            error = EngineBuildError(
+                f"TensorRT does not build the engine: {network.describe(products[0])}",
+                because="no kernels",
+                fix="leave it to PyTorch",
+                reference="engine-refused",
+            )
+            if not self.kernel:
+                error.without_kernel = (products[0].origin.node,)
+            raise error
+        watch.warned("the profile is odd")
+        return bytes(100 * len(options.gpu))
+
+
+def _shown(network: Network, node: str) -> bool:
+    """Whether what enters an op is an output, which ends a fusion over it."""
+    op = [placed for placed in network.layers if placed.origin.node == node]
+    entering = {n for placed in op for n in placed.inputs} - {n for placed in op for n in placed.outputs}
+    return bool(entering & {port.tensor for port in network.outputs})
+
+
+@pytest.fixture(scope="module")
+def program() -> torch.export.ExportedProgram:
+    torch.manual_seed(0)
+    return torch.export.export(Small().eval(), (torch.randn(2, 3, 13, 8),), dynamic_shapes={"x": {0: BATCH}})
+
+
+BATCH = torch.export.Dim("batch", min=1, max=7)
+
+
+def _tried(program: Any, monkeypatch: pytest.MonkeyPatch, builder: Builder, **options: Any) -> Any:
+    monkeypatch.setattr(trtdiag.trying_builds, "get_backend", lambda _name: builder)
+    return trtdiag.analyze(program, target="rtx-1.7", try_build=True, **options)
+
+
+def _printed(report: Any) -> str:
+    console = Console(width=80)
+    with console.capture() as printed:
+        console.print(summary(report.analysis))
+    return " ".join(printed.get().split())
+
+
+def test_what_is_built_is_told_with_size_and_warnings(program, monkeypatch):
+    report = _tried(program, monkeypatch, Builder())
+    (engine,) = report.analysis.tried.engines
+    assert (engine.gpus, engine.engine_bytes, engine.warnings) == (("sm86", "sm89"), 200, ("the profile is odd",))
+    assert engine.refusal is None
+    assert not [finding for finding in report.findings if finding.rule == "BLD701"]
+    assert "TensorRT-RTX 1.7.1.0 built 1 of 1 engine for all of sm86, sm89: 200 B" in _printed(report)
+    body = json.loads(json.dumps(report_json(report.analysis)))
+    jsonschema.validate(body, json.loads(SCHEMA_PATH.read_text(encoding="utf-8")))
+    assert body["tried_builds"]["engines"][0]["bytes"] == 200
+    assert body["timings"]["tried_builds_s"] == [engine.seconds]
+    assert "warns: the profile is odd" in report.to_html()
+
+
+def test_a_refusal_names_generation_op_and_line(program, monkeypatch):
+    report = _tried(program, monkeypatch, Builder(refuses=("sm86",)))
+    (engine,) = report.analysis.tried.engines
+    assert (engine.gpus, engine.refusal.gpus, engine.refusal.node) == (("sm89",), ("sm86",), "linear")
+    (finding,) = [finding for finding in report.findings if finding.rule == "BLD701"]
+    assert finding.severity is Severity.ERROR
+    assert "refuses engine 0 for sm86" in finding.message
+    assert finding.places[0].frame.file.endswith("test_rtx.py")
+    assert "built 0 of 1 engine" in _printed(report)
+
+
+def test_where_another_way_is_found_it_is_a_warning_that_says_which(program, monkeypatch):
+    report = _tried(program, monkeypatch, Builder(refuses=("sm86", "sm89"), kernel=False))
+    tried = report.analysis.tried
+    assert tried.remedied
+    assert len(tried.remedies) == 1
+    (finding,) = [finding for finding in report.findings if finding.rule == "BLD701"]
+    assert finding.severity is Severity.WARNING
+    assert any("was built with" in each.fact for each in finding.evidence)
+
+
+def test_a_builder_that_ends_its_process_is_a_message(program, monkeypatch):
+    report = _tried(program, monkeypatch, Builder(ends=("sm89",)))
+    (engine,) = report.analysis.tried.engines
+    assert (engine.gpus, engine.refusal.gpus) == (("sm86",), ("sm89",))
+    assert "signal 9" in engine.refusal.because
+
+
+def test_where_nothing_goes_into_engines_nothing_is_built(monkeypatch):
+    alone = torch.export.export(Nonzero(), (torch.randn(4),))
+    report = _tried(alone, monkeypatch, Builder())
+    assert report.analysis.tried.engines == ()
+    assert "was given nothing to build" in _printed(report)
+
+
+class Nonzero(torch.nn.Module):
+    """Nothing that has a converter for TensorRT-RTX."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """As many rows as the data says."""
+        return x.nonzero()
+
+
+@pytest.mark.parametrize("target", ["8.6", "9.9"])
+def test_a_target_with_another_builder_is_refused(program, target):
+    with pytest.raises((UserError, trtdiag.errors.PlatformError)):
+        trtdiag.analyze(program, target=target, try_build=True)

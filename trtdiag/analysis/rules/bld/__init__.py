@@ -1,0 +1,1 @@
+"""Rules about what the real builder says of planned engines."""

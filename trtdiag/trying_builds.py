@@ -1,0 +1,168 @@
+"""``analyze --try-build``: planned engines handed to the real builder, each in a process of its own.
+
+Nothing is kept of an engine but its size: what counts is what the builder says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from trtdiag.analysis.tried_builds import Refusal, TriedBuilds, TriedEngine
+from trtdiag.capture.program import Program
+from trtdiag.convert.engine_plan import EnginePlan, convert_segments
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.backend import Backend, Profile, get_backend
+from trtdiag.engine.build import Engine
+from trtdiag.engine.profiles import network_profile
+from trtdiag.engine.watch import Watch
+from trtdiag.errors import EngineBuildError
+from trtdiag.fixdims.child import run_in_child
+from trtdiag.network import Network, canonical_hash
+from trtdiag.options import CompileOptions
+from trtdiag.refused_builds import build_or_yield
+from trtdiag.shapes.opt_sizes import opt_sizes
+from trtdiag.targets import Target
+
+BACKEND = "tensorrt-rtx"
+"""The builder that needs no GPU."""
+LIMIT_S = 1800.0
+"""Own choice: a network of 2,000 layers takes a minute and a half; what takes longer than this hangs."""
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """One build: its seconds, bytes and warnings, or the refusal."""
+
+    seconds: float
+    engine_bytes: int = 0
+    warnings: tuple[str, ...] = ()
+    error: EngineBuildError | None = None
+
+
+def try_builds(program: Program, plan: EnginePlan, gpus: Sequence[str], progress: Callable[[str], None]) -> TriedBuilds:
+    """Build every planned engine with TensorRT-RTX, and look for another way where one is refused.
+
+    Args:
+        program: What was planned.
+        plan: Its engines, for TensorRT-RTX or for a TensorRT with the same builder.
+        gpus: The GPU generations to build for; none: the usual ones of the release.
+        progress: Called with what is being built.
+
+    Raises:
+        PlatformError: TensorRT-RTX is not installed, or is another release than the plan is for.
+    """
+    backend = get_backend(BACKEND)
+    backend.require(plan.target)
+    release = backend.target(None)
+    asked = backend.chosen_gpus(release, gpus)
+    plan, converted = convert_segments(plan, program)
+    options = replace(plan.options, gpu=asked, engine_cache=None)
+    builds = _Builds(backend, plan.target, program, options, progress)
+    engines = tuple(builds.engine(index, one, plan) for index, one in enumerate(converted))
+    remedies: tuple[str, ...] = ()
+    remedied = True
+    if any(engine.refusal is not None for engine in engines):
+        try:
+            remedies = build_or_yield(plan, converted, program, builds.all, builds.part).notes
+        except EngineBuildError:
+            remedied = False
+    by = backend.built_by().tensorrt
+    return TriedBuilds(f"TensorRT-RTX {by}", plan.target.name, asked, engines, remedies, remedied)
+
+
+class _Builds:
+    """Builds of networks for one program; what was built once is not built again."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        target: Target,
+        program: Program,
+        options: CompileOptions,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._backend, self._target, self._program = backend, target, program
+        self._options, self._progress = options, progress
+        self._known: dict[tuple[str, tuple[str, ...]], _Tried] = {}
+
+    def engine(self, index: int, one: ConvertedSegment, plan: EnginePlan) -> TriedEngine:
+        """One engine for all generations at once; where that is refused for each alone."""
+        profile, asked = self._profile(one.network, plan), self._options.gpu
+        layers = len(one.network.layers)
+        whole = self._tried(one.network, profile, asked)
+        if whole.error is None:
+            return TriedEngine(index, layers, asked, whole.seconds, whole.engine_bytes, whole.warnings)
+        alone = {gpu: self._tried(one.network, profile, (gpu,)) for gpu in asked} if len(asked) > 1 else {}
+        built = {gpu: found for gpu, found in alone.items() if found.error is None}
+        error = next((found.error for found in alone.values() if found.error is not None), whole.error)
+        refused = tuple(gpu for gpu in asked if gpu not in built)
+        refusal = Refusal(refused or asked, error.message, error.because, error.fix, _node(error, one.network))
+        warnings = dict.fromkeys(text for found in built.values() for text in found.warnings)
+        size = sum(found.engine_bytes for found in built.values()) if built else None
+        seconds = sum(found.seconds for found in built.values())
+        return TriedEngine(index, layers, tuple(built), seconds, size, tuple(warnings), refusal)
+
+    def all(self, plan: EnginePlan, converted: Sequence[ConvertedSegment]) -> tuple[Engine, ...]:
+        """Build what was not built yet; nothing is handed out.
+
+        Raises:
+            EngineBuildError: The first refusal.
+        """
+        for index, one in enumerate(converted):
+            found = self._tried(one.network, self._profile(one.network, plan), self._options.gpu)
+            if found.error is not None:
+                found.error.engine = index
+                raise found.error
+        return ()
+
+    def part(self, plan: EnginePlan, network: Network) -> None:
+        """Build a part of a network that was refused.
+
+        Raises:
+            EngineBuildError: It is refused, too.
+        """
+        found = self._tried(network, self._profile(network, plan), self._options.gpu)
+        if found.error is not None:
+            raise found.error
+
+    def _profile(self, network: Network, plan: EnginePlan) -> Profile:
+        return network_profile(network, opt_sizes(self._program, plan.source.ranges, plan.options.opt))
+
+    def _tried(self, network: Network, profile: Profile, gpus: tuple[str, ...]) -> _Tried:
+        key = canonical_hash(network), gpus
+        if key not in self._known:
+            options = replace(self._options, gpu=gpus)
+            self._progress(f"try build: {len(network.layers):,} layers for {', '.join(gpus)}")
+            ended = run_in_child(partial(_built, self._backend, network, profile, options, self._target), LIMIT_S)
+            self._known[key] = ended.value or _Tried(0.0, error=_died(ended.failure))
+        return self._known[key]
+
+
+def _built(backend: Backend, network: Network, profile: Profile, options: CompileOptions, target: Target) -> _Tried:
+    """Build in this process."""
+    watch, began = Watch(), time.perf_counter()
+    try:
+        blob = backend.build(network, profile, options, target, watch)
+    except EngineBuildError as error:
+        return _Tried(time.perf_counter() - began, error=error)
+    return _Tried(time.perf_counter() - began, len(blob), tuple(dict.fromkeys(watch.warnings)))
+
+
+def _died(why: str) -> EngineBuildError:
+    return EngineBuildError(
+        "the builder did not end in order",
+        because=why,
+        fix="leave ops to PyTorch (keep_in_torch) until it does, and report it to NVIDIA with the network",
+        reference="builder-ended",
+    )
+
+
+def _node(error: EngineBuildError, network: Network) -> str | None:
+    """The op that a refusal names: of a stretch the last."""
+    if error.without_kernel:
+        return error.without_kernel[-1]
+    named = [placed.origin.node for placed in network.layers if f"({placed.origin.node})" in error.message]
+    return named[0] if named else None
