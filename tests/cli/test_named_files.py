@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -220,3 +221,30 @@ def test_a_device_that_is_full_is_told(compiled: Path, tmp_path: Path) -> None:
     assert "No space left on device" in done.stderr
     assert "[file-not-written]" in done.stderr
     assert "terminate" not in done.stderr
+
+
+@posix
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_the_program_is_saved_before_a_report_that_cannot_be(
+    compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--backend", "reference", "--no-verify", "--no-html", "--json", "/dev/full", "-o", "o.ep")
+    assert run("compile", str(compiled / "model.pt2"), *arguments) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    torch.export.load("o.ep")
+
+
+@posix
+def test_dev_stdout_is_standard_output(compiled: Path, tmp_path: Path) -> None:
+    """And nothing else is printed there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "trtdiag", "analyze", str(compiled / "model.pt2"), "--no-html", "--json", "/dev/stdout"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["tool"]["name"] == "trtdiag"
+    assert os.listdir(tmp_path) == []

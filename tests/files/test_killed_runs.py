@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from tests.files.killed_runs import COMMANDS
+from tests.compiling.programs import exported, mlp
+from tests.files.killed_runs import COMMANDS, OLD, whole
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are forks of one process that has loaded torch")
@@ -52,3 +56,32 @@ def test_commands_killed_at_many_moments_leave_whole_files(command: str, tmp_pat
     told = _killed(tmp_path, [command], moments=40, steps=list(range(23, -1, -1)))[command]
     assert told["killed"] >= 20
     assert {"old", "new"} == set(told["seen"])
+
+
+@pytest.mark.slow
+def test_a_command_in_processes_of_its_own_ends_with_the_one_that_was_started(tmp_path: Path) -> None:
+    """The process that is started only watches; that which writes the files must not outlive it."""
+    torch.export.save(exported(mlp()), tmp_path / "model.pt2")
+    command, outputs = COMMANDS["compile"]
+    program = [sys.executable, "-m", "trtdiag", *command]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    nowhere: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    begun = time.monotonic()
+    assert subprocess.run(program, cwd=tmp_path, env=environment, check=False, **nowhere).returncode == 0
+    takes_s = time.monotonic() - begun
+    chosen = random.Random(5)
+    for _ in range(8):
+        for output in outputs:
+            (tmp_path / output).write_bytes(OLD)
+        started = subprocess.Popen(program, cwd=tmp_path, env=environment, **nowhere)
+        time.sleep(chosen.uniform(0.5, 1) * takes_s)
+        started.kill()
+        started.wait()
+        time.sleep(0.2)  # the system ends the other one by itself
+        states = [whole(tmp_path / output) for output in outputs]
+        assert set(states) <= {"old", "new"}
+        time.sleep(1)
+        assert [whole(tmp_path / output) for output in outputs] == states, "something went on writing"
+    assert subprocess.run(program, cwd=tmp_path, env=environment, check=False, **nowhere).returncode == 0
+    assert [whole(tmp_path / output) for output in outputs] == ["new"] * len(outputs)
+    assert list(tmp_path.rglob(".*")) == []

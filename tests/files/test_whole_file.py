@@ -256,6 +256,30 @@ def test_what_a_killed_program_left_goes_and_all_else_stays(tmp_path: Path) -> N
     killed.communicate(timeout=30)
 
 
+def test_of_several_writers_one_wins(tmp_path: Path) -> None:
+    """Each looks for what killed programs left, and takes none of the others' for that."""
+    path = tmp_path / "a"
+    wholes = [bytes([letter]) * 200_000 for letter in range(8)]
+    failed: list[BaseException] = []
+
+    def write(content: bytes) -> None:
+        try:
+            for _ in range(10):
+                write_whole(path, [content], durable=False)
+                assert path.read_bytes() in wholes
+        except BaseException as error:
+            failed.append(error)
+
+    writers = [threading.Thread(target=write, args=(content,)) for content in wholes]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(timeout=60)
+    assert failed == []
+    assert path.read_bytes() in wholes
+    assert [found.name for found in tmp_path.iterdir()] == ["a"]
+
+
 @posix
 def test_a_file_taken_away_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, stolen = os.open, []
