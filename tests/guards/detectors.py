@@ -72,8 +72,8 @@ class AnchorDetector(nn.Module):
     def forward(self, x):
         scores, boxes, around = [], [], []
         for level, features in enumerate(self.pyramid(self.backbone(x))):
-            scores.append(self.scores(features).permute(0, 2, 3, 1).reshape(len(x), -1, self.classes))
-            boxes.append(self.boxes(features).permute(0, 2, 3, 1).reshape(len(x), -1, 4))
+            scores.append(self.scores(features).permute(0, 2, 3, 1).reshape(x.shape[0], -1, self.classes))
+            boxes.append(self.boxes(features).permute(0, 2, 3, 1).reshape(x.shape[0], -1, 4))
             around.append(anchors(features, 8 << level))
         best, kind = torch.cat(scores, 1).sigmoid().max(-1)
         best, places = best.topk(self.best, 1)
@@ -103,7 +103,7 @@ class Centers(nn.Module):
         heat = heat * (F.max_pool2d(heat, 3, 1, 1) == heat)
         places = heat.shape[-2] * heat.shape[-1]
         best, where = heat.flatten(1).topk(100)
-        sizes = self.size(features).permute(0, 2, 3, 1).reshape(len(x), -1, 2)
+        sizes = self.size(features).permute(0, 2, 3, 1).reshape(x.shape[0], -1, 2)
         sizes = sizes.gather(1, (where % places)[..., None].expand(-1, -1, 2))
         return best, where // places, where % places % heat.shape[-1], sizes
 
@@ -123,10 +123,10 @@ class Grids(nn.Module):
         found = []
         for features, head, stride in zip(self.backbone(x)[-3:], self.heads, (8, 16, 32), strict=True):
             rows, columns = features.shape[-2:]
-            y = head(features).view(len(x), ANCHORS, 7, rows, columns).permute(0, 1, 3, 4, 2).sigmoid()
+            y = head(features).view(x.shape[0], ANCHORS, 7, rows, columns).permute(0, 1, 3, 4, 2).sigmoid()
             grid = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")[::-1], -1)
             y = torch.cat([(y[..., :2] * 2 - 0.5 + grid) * stride, y[..., 2:]], -1)
-            found.append(y.reshape(len(x), -1, 7))
+            found.append(y.reshape(x.shape[0], -1, 7))
         every = torch.cat(found, 1)
         places = every[..., 4].topk(100, 1).indices
         return every.gather(1, places[..., None].expand(-1, -1, 7))
