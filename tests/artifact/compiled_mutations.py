@@ -52,7 +52,7 @@ def changed_value(value: Any, draw: random.Random, trap: str) -> Any:
             parent.insert(draw.randrange(len(parent) + 1), copy.deepcopy(parent[place[-1]]))
         elif how == "deep":
             nest: Any = parent[place[-1]]
-            for _ in range(draw.choice((1, 3, 400))):
+            for _ in range(draw.choice((1, 3, 40))):  # deeper ones have tests of their own
                 nest = [nest] if draw.random() < 0.5 else {"a": nest}
             parent[place[-1]] = nest
         else:
