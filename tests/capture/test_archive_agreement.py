@@ -158,6 +158,16 @@ def _names_turned_round(program: dict[str, Any]) -> None:
     program["graph_module"]["module_call_graph"][0]["signature"]["forward_arg_names"].reverse()
 
 
+def _constant_called(name: str) -> Callable[[dict[str, Any]], None]:
+    def change(program: dict[str, Any]) -> None:
+        specs = program["graph_module"]["signature"]["input_specs"]
+        next(spec for spec in specs if "constant_input" in spec)["constant_input"]["name"] = name
+
+    return change
+
+
+DISAGREEING["a constant with the name of an input"] = ("nested", _constant_called("many_1"), "inputs of the signature")
+DISAGREEING["a constant called self"] = ("nested", _constant_called("self"), "called self")
 DISAGREEING["one name for two arguments"] = ("shared", _one_name_twice, "one name")
 DISAGREEING["a name by place and by name"] = ("shared", _names_turned_round, "by place and by name")
 DISAGREEING["a stride less than sizes"] = ("windows", _stride_less, "different numbers")

@@ -83,6 +83,9 @@ def _check_inputs(exported: ExportedProgram) -> None:
     names = [getattr(spec.arg, "name", "") for spec in specs]
     if names != [node.name for node in placeholders] or len({*names}) != len(names):
         raise DisagreementError("the inputs of the signature are not those of the graph")
+    if any(node.target == "self" for node in placeholders):
+        # It is written into the source of a method.
+        raise DisagreementError("an input of the graph is called self")
     users = [spec for spec in specs if spec.kind is InputKind.USER_INPUT]
     leaves = exported.call_spec.in_spec.num_leaves
     if leaves != len(users):
