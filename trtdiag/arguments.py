@@ -174,8 +174,11 @@ def path(name: str, value: Any) -> str | os.PathLike[str]:
 
 
 def place(name: str, value: Any) -> str:
-    """A path as a text."""
-    return os.fspath(path(name, value))
+    """A path as a text; ``~`` and ``~user`` in it are homes that are there."""
+    told = os.fspath(path(name, value))
+    if told.startswith("~") and os.path.expanduser(told) == told:
+        raise wrong(name, value, "a path below a home that this machine has", "wrong-argument")
+    return told
 
 
 def instance(*kinds: type, how: str = "") -> Check:

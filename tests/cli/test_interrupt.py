@@ -1,8 +1,9 @@
-"""Ctrl-C while an engine is built that cannot be stopped: the command ends at once all the same."""
+"""Ctrl-C at any moment: the command ends at once with 130, and says nothing that the user did not do."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,3 +57,91 @@ def test_ctrl_c_ends_the_command_with_130(tmp_path: Path) -> None:
     assert "TensorRT is still building" in told
     assert time.monotonic() - begun < 50  # the build itself takes 60 s
     assert list(tmp_path.glob("*.ep")) == []
+
+
+# Sends the signal when a module is looked for: from the first of our own to those deep inside torch.
+AT = """
+import os, signal, sys
+first = os.getpid()
+class At:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(self)
+            for one in {"first": [first], "working": [os.getpid()], "both": [os.getpid(), first]}[sys.argv[2]]:
+                os.kill(one, signal.SIGINT)
+sys.meta_path.insert(0, At())
+from trtdiag.cli.main import main
+main(sys.argv[3:])
+"""
+MODULES = (
+    "trtdiag.cli.guard",
+    "trtdiag.cli.commands",
+    "click",
+    "rich.console",
+    "trtdiag.cli.compile",
+    "torch",
+    "torch.version",
+    "trtdiag.analysis.explain",
+)
+
+
+def _interrupted(module: str, who: str, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", AT, module, who, *arguments],
+        cwd=folder,
+        env=dict(os.environ, PYTHONPATH=str(Path(__file__).parents[2])),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C there")
+@pytest.mark.parametrize(
+    ("module", "who"), [*((module, "both") for module in MODULES), ("click", "first"), ("torch", "working")]
+)
+def test_ctrl_c_during_imports_is_silent(module: str, who: str, tmp_path: Path) -> None:
+    done = _interrupted(module, who, ["rules"], tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == ""
+    assert done.stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C there")
+@pytest.mark.parametrize("module", ["numpy", "torch._dynamo", "sympy", "torch.export._trace", "trtdiag.pipeline", "z3"])
+def test_ctrl_c_during_the_imports_of_a_run_is_silent(module: str, tmp_path: Path) -> None:
+    (tmp_path / "users.py").write_text(
+        "import torch\ndef build():\n    return torch.nn.ReLU(), (torch.randn(3, 5),), {}, None\n"
+    )
+    done = _interrupted(module, "both", ["analyze", "users:build"], tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == ""
+    assert list(tmp_path.glob("*.html")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be sent Ctrl-C there")
+@pytest.mark.parametrize("after_s", [0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+def test_ctrl_c_at_any_moment(after_s: float, tmp_path: Path) -> None:
+    """A run that was not at its end by then says nothing; whenever that is on this machine."""
+    (tmp_path / "users.py").write_text(
+        "import torch\ndef build():\n    return torch.nn.ReLU(), (torch.randn(3, 5),), {}, None\n"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-m", "trtdiag", "compile", "users:build", "--backend", "reference", "-q"],
+        cwd=tmp_path,
+        env=dict(os.environ, PYTHONPATH=str(Path(__file__).parents[2])),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(after_s)
+    if run.poll() is None:
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
+    _, told = run.communicate(timeout=300)
+    assert run.returncode in (0, 130), told
+    assert told == ""
+    assert list(tmp_path.glob("*.part")) == []

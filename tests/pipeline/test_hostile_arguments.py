@@ -226,6 +226,7 @@ def test_what_an_argument_does_not_take_is_named(
         ("CompileOptions", "optimization_level", 6, "optimization_level cannot be 6"),
         ("CompileOptions", "build_jobs", 0, "build_jobs cannot be 0"),
         ("CompileOptions", "engine_cache", b"folder", "engine_cache cannot be b'folder'"),
+        ("CompileOptions", "engine_cache", "~nosuchuser/engines", "engine_cache cannot be '~nosuchuser"),
         ("CompileOptions", "portable", "no", "portable cannot be 'no'"),
         ("CompileOptions", "hardware_compatibility", "ampere", "hardware_compatibility cannot be 'ampere'"),
         ("CompileOptions", "partition", {"min_segment_ops": 1}, "partition cannot be "),
@@ -312,6 +313,13 @@ def test_programs_out_of_range_and_shapes_that_torch_does_not_take() -> None:
             trtdiag.fix_dims(Tiny(), (torch.ones(3, 2),), dynamic_shapes={"x": {0: entry}})
         found = trtdiag.analyze((Tiny(), (torch.ones(3, 2),), {}, {"x": {0: entry, "a": entry}}))
         assert found.errors
+
+
+@pytest.mark.parametrize("target", ["9" * 5000 + ".1", "10." + "9" * 5000, "\u0661\u0660.\u0661\u0666", "x" * 50_000])
+def test_a_target_that_is_no_version(target: str) -> None:
+    with pytest.raises(UserError, match="is not a known target") as caught:
+        trtdiag.analyze(_exported(), target=target)
+    assert len(str(caught.value)) < 600
 
 
 def test_near_and_shown() -> None:

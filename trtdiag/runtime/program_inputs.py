@@ -37,7 +37,7 @@ def described(leaves: Sequence[Any]) -> Described | None:
     found: list[object] = []
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
-            if leaf.layout is not torch.strided:
+            if leaf.layout is not torch.strided or leaf.is_nested:  # of these not all have sizes and strides
                 return None
             found.append((leaf.dtype, leaf.device, leaf.shape, leaf.stride()))
         elif type(leaf) in _PLAIN:
@@ -58,7 +58,9 @@ class ProgramInputs:
         program = capture(exported)
         self._exported = exported
         self._inputs = program.inputs
-        self._devices = _devices(exported)
+        given = dict(_tensors(exported))
+        self._devices = {name: value.device.type for name, value in given.items()}
+        self._layouts = {name: value.layout for name, value in given.items()}
         self._ranges = program.ranges
         self._sites = Sites(program)
         self._guards = tuple(_readable(program))
@@ -79,7 +81,7 @@ class ProgramInputs:
 
         Raises:
             ShapeOutOfRangeError: ``input-size``: the input's name, what it is and what is allowed.
-            UserError: ``input-dtype``, ``input-device``, ``input-kind``.
+            UserError: ``input-dtype``, ``input-device``, ``input-kind``, ``input-layout``.
         """
         tensors: list[tuple[InputTensor, torch.Tensor]] = []
         for known, leaf in zip(self._inputs, leaves, strict=True):
@@ -91,6 +93,10 @@ class ProgramInputs:
     def _check_kind(self, known: InputTensor, leaf: object) -> None:
         if not isinstance(leaf, torch.Tensor):
             raise _refused(known.name, f"it is a {type(leaf).__name__}", "a tensor", "input-kind")
+        layout = self._layouts[known.placeholder]
+        if leaf.is_nested or leaf.layout is not layout:
+            seen = "it is a nested tensor" if leaf.is_nested else f"its layout is {leaf.layout}"
+            raise _refused(known.name, seen, str(layout), "input-layout")
         if leaf.dtype is not known.dtype:
             raise _refused(known.name, f"it is {leaf.dtype}", str(known.dtype), "input-dtype")
         device = self._devices[known.placeholder]
@@ -163,9 +169,12 @@ def _tensors_by_place(exported: ExportedProgram) -> int:
     return places.num_children if flat and not nested else -1
 
 
-def _devices(exported: ExportedProgram) -> dict[str, str]:
-    vals = {node.name: node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder"}
-    return {name: val.device.type for name, val in vals.items() if isinstance(val, torch.Tensor)}
+def _tensors(exported: ExportedProgram) -> Iterator[tuple[str, torch.Tensor]]:
+    """The inputs that are tensors, as the export saw them, by the name of their placeholder."""
+    for node in exported.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and isinstance(value, torch.Tensor):
+            yield node.name, value
 
 
 def _size_refused(dim: InputDim, size: int, allowed: str) -> ShapeOutOfRangeError:

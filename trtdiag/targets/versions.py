@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from importlib import metadata
 
+from trtdiag.arguments import shown
 from trtdiag.errors import UserError
 from trtdiag.targets.releases import TARGETS
 from trtdiag.targets.releases_rtx import GENERATIONS, RTX_TARGETS
@@ -17,7 +18,7 @@ EVERY_GPU = "all"
 # The wheel is called by its CUDA version, too; only its version is read, TensorRT is never imported.
 _DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu11")
 _RTX_DISTRIBUTIONS = ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt-rtx-cu12")
-_VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)*")
+_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(\.[0-9]+)*")
 _RTX = "rtx-"
 
 
@@ -41,7 +42,7 @@ def get_target(text: str | None) -> Target:
             return target
     known = ", ".join(target.version for target in ALL_TARGETS)
     raise UserError(
-        f"TensorRT {text!r} is not a known target",
+        f"TensorRT {shown(text)} is not a known target",
         because=f"known targets are {known}",
         fix=f"use --target with one of them; {_nearest_hint(match, targets)}",
         reference="unknown-target",
