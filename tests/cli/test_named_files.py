@@ -133,6 +133,7 @@ def test_one_file_under_two_arguments_is_refused_before_the_work(
         ("compile m.pt2 -o package", "directory"),
         ("compile m.pt2 -o /dev/stdout", "[file-on-standard-output]"),
         ("fix-dims m.pt2 --write /dev/stdout", "[file-on-standard-output]"),
+        ("fix-dims m.pt2 --apply --programs 2 -o /dev/null", "[programs-need-files]"),
         ("verify x.ep --json absent/a.json", "[report-not-writable]"),
         ("bench x.ep --json absent/a.json", "[report-not-writable]"),
         ("report r.json --sarif absent/a.json", "[report-not-writable]"),

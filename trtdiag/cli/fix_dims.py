@@ -19,6 +19,7 @@ from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_
 from trtdiag.cli.users_options import import_module, users_options
 from trtdiag.cli.values import CheckedCommand, OutputFile, Seconds
 from trtdiag.errors import DimsError, TrtdiagError, UserError
+from trtdiag.files.destination import is_written_through
 from trtdiag.files.regular import reason
 from trtdiag.files.same import refuse_same
 from trtdiag.report.save import write_atomically
@@ -98,7 +99,9 @@ def fix_dims(
     Exit codes: 0 nothing to change, or saved by --apply; 1 something must change, or nothing helps; 2 unreadable.
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     del debug  # read by main
-    most = _WITH_APPLY if apply_ and programs is None else programs
+    most = programs
+    if apply_ and programs is None:
+        most = 1 if output is not None and is_written_through(output) else _WITH_APPLY
     answer = json_file(json_path)
     _check_usage(source, module_path, output, most or 1, answer, imports, apply_=apply_, force=force)
     text = _standard_input() if source == "-" else None

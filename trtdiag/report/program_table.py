@@ -8,6 +8,7 @@ from typing import Any
 
 from trtdiag.arguments import checked, path, whole
 from trtdiag.errors import ArtifactError, ShapeOutOfRangeError, UserError
+from trtdiag.files.destination import is_written_through
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.schema_check import Schema, fitted
 from trtdiag.report.strict_json import JsonFault, parse_json
@@ -61,8 +62,15 @@ def may_write_programs(path: Path, count: int) -> None:
     """Refuse to write over a numbered file that no table of ours names; the first one is named by the user himself.
 
     Raises:
-        UserError: One of them is there.
+        UserError: One of them is there, or the first one goes to a device or a pipe, beside which there are no others.
     """
+    if count > 1 and is_written_through(path):
+        raise UserError(
+            f"several programs cannot be written to {path}",
+            because="it is a device or a pipe, and they go to files beside each other",
+            fix="name a file, or ask for one program: --programs 1",
+            reference="programs-need-files",
+        )
     ours = _named_in(table_path(path))
     for place in program_paths(path, count)[1:]:
         if place.exists() and place.name not in ours:
