@@ -173,7 +173,9 @@ def test_what_ends_the_process_is_named(body: str, reference: str, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the process is watched where it can fork")
-@pytest.mark.parametrize("command", [("analyze", "--no-html"), ("compile", "--no-html"), ("fix-dims",), ("verify",)])
+@pytest.mark.parametrize(
+    "command", [("analyze", "--no-html"), ("compile", "--no-html"), ("fix-dims",), ("verify",)], ids=" ".join
+)
 @pytest.mark.parametrize(
     ("factory", "reference"),
     [
@@ -201,9 +203,9 @@ def test_no_command_passes_by_a_factory(
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compiled")
     (folder / "users.py").write_text(FACTORIES)
-    done = _trtdiag(folder, "compile", "users:good", "--backend", "reference", "--no-html", "--min-segment-ops", "0")
+    done = _trtdiag(folder, "compile", "users:good", "--backend", "reference", "--no-html", "-o", "good.ep")
     assert done.returncode == 0, done.stderr
-    return folder / "good_trt.ep"
+    return folder / "good.ep"
 
 
 @pytest.mark.slow
