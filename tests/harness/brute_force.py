@@ -38,6 +38,11 @@ def best_box(conditions: Sequence[Condition], box: Mapping[str, Range], example:
     return max(1, _best(mask, places, 1, 0))
 
 
+def best_product(mask: Mask, places: Sequence[int]) -> int:
+    """The most cells of any product of progressions through ``places``, one index an axis, all of them true."""
+    return _best(mask, places, 1, 1) if mask[tuple(places)] else 0
+
+
 def allowed_points(conditions: Sequence[Condition], box: Mapping[str, Range]) -> Mask:
     """Which points of the box satisfy everything, one axis for each symbol in its order."""
     axes = [np.arange(range_.min or 0, (range_.max or 0) + 1) for range_ in box.values()]
