@@ -94,6 +94,7 @@ $(VENV)/.package: $(VENV)/.torch pyproject.toml
 
 $(VENV)/.test: $(VENV)/.package
 	$(PIP) install -c $(CONSTRAINTS) -e '.[test]'
+	@$(PIP) install -q -c $(CONSTRAINTS) -e '.[rtx]' || echo "tensorrt-rtx cannot be had here: tests that build with it are skipped"
 	@touch $@
 
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.
