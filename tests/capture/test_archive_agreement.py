@@ -328,6 +328,15 @@ def test_verifying_against_one(paths: dict[str, Path], tmp_path: Path) -> None:
     assert caught.value.reference == "unsafe-operator"
 
 
+def test_a_buffer_that_is_said_to_be_a_parameter(paths: dict[str, Path], tmp_path: Path) -> None:
+    config = json.loads(members(paths["shared"])[WEIGHTS_CONFIG])
+    config["config"]["table"]["is_param"] = True
+    path = changed(paths["shared"], tmp_path / "m.pt2", {WEIGHTS_CONFIG: json.dumps(config).encode()})
+    with pytest.raises(CaptureError) as caught:
+        read_archive(path)
+    assert caught.value.reference == "corrupt-program"
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec
 from torch.fx import GraphModule, Node
 
 from trtdiag.capture.archive_sizes import reach_of_sizes
@@ -95,7 +95,7 @@ def _check_inputs(exported: ExportedProgram) -> None:
     _check_names(exported)
     for spec, node in zip(specs, placeholders, strict=True):
         if spec.kind in _HELD:
-            _check_held(exported, str(spec.target), node)
+            _check_held(exported, spec, node)
         elif spec.kind is InputKind.CUSTOM_OBJ and spec.target not in exported.constants:
             raise DisagreementError(f"there is no object {spec.target}")
         value = node.meta.get("val")
@@ -113,10 +113,13 @@ def _check_names(exported: ExportedProgram) -> None:
         raise DisagreementError("an argument of forward is given by place and by name")
 
 
-def _check_held(exported: ExportedProgram, target: str, node: Node) -> None:
+def _check_held(exported: ExportedProgram, spec: InputSpec, node: Node) -> None:
+    target = str(spec.target)
     held = exported.state_dict.get(target, exported.constants.get(target))
     if not isinstance(held, torch.Tensor):
         raise DisagreementError(f"there is no tensor {target}, which the graph takes as {node.name}")
+    if spec.kind is InputKind.BUFFER and isinstance(held, torch.nn.Parameter):
+        raise DisagreementError(f"{target} is a parameter, and the graph takes it as a buffer")
     said = node.meta.get("val")
     if not isinstance(said, torch.Tensor):
         raise DisagreementError(f"{node.name} is said to be no tensor, and {target} is one")
