@@ -25,7 +25,6 @@ from tests.capture.archive_samples import (
     with_program,
 )
 from trtdiag.capture.archive import read_archive
-from trtdiag.capture.archive_operators import Verdict, judge
 from trtdiag.errors import CaptureError
 
 
@@ -158,6 +157,12 @@ def _names_turned_round(program: dict[str, Any]) -> None:
     program["graph_module"]["module_call_graph"][0]["signature"]["forward_arg_names"].reverse()
 
 
+def _far_dim(program: dict[str, Any]) -> None:
+    total = calls(program, "aten.sum")
+    total["target"] = "torch.ops.aten.sum.dim_IntList"
+    total["inputs"].append({"name": "dim", "arg": {"as_ints": [2]}, "kind": 1})
+
+
 def _constant_called(name: str) -> Callable[[dict[str, Any]], None]:
     def change(program: dict[str, Any]) -> None:
         specs = program["graph_module"]["signature"]["input_specs"]
@@ -167,6 +172,7 @@ def _constant_called(name: str) -> Callable[[dict[str, Any]], None]:
 
 
 DISAGREEING["a constant with the name of an input"] = ("nested", _constant_called("many_1"), "inputs of the signature")
+DISAGREEING["a dim that there is not"] = ("branches", _far_dim, "names the dim 2")
 DISAGREEING["a constant called self"] = ("nested", _constant_called("self"), "called self")
 DISAGREEING["one name for two arguments"] = ("shared", _one_name_twice, "one name")
 DISAGREEING["a name by place and by name"] = ("shared", _names_turned_round, "by place and by name")
@@ -356,48 +362,3 @@ def test_weights_that_are_said_to_reach_beyond_their_bytes(
     with pytest.raises(CaptureError) as caught:
         read_archive(path)
     assert caught.value.reference == "corrupt-program"
-
-
-REFUSED = [
-    "aten.from_file.default",
-    "aten._segment_reduce_backward.default",
-    "aten._sparse_coo_tensor_unsafe.default",
-    "aten.sparse_coo_tensor.indices_size",
-    "aten._nested_view_from_buffer.default",
-    "aten._sobol_engine_draw.default",
-    "aten._efficientzerotensor.default",
-    "aten._fused_adam_.default",
-    "aten.max_pool2d_with_indices_backward.default",
-    "aten.mkldnn_rnn_layer.default",
-    "aten.set_.source_Storage",
-    "inductor.resize_storage_bytes_.default",
-    "inductor.accumulate_grad_.default",
-    "debugprims.load_tensor.default",
-    "profiler._record_function_enter_new.default",
-    "_test.leaky_relu.default",
-    "c10d.broadcast_.default",
-    "symm_mem.get_remote_tensors.default",
-    "mkldnn.data_ptr.default",
-    "static_runtime.create_owned_ref.default",
-    "quantized.embedding_bag_byte_rowwise_offsets.default",
-    "streams.fork.default",
-    "higher_order.triton_kernel_wrapper_mutation",
-    "higher_order.inductor_compiled_code",
-    "higher_order.aoti_call_delegate",
-    "higher_order.invoke_leaf_function",
-]
-
-
-@pytest.mark.parametrize("target", REFUSED)
-def test_operators_that_believe_what_they_are_told(target: str) -> None:
-    verdict, reason = judge(f"torch.ops.{target}")
-    assert verdict is Verdict.REFUSED
-    assert reason
-
-
-def test_operators_of_others_that_name_files() -> None:
-    with torch.library._scoped_library("trtdiag_tests_files", "DEF") as library:
-        library.define("load(Tensor x, str file_name) -> Tensor")
-        library.define("scale(Tensor x, str mode) -> Tensor")
-        assert judge("torch.ops.trtdiag_tests_files.load.default")[0] is Verdict.REFUSED
-        assert judge("torch.ops.trtdiag_tests_files.scale.default")[0] is Verdict.OPERATOR

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec
 from torch.fx import GraphModule, Node
 
-from trtdiag.capture.archive_sizes import reach_of_sizes
+from trtdiag.capture.archive_sizes import dim_fault, reach_of_sizes
 from trtdiag.graph.aliases import alias_roots
 
 _HELD = {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
@@ -178,7 +178,7 @@ def _fault(op: OpOverload, node: Node) -> str:
     reach = reach_of_sizes(op._schema.name, given)
     if reach:
         raise BeyondMemoryError(node.name, str(op), reach)
-    return _result_fault(op, node)
+    return dim_fault(op._schema.name, given) or _result_fault(op, node)
 
 
 def _result_fault(op: OpOverload, node: Node) -> str:

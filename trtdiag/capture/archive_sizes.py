@@ -5,6 +5,7 @@ Each was seen to read beyond its tensors on the CPU with torch 2.13, where the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ _NORMALIZED = frozenset(
     )
 )  # fmt: skip
 _OF_CHANNELS = ("weight", "bias", "running_mean", "running_var", "mean", "invstd")
+# Whose dim is one of a tensor with more dims than theirs.
+_OTHER_RANK = re.compile("unsqueeze|stack|embed|backward|batch_dim|expand")
 _ATTENTION = frozenset(
     f"aten::_scaled_dot_product_{name}"
     for name in ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
@@ -45,6 +48,24 @@ def reach_of_sizes(schema_name: str, given: Mapping[str, Any]) -> str:
         key, value = _shape(given.get("key")), _shape(given.get("value"))
         if key is not None and value is not None and key[:-1] != value[:-1]:
             return f"its keys have the sizes {_said(key)}, and its values {_said(value)}"
+    return ""
+
+
+def dim_fault(schema_name: str, given: Mapping[str, Any]) -> str:
+    """Which dim a call names that its tensor does not have; empty where there is none.
+
+    Args:
+        schema_name: The op, ``aten::sum``.
+        given: Its arguments by name.
+    """
+    shape = _shape(given.get("self", given.get("input")))
+    dims = given.get("dim")
+    if shape is None or not schema_name.startswith("aten::") or _OTHER_RANK.search(schema_name):
+        return ""
+    rank = max(1, len(shape))  # a number has a dim in all but its sizes
+    for dim in dims if isinstance(dims, (list, tuple)) else (dims,):
+        if isinstance(dim, int) and not -rank <= dim < rank:
+            return f"it names the dim {dim} of a tensor that has {len(shape)}"
     return ""
 
 
