@@ -60,7 +60,7 @@ class ProgramInputs:
         self._inputs = program.inputs
         given = dict(_tensors(exported))
         self._devices = {name: value.device.type for name, value in given.items()}
-        self._layouts = {name: value.layout for name, value in given.items()}
+        self._layouts = {name: value.layout for name, value in given.items()} | _example_layouts(exported)
         self._ranges = program.ranges
         self._sites = Sites(program)
         self._guards = tuple(_readable(program))
@@ -175,6 +175,18 @@ def _tensors(exported: ExportedProgram) -> Iterator[tuple[str, torch.Tensor]]:
         value = node.meta.get("val")
         if node.op == "placeholder" and isinstance(value, torch.Tensor):
             yield node.name, value
+
+
+def _example_layouts(exported: ExportedProgram) -> dict[str, torch.layout]:
+    """The layouts of the example inputs by placeholder: what torch saves of the graph knows of dense inputs alone."""
+    if exported.example_inputs is None:
+        return {}
+    try:
+        leaves = call_leaves(exported, *exported.example_inputs)
+    except UserError:  # an example that does not fit says nothing
+        return {}
+    pairs = zip(exported.graph_signature.user_inputs, leaves, strict=False)
+    return {str(name): leaf.layout for name, leaf in pairs if isinstance(leaf, torch.Tensor)}
 
 
 def _size_refused(dim: InputDim, size: int, allowed: str) -> ShapeOutOfRangeError:
