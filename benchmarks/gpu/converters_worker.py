@@ -81,7 +81,7 @@ def _comparison(compare: Any) -> dict[str, Any]:
 def done(call: dict[str, Any], options: CompileOptions) -> dict[str, Any]:
     """One row."""
     # The type plan keeps these away from converters; a check of one op has no plan.
-    lacking = _dtypes((call["args"], call["kwargs"])) - {*get_target(options.target).dtypes, "int64", "float64"}
+    lacking = dtypes_of((call["args"], call["kwargs"])) - {*get_target(options.target).dtypes, "int64", "float64"}
     if lacking:
         return {"state": "limit", "note": f"TensorRT {options.target} has no {', '.join(sorted(lacking))}"}
     op_check.GREATEST = call["greatest"]
@@ -116,7 +116,7 @@ def done(call: dict[str, Any], options: CompileOptions) -> dict[str, Any]:
     }
 
 
-def _dtypes(value: Any) -> set[str]:
+def dtypes_of(value: Any) -> set[str]:
     """The dtypes of tensors, and those that are asked for."""
     found = [leaf.dtype if isinstance(leaf, torch.Tensor) else leaf for leaf in pytree.tree_leaves(value)]
     return {str(dtype).removeprefix("torch.") for dtype in found if isinstance(dtype, torch.dtype)}

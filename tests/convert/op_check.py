@@ -32,7 +32,7 @@ from trtdiag.shapes.counts import counted_ranges
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import Range, condition_from_sympy, free_symbols, holds
 from trtdiag.symbolic.functions import ExpressionError
-from trtdiag.targets.versions import get_target
+from trtdiag.targets import Target, get_target
 
 # Reduced precision keeps 11 (float16) or 8 (bfloat16) bits; a few roundings add up.  float32: sums in another order.
 TOLERANCES = {
@@ -77,7 +77,7 @@ def check_op(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic: bool = False,
-    target: str = "11.4",
+    target: str | Target = "11.4",
     tolerance: tuple[float, float] | None = None,
     compare: Callable[[Any, Any], None] | None = None,
     constants: bool = False,
@@ -92,7 +92,7 @@ def check_op(
         args: Its arguments; tensors in them become inputs.
         kwargs: By name.
         dynamic: Make every dim of 2 or more dynamic, and compare at other sizes as well.
-        target: A TensorRT version.
+        target: A TensorRT version, or its target for some GPU generations.
         tolerance: Relative and absolute; by dtype where it is not given.
         compare: Called with both results in the place of a comparison by tolerance.
         constants: Tensors are weights of the program, not inputs; with ``dynamic`` the first stays an input.
@@ -100,11 +100,12 @@ def check_op(
         shared: With ``dynamic``, equal sizes of tensors are one symbol.
         also: Called with the network and all that was compared, to run it elsewhere too.
     """
+    target = get_target(target) if isinstance(target, str) else target
     traced = _traced(op, args, kwargs or {}, dynamic, constants, read, shared)
     left, planned = _left_by_types(traced.module), _planned(traced.module, target)
     for greatest in (GREATEST, min(GREATEST, FEWER)):
         ranges = traced.ranges(greatest)
-        source = Source(traced.module, planned, get_target(target), ranges, traced.given, {}, traced.held)
+        source = Source(traced.module, planned, target, ranges, traced.given, {}, traced.held)
         found = support(source, left)
         if not any(limit.code == "too-many-elements" for limit in found.limits.values()):
             break
@@ -241,9 +242,9 @@ def _conditions(env: ShapeEnv) -> list[Any]:
     return found
 
 
-def _planned(module: GraphModule, target: str) -> dict[str, tuple[torch.dtype, ...]]:
+def _planned(module: GraphModule, target: Target) -> dict[str, tuple[torch.dtype, ...]]:
     """The types as they are, but for int64 where the target has none."""
-    native = "int64" in get_target(target).dtypes
+    native = "int64" in target.dtypes
     planned = {}
     for node in module.graph.nodes:
         values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
