@@ -174,3 +174,21 @@ def test_where_nothing_mends_it_nothing_is_proven() -> None:
     assert not fix.proven
     assert fix.proof.detail == "the program fails at x.shape[0] = 3: ValueError: 3 does not suit"
     assert fix.confirmation.exported is False
+
+
+class Branching(torch.nn.Module):
+    """A branch on data, beside keys and values that must be equally long."""
+
+    def forward(self, x: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """Attention of what a branch gives."""
+        query = torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: a + 1, (x,))
+        return functional.scaled_dot_product_attention(query, key, value)
+
+
+def test_a_program_with_a_branch_on_data_runs_on_data() -> None:
+    args = tuple(torch.randn(1, 1, length, 8) for length in (3, 5, 5))
+    dims = {name: {2: Dim(name, min=1, max=16)} for name in ("x", "key", "value")}
+    fix = fix_dims(Branching(), args, dynamic_shapes=dims)
+    assert fix.proven
+    assert fix.confirmation.ran_on_data
+    assert not any("example" in each for each in fix.confirmation.not_on_data)

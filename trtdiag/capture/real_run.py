@@ -271,6 +271,8 @@ class RealRunner:
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Stops a run that takes too long or too much, between two ops, and keeps the call that failed."""
 
+    supports_higher_order_operators = True  # a branch runs op by op like the rest
+
     def __init__(self, deadline: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._deadline = deadline
