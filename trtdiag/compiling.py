@@ -339,8 +339,10 @@ def _part(plan: EnginePlan, network: Network, *, backend: Backend, report: Repor
 
 def _refuse_cache_over_source(source: Source, options: CompileOptions) -> None:
     file = _file(source)
-    if file is not None and options.timing_cache is not None:
-        refuse_same([Named("the source", file)], [Named("timing_cache", str(Path(options.timing_cache).expanduser()))])
+    caches = {"timing_cache": options.timing_cache, "runtime_cache": options.runtime_cache}
+    written = [Named(name, str(Path(cache).expanduser())) for name, cache in caches.items() if cache is not None]
+    if file is not None and written:
+        refuse_same([Named("the source", file)], written)
 
 
 def _file(source: Source) -> str | None:

@@ -15,6 +15,7 @@ from trtdiag.arguments import shown
 from trtdiag.options import AnalyzeOptions, CompileOptions, Precision
 
 _TENSORRT = ("tensorrt", "tensorrt-rtx")
+_RTX = ("tensorrt-rtx",)
 _HAVE: Mapping[str, tuple[str, ...]] = {
     "workspace_mib": _TENSORRT,
     "optimization_level": _TENSORRT,
@@ -25,7 +26,10 @@ _HAVE: Mapping[str, tuple[str, ...]] = {
     "version_compatible": _TENSORRT,
     "cuda_graphs": _TENSORRT,
     "profile_layers": _TENSORRT,
-    "engine_per_gpu": ("tensorrt-rtx",),
+    "engine_per_gpu": _RTX,
+    "runtime_cache": _RTX,
+    "rtx_cuda_graphs": _RTX,
+    "kernel_specialization": _RTX,
 }
 """The backends that have an option, of those that not all have: they are about TensorRT's builder and its engines."""
 
@@ -65,6 +69,8 @@ def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None
     asked = _asked(options)
     if "engine_cache_mib" in asked and options.engine_cache is None:
         yield OptionWarning("engine_cache_mib", options.engine_cache_mib, "no engine_cache is given")
+    if "rtx_cuda_graphs" in asked and options.cuda_graphs:
+        yield OptionWarning("rtx_cuda_graphs", options.rtx_cuda_graphs, "cuda_graphs has these runs recorded already")
     if backend is None:
         return
     for name, have in _HAVE.items():

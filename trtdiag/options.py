@@ -23,6 +23,8 @@ from trtdiag.arguments import (
     words,
 )
 
+KERNEL_SPECIALIZATION = ("lazy", "eager", "none")
+"""When TensorRT-RTX compiles kernels for the sizes that come."""
 HARDWARE = ("none", "ampere+", "same-compute-capability")
 """On which GPUs else an engine may run."""
 
@@ -138,6 +140,11 @@ class CompileOptions:
         tf32: Let TensorRT compute float32 products with 10 bits of mantissa.
         cuda_graphs: For how many sizes each engine keeps its run as a CUDA graph; ``CompiledProgram.cuda_graphs`` says
             what that costs, and changes it later.
+        runtime_cache: A file that keeps the kernels that TensorRT-RTX compiles when engines first run;
+            ``CompiledProgram.rtx_runtime`` says more of this option and the next two, and changes them later.
+        rtx_cuda_graphs: Let TensorRT-RTX itself record whole runs as CUDA graphs.
+        kernel_specialization: When TensorRT-RTX compiles kernels for the sizes that come: ``lazy``, ``eager``,
+            ``none``; ``None``: its own default.
         hardware_compatibility: On which GPUs else an engine may run: ``none``, ``ampere+`` (Ampere and later; costs
             speed) or ``same-compute-capability`` (not with TensorRT 8.6).
         version_compatible: Whether later TensorRT versions of the same major number may run an engine.
@@ -169,6 +176,9 @@ class CompileOptions:
     timing_cache: str | None = None
     tf32: bool = False
     cuda_graphs: int = 0
+    runtime_cache: str | None = None
+    rtx_cuda_graphs: bool = False
+    kernel_specialization: str | None = None
     hardware_compatibility: str = "none"
     version_compatible: bool = False
     engine_cache: str | None = None
@@ -199,6 +209,9 @@ class CompileOptions:
             timing_cache=optional(place),
             tf32=flag,
             cuda_graphs=whole(0),
+            runtime_cache=optional(place),
+            rtx_cuda_graphs=flag,
+            kernel_specialization=optional(one_of(*KERNEL_SPECIALIZATION)),
             hardware_compatibility=one_of(*HARDWARE),
             version_compatible=flag,
             engine_cache=optional(place),

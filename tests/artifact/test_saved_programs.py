@@ -129,11 +129,12 @@ def test_a_missing_backend_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_file_tells_nobody_where_to_write() -> None:
-    options = CompileOptions(engine_cache="/somewhere/engines", timing_cache="/somewhere/timings", build_jobs=3)
+    places = {name: f"/somewhere/{name}" for name in ("engine_cache", "timing_cache", "runtime_cache")}
+    options = CompileOptions(**places, build_jobs=3)
     plain = plain_options(options)
     assert "/somewhere" not in str(plain)
     assert options_from_plain(plain) == CompileOptions(build_jobs=3)
-    crafted = {**plain, "timing_cache": "/home/reader/.profile", "engine_cache": "/home/reader"}
+    crafted = {**plain, **dict.fromkeys(places, "/home/reader/.profile")}
     assert options_from_plain(crafted) == CompileOptions(build_jobs=3)
 
 
@@ -145,6 +146,8 @@ def test_the_model_is_not_written_over_and_a_loaded_program_may_take_its_own_pla
     with pytest.raises(UserError, match="timing_cache names the source itself") as caught:
         trtdiag.compile(original, backend="reference", timing_cache=str(original))
     assert caught.value.reference == "same-file"
+    with pytest.raises(UserError, match="runtime_cache names the source itself"):
+        trtdiag.compile(original, backend="reference", runtime_cache=str(original))
     program = trtdiag.compile(original, backend="reference", verify=False, min_segment_ops=0)
     (tmp_path / "hard.ep").hardlink_to(original)
     for same in (original, tmp_path / "hard.ep"):

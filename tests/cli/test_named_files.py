@@ -79,6 +79,7 @@ REFUSED = {
     "compile m.pt2 -o o.ep --report o.html --markdown o.html": "--report and --markdown name one file: o.html",
     "compile m.pt2 -o o.html": "-o and the report's usual name name one file: o.html",
     "compile m.pt2 --timing-cache m.pt2": "--timing-cache names SOURCE itself",
+    "compile m.pt2 --runtime-cache m.pt2": "--runtime-cache names SOURCE itself",
     "compile m.pt2 --timing-cache t.cache --json t.cache": "--json and --timing-cache name one file",
     "compile m.pt2 -o cache --engine-cache cache": "-o and --engine-cache name one file: cache",
     "compile m.pt2 --timing-cache c --engine-cache c": "--engine-cache and --timing-cache name one file",

@@ -75,7 +75,11 @@ OF_TENSORRT = {
     "cuda_graphs": 3,
     "profile_layers": True,
     "engine_per_gpu": True,
+    "runtime_cache": "kernels.bin",
+    "rtx_cuda_graphs": True,
+    "kernel_specialization": "eager",
 }
+OF_RTX = {"engine_per_gpu", "runtime_cache", "rtx_cuda_graphs", "kernel_specialization"}
 # The others, with a value that has an effect under every backend.
 OF_ALL = {
     "target": "8.6",
@@ -105,10 +109,17 @@ def test_what_a_backend_does_not_have(name: str) -> None:
     found = [each.option for each in without_effect(options, "reference")]
     assert found == ([name] if name in OF_TENSORRT else [])
     assert not list(without_effect(options, "tensorrt-rtx"))
-    only_rtx = name == "engine_per_gpu"
+    only_rtx = name in OF_RTX
     assert bool(list(without_effect(options, "tensorrt"))) == only_rtx
     usual = getattr(CompileOptions(), name)
     assert not list(without_effect(CompileOptions(**{name: usual}), "reference"))
+
+
+def test_runs_are_recorded_once() -> None:
+    found = list(without_effect(CompileOptions(cuda_graphs=3, rtx_cuda_graphs=True), "tensorrt-rtx"))
+    assert [(each.option, each.why) for each in found] == [
+        ("rtx_cuda_graphs", "cuda_graphs has these runs recorded already")
+    ]
 
 
 def test_options_that_others_leave_without_effect() -> None:

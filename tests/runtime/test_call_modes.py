@@ -11,7 +11,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.runtime.compiling import compiled
-from trtdiag.engine.graph_choice import GraphChoice, chosen_graphs
+from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, chosen_graphs, chosen_rtx
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
 from trtdiag.runtime import execution
@@ -62,10 +62,12 @@ class Seen:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.choices: list[GraphChoice | None] = []
+        self.rtx: list[RtxChoice] = []
         check = execution.check_engine_inputs
 
         def checked(*args: object) -> None:
             self.choices.append(chosen_graphs())
+            self.rtx.append(chosen_rtx())
             check(*args)  # type: ignore[arg-type]
 
         monkeypatch.setattr(execution, "check_engine_inputs", checked)
@@ -100,3 +102,18 @@ def test_wrong_numbers_of_graphs(program: CompiledProgram, most: int) -> None:
     with pytest.raises(UserError) as caught:
         program.cuda_graphs(most)
     assert caught.value.reference == "wrong-option"
+
+
+def test_engines_are_told_how_tensorrt_rtx_runs_them(
+    program: CompiledProgram, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen, file = Seen(monkeypatch), str(tmp_path / "kernels")
+    options = CompileOptions(runtime_cache=file, rtx_cuda_graphs=True, kernel_specialization="eager")
+    made = CompiledProgram(program.exported_program, options=options)
+    made(torch.randn(3, 5))
+    assert set(seen.rtx) == {RtxChoice(file, True, "eager")}
+    seen.rtx.clear()
+    assert made.rtx_runtime("other") is made
+    made(torch.randn(3, 5))
+    assert set(seen.rtx) == {RtxChoice("other")}
+    assert chosen_rtx() == RtxChoice()

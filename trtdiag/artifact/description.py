@@ -108,7 +108,7 @@ def description_from_text(text: str, file: str) -> Description:
         ) from error
 
 
-_PLACES = ("engine_cache", "timing_cache")
+_PLACES = ("engine_cache", "timing_cache", "runtime_cache")
 """Options that name places of the machine that compiled: a file does not tell who loads it where to write."""
 
 

@@ -19,12 +19,12 @@ from trtdiag.cli.progress import COMPILE_STAGES, LOADING, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files, report_options
 from trtdiag.cli.streams import own_console, prints_on_standard_error
 from trtdiag.cli.users_options import import_module, users_options
-from trtdiag.cli.values import MOST_COUNT, OutputFile
+from trtdiag.cli.values import MOST_COUNT, OutputFile, Place
 from trtdiag.cli.words import sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same
-from trtdiag.options import CompileOptions
+from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
 
 if TYPE_CHECKING:
     from trtdiag.report.report import Report
@@ -39,7 +39,10 @@ GROUPS = (
         ("keep_in_torch", "min_segment_ops", "require_full", "precision", "keep_fp32", "truncate_double", "gpu"),
     ),
     ("How engines are built", ("opt", *BUILD_OPTIONS)),
-    ("How engines run", ("cuda_graphs", "profile_layers")),
+    (
+        "How engines run",
+        ("cuda_graphs", "runtime_cache", "rtx_cuda_graphs", "kernel_specialization", "profile_layers"),
+    ),
     ("What is written", ("output", "portable", "html", *REPORT_OPTIONS, "quiet", "debug")),
 )
 
@@ -66,6 +69,18 @@ GROUPS = (
     metavar="N",
     help="Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]",
 )
+@click.option(
+    "--runtime-cache",
+    type=Place(),
+    metavar="FILE",
+    help="Keep the kernels there that TensorRT-RTX compiles at first runs.",
+)
+@click.option("--rtx-cuda-graphs", is_flag=True, help="TensorRT-RTX itself replays whole runs as CUDA graphs.")
+@click.option(
+    "--kernel-specialization",
+    type=click.Choice(KERNEL_SPECIALIZATION),
+    help="When TensorRT-RTX compiles kernels for new sizes  [default: its own]",
+)
 @click.option("--force", is_flag=True, help="Go on in spite of ERROR findings.")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
 @click.option("--profile-layers", is_flag=True, help="Time each layer of the engines, for the report.")
@@ -82,6 +97,9 @@ def compile_command(
     opt: tuple[str, ...],
     portable: bool,
     cuda_graphs: int,
+    runtime_cache: str | None,
+    rtx_cuda_graphs: bool,
+    kernel_specialization: str | None,
     force: bool,
     no_verify: bool,
     profile_layers: bool,
@@ -107,6 +125,9 @@ def compile_command(
         opt=sizes_of(opt),
         portable=portable,
         cuda_graphs=cuda_graphs,
+        runtime_cache=runtime_cache,
+        rtx_cuda_graphs=rtx_cuda_graphs,
+        kernel_specialization=kernel_specialization,
         force=force,
         verify=not no_verify,
         profile_layers=profile_layers,
@@ -200,6 +221,8 @@ def _caches(options: CompileOptions) -> Iterator[Named]:
         yield Named("--engine-cache", str(Path(options.engine_cache).expanduser()))
     if options.timing_cache is not None:
         yield Named("--timing-cache", str(Path(options.timing_cache).expanduser()))
+    if options.runtime_cache is not None:
+        yield Named("--runtime-cache", str(Path(options.runtime_cache).expanduser()))
 
 
 def _not_saved(unverified: str, *, told: bool) -> VerificationError:

@@ -1,8 +1,9 @@
-"""Whether runs of engines are recorded as CUDA graphs: a choice of the program that calls them."""
+"""How engines run, whether recorded as CUDA graphs for one: a choice of the program that calls them."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
+from dataclasses import dataclass, replace
 
 
 class GraphChoice:
@@ -18,13 +19,35 @@ class GraphChoice:
         self.most = most
 
 
+@dataclass(frozen=True)
+class RtxChoice:
+    """One program's choice of how TensorRT-RTX runs its engines; ``CompiledProgram.rtx_runtime`` says what each does.
+
+    Attributes:
+        cache: The file that keeps compiled kernels.
+        cuda_graphs: Whether TensorRT-RTX records runs as CUDA graphs by itself.
+        kernel_specialization: When kernels are compiled for sizes; ``None``: as TensorRT-RTX does by itself.
+    """
+
+    cache: str | None = None
+    cuda_graphs: bool = False
+    kernel_specialization: str | None = None
+
+    def without_graphs(self) -> RtxChoice:
+        """The same, where another records the runs."""
+        return replace(self, cuda_graphs=False) if self.cuda_graphs else self
+
+
+_USUAL = RtxChoice()
+
+
 class choosing_graphs:  # noqa: N801  # used as a statement; a generator would take three times as long
     """Lets engines that run in this block, one call of a program, know the choice."""
 
-    __slots__ = ("_token", "choice")
+    __slots__ = ("_token", "choice", "rtx")
 
-    def __init__(self, choice: GraphChoice | None) -> None:
-        self.choice = choice
+    def __init__(self, choice: GraphChoice | None, rtx: RtxChoice = _USUAL) -> None:
+        self.choice, self.rtx = choice, rtx
 
     def __enter__(self) -> None:
         self._token: Token[choosing_graphs | None] = _CALL.set(self)
@@ -40,6 +63,12 @@ def chosen_graphs() -> GraphChoice | None:
     """The choice of the program that is running; ``None`` where it records nothing."""
     call = _CALL.get()
     return None if call is None else call.choice
+
+
+def chosen_rtx() -> RtxChoice:
+    """How TensorRT-RTX is to run the engines of the program that is running."""
+    call = _CALL.get()
+    return _USUAL if call is None else call.rtx
 
 
 def running_call() -> object | None:

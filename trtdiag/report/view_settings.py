@@ -14,7 +14,7 @@ from trtdiag.targets import target_name
 
 _LONGEST_CHARS = 2000
 _KINDS = {SourceKind.FILE: "a file", SourceKind.LIVE: "a live ExportedProgram", SourceKind.FACTORY: "a factory"}
-_WITHOUT = frozenset({"timing_cache", "engine_cache"})
+_WITHOUT = frozenset({"timing_cache", "engine_cache", "runtime_cache"})
 """Options that are off where they are not set."""
 
 

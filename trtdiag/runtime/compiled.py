@@ -11,10 +11,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from trtdiag.arguments import checked, instance, optional, whole
-from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
+from trtdiag.arguments import checked, flag, instance, one_of, optional, place, whole
+from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
-from trtdiag.options import CompileOptions
+from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.flat_program import FlatProgram
@@ -72,8 +72,10 @@ class CompiledProgram:
         self._flat: FlatProgram | None = None
         self._lock = Lock()
         self._graphs: GraphChoice | None = None
+        self._rtx = RtxChoice()
         if options is not None:
             self.cuda_graphs(options.cuda_graphs)
+            self._rtx = RtxChoice(options.runtime_cache, options.rtx_cuda_graphs, options.kernel_specialization)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs of the program.
@@ -88,7 +90,7 @@ class CompiledProgram:
             args, kwargs = self._by_place(args, kwargs)
         if torch.compiler.is_exporting():  # nothing runs, and the sizes may be symbols of the trace
             return self._traced(args, kwargs)
-        with choosing_graphs(self._graphs):
+        with choosing_graphs(self._graphs, self._rtx):
             if not (torch.is_grad_enabled() or torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")):
                 return self._called(args, kwargs)
             with torch.no_grad(), ExitStack() as stack:
@@ -137,6 +139,31 @@ class CompiledProgram:
             UserError: ``wrong-option``.
         """
         self._graphs = GraphChoice(most) if most else None
+        return self
+
+    @checked(cache=optional(place), cuda_graphs=flag, kernel_specialization=optional(one_of(*KERNEL_SPECIALIZATION)))
+    def rtx_runtime(
+        self, cache: str | None = None, *, cuda_graphs: bool = False, kernel_specialization: str | None = None
+    ) -> CompiledProgram:
+        """This program, whose engines of TensorRT-RTX from now on run so; what is not given is as by default.
+
+        TensorRT-RTX compiles kernels when an engine first runs on a GPU.  These ways to run were written against its
+        API and never ran.
+
+        Args:
+            cache: A file that keeps these kernels, so that the next process need not compile them; it is made where it
+                is missing, and written when the last engine that uses it goes, or Python ends.  A file of another GPU,
+                driver or release is replaced.  A saved program does not name it.
+            cuda_graphs: TensorRT-RTX itself records whole runs as CUDA graphs and replays them.  It has no effect
+                where ``CompiledProgram.cuda_graphs`` does that, and is not for runs that PyTorch records.
+            kernel_specialization: For engines of varying sizes: ``lazy`` compiles kernels for new sizes beside the
+                runs, which use general ones until then; ``eager`` compiles them before the first run of these sizes;
+                ``none`` always uses general ones.
+
+        Raises:
+            UserError: ``wrong-option``.
+        """
+        self._rtx = RtxChoice(cache, cuda_graphs, kernel_specialization)
         return self
 
     def module(self) -> torch.nn.Module:

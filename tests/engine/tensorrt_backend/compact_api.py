@@ -1,25 +1,53 @@
 """Writes the API surface of TensorRT's Python bindings in short: names, parameters and members, no texts.
 
     python tests/engine/tensorrt_backend/compact_api.py SURFACE.json api/8.6.1.json
+    python tests/engine/tensorrt_backend/compact_api.py tensorrt_rtx api/rtx-1.7.1.json
 
 ``SURFACE.json`` is read off the real bindings: name -> ``{kind: "enum", members}``, or ``{kind: "class", bases,
-methods: {name: [lines of its docstring]}, properties}``.
+methods: {name: [lines of its docstring]}, properties}``.  In its place a module that is installed is read here.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 _MODULE = re.compile(
-    r"\b(?:tensorrt_bindings\.tensorrt|tensorrt\.tensorrt|nvinfer1|nvonnxparser|typing|collections\.abc)(?:\.|::)"
+    r"\b(?:tensorrt_bindings\.tensorrt|tensorrt\.tensorrt|tensorrt_rtx_bindings\.tensorrt_rtx|nvinfer1|nvonnxparser|typing|collections\.abc)(?:\.|::)"
 )
-_LINE = re.compile(r"^(?P<name>\w+)\((?P<given>.*)\)(?: -> (?P<gives>.+))?$")
+_LINE = re.compile(r"^(?:\d+\. )?(?P<name>\w+)\((?P<given>.*)\)(?: -> (?P<gives>.+))?$")
 _OURS = frozenset({"OnnxParser", "OnnxParserFlag", "ParserError"})
 _NOT_OURS = re.compile(r"Caffe|Uff|Plugin|Onnx|IAlgorithm|Int8|RNN|Parser|Quick|MoE|DistCollective")
+
+
+def read(module: str) -> dict[str, Any]:
+    """The surface of a module that is installed; of docstrings the signatures alone."""
+    trt = import_module(module)
+    found: dict[str, Any] = {}
+    for name, kind in vars(trt).items():
+        if name.startswith("_") or not isinstance(kind, type):
+            continue
+        if hasattr(kind, "__members__"):
+            found[name] = {"kind": "enum", "members": sorted(kind.__members__)}
+            continue
+        own = [key for key in dir(kind) if key == "__init__" or not key.startswith("__")]
+        static = {key: inspect.getattr_static(kind, key) for key in own}
+        found[name] = {
+            "kind": "class",
+            "bases": [base.__name__ for base in kind.__mro__[1:] if base.__name__ in vars(trt)],
+            "methods": {
+                key: [line for line in (getattr(kind, key).__doc__ or "").splitlines() if f"{key}(" in line]
+                for key in own
+                if callable(getattr(kind, key))
+            },
+            "properties": [key for key in own if isinstance(static[key], property)],
+        }
+    return found
 
 
 def compact(surface: dict[str, Any]) -> dict[str, Any]:
@@ -83,5 +111,6 @@ def in_lines(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    surface = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    given = sys.argv[1]
+    surface = json.loads(Path(given).read_text(encoding="utf-8")) if given.endswith(".json") else read(given)
     Path(sys.argv[2]).write_text(in_lines(compact(surface)), encoding="utf-8")

@@ -12,6 +12,7 @@ from standin import Recorded, TensorRT
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.engine.tensorrt.gpu import Replay, Work
 from trtdiag.engine.tensorrt.runner import EngineRunner
+from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Num, Range, symbol
 
@@ -80,8 +81,8 @@ class Engine:
                 y.copy_(x.sum(1) + torch.arange(n)[:, None])
         return self.runs
 
-    def runner(self, gpu: HostGpu | None = None) -> EngineRunner:
-        return EngineRunner(self.trt, self.engine, manifest(), CPU, gpu=gpu or HostGpu())
+    def runner(self, gpu: HostGpu | None = None, scratch: type[Scratch] = Scratch) -> EngineRunner:
+        return EngineRunner(self.trt, self.engine, manifest(), CPU, gpu=gpu or HostGpu(), scratch=scratch)
 
     def inputs(self, rows: int, n: int) -> list[torch.Tensor]:
         return [torch.zeros(rows, 5, dtype=torch.float16), torch.tensor(n, dtype=torch.int32)]

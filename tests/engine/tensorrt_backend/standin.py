@@ -18,7 +18,7 @@ import numpy as np
 API = Path(__file__).parent / "api"
 # The bindings of 8.6 name C++'s class in the signature; Python's has another name.
 SAME = {"IEngineInspector": "EngineInspector"}
-VERSIONS = {"8.6": "8.6.1", "10.16": "10.16.1", "11.4": "11.4.0"}
+VERSIONS = {"8.6": "8.6.1", "10.16": "10.16.1", "11.4": "11.4.0", "rtx-1.4": "rtx-1.4.0", "rtx-1.7": "rtx-1.7.1"}
 
 
 class ContractError(Exception):
@@ -113,8 +113,8 @@ class TensorRT:
     """The module.  ``made`` has every object that a call gave, in order; ``answers`` are results that a test states."""
 
     def __init__(self, target: str) -> None:
-        self.__version__ = VERSIONS[target]
-        self._surface = surface(self.__version__)
+        self.__version__ = VERSIONS[target].removeprefix("rtx-")
+        self._surface = surface(VERSIONS[target])
         self._classes: dict[str, type] = {}
         self._enums = {name: Enumeration(name, names) for name, names in self._surface["enums"].items()}
         self.made: list[Recorded] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from threading import local
 from weakref import WeakKeyDictionary
@@ -33,9 +33,9 @@ class Place:
 
 @dataclass
 class _Places(local):
-    """Those of one thread by stream: two streams must not share scratch memory."""
+    """Those of one thread by stream, which must not share scratch memory, and by how their contexts are made."""
 
-    by_stream: OrderedDict[int, Place] = field(default_factory=OrderedDict)
+    by_stream: OrderedDict[tuple[int, Hashable], Place] = field(default_factory=OrderedDict)
 
 
 class Contexts:
@@ -50,15 +50,16 @@ class Contexts:
         self._places = _Places()
         self._given_away: list[tuple[object | None, EngineContext]] = []
 
-    def place(self, stream: int) -> Place:
+    def place(self, stream: int, variant: Hashable = None) -> Place:
         """What this thread keeps for a stream; of too many streams the one not used for longest is forgotten."""
         known = self._places.by_stream
-        place = known.get(stream)
+        key = stream, variant
+        place = known.get(key)
         if place is None:
-            place = known[stream] = Place()
+            place = known[key] = Place()
             while len(known) > MOST_STREAMS:
                 known.popitem(last=False)
-        known.move_to_end(stream)
+        known.move_to_end(key)
         return place
 
     def plain(self, place: Place, stream: int) -> EngineContext:

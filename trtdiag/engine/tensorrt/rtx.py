@@ -14,6 +14,7 @@ from trtdiag.engine.tensorrt.config import chosen_sources
 from trtdiag.engine.tensorrt.door import TENSORRT_RTX, Door, compute_capability, open_door, require_gpu
 from trtdiag.engine.tensorrt.engine_per_gpu import packed, unpacked
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
+from trtdiag.engine.tensorrt.rtx_contexts import RtxScratch
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.engine.turns import TURNS
 from trtdiag.engine.watch import Watch
@@ -59,7 +60,7 @@ class TensorRTRTXBackend:
         return packed(engines)
 
     def load(self, blob: bytes | memoryview, manifest: Manifest) -> EngineRunner:
-        """The engine, on the current GPU.
+        """The engine, on the current GPU; this never ran, for want of a GPU that TensorRT-RTX takes.
 
         Raises:
             ArtifactError: ``engine-elsewhere`` where it was built for another release or GPU, ``engine-damaged``.
@@ -90,7 +91,7 @@ class TensorRTRTXBackend:
                     reference="engine-damaged",
                 )
         device = torch.device("cuda", torch.cuda.current_device())
-        return EngineRunner(door.trt, engine, manifest, device, alive=runtime)
+        return EngineRunner(door.trt, engine, manifest, device, alive=runtime, scratch=RtxScratch)
 
     def target(self, asked: str | None) -> Target:
         """A target of TensorRT-RTX; where none is asked, that of the installed one.

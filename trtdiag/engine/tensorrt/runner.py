@@ -41,6 +41,7 @@ class EngineRunner:
         device: The GPU that it was loaded on.
         alive: What must live as long as the engine.
         gpu: Gives the stream to run on, and records runs.
+        scratch: Makes its contexts.
     """
 
     def __init__(
@@ -51,11 +52,12 @@ class EngineRunner:
         device: torch.device,
         alive: object = None,
         gpu: Gpu | None = None,
+        scratch: type[Scratch] = Scratch,
     ) -> None:
         self._trt, self._engine, self._device, self._alive = trt, engine, device, alive
         self._gpu = gpu or Cuda()
         self._ports = Ports.of(trt, engine, manifest, device)
-        self._scratch = Scratch(trt, engine, device)
+        self._scratch = scratch(trt, engine, device)
         self._contexts = Contexts(self._make_context)
         self._only = OneContext(self._ports, self._scratch, self._gpu) if has_one_context(trt, manifest) else None
         self._warned = False
@@ -100,7 +102,8 @@ class EngineRunner:
             inputs = usual_inputs(manifest, self._device)
 
             def runner(engine: Any) -> EngineRunner:
-                return EngineRunner(self._trt, engine, manifest, self._device, gpu=self._gpu)
+                scratch = type(self._scratch)
+                return EngineRunner(self._trt, engine, manifest, self._device, gpu=self._gpu, scratch=scratch)
 
             return engine_layers(self._trt, self._engine, network, inputs, runs, runner)
 
@@ -120,7 +123,7 @@ class EngineRunner:
             if chosen_graphs() is not None:
                 self._warn(_ONE_CONTEXT)
             return self._only.run(given, key, stream)
-        place = self._contexts.place(stream)
+        place = self._contexts.place(stream, self._scratch.variant())
         outputs = self._recorded(place, given, key, stream)
         if outputs is None:
             outputs = self._run_on(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Hashable
 from threading import local
 from typing import Any
 from weakref import ref
@@ -48,6 +49,10 @@ class Scratch:
         strategies = getattr(trt, "ExecutionContextAllocationStrategy", None)
         self._strategy = None if strategies is None else strategies.USER_MANAGED
         self.size_bytes = max(scratch_bytes(engine), _SMALLEST_BYTES)
+
+    def variant(self) -> Hashable:
+        """What contexts that are made now differ in from others of the engine; a program takes none of another's."""
+        return None
 
     def make(self) -> Any:
         """A context that must be given scratch memory before it runs; ``None`` where TensorRT makes none."""
