@@ -15,9 +15,9 @@ from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType
 from trtdiag.network.layers import KINDS
 from trtdiag.symbolic import Num
-from trtdiag.targets import TARGETS
+from trtdiag.targets import RTX_TARGETS, TARGETS
 
-VERSIONS = [target.version for target in TARGETS]
+VERSIONS = [target.version for target in (*TARGETS, *RTX_TARGETS)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

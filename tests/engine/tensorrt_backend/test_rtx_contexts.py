@@ -7,19 +7,23 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from host_engine import Engine, HostGpu
+from host_engine import Engine, HostGpu, manifest
 from standin import Recorded, TensorRT, surface
 
 from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
+from trtdiag.engine.manifest import Compatibility
+from trtdiag.engine.tensorrt import rtx
 from trtdiag.engine.tensorrt.door import TENSORRT_RTX, Door
+from trtdiag.engine.tensorrt.engine_per_gpu import packed
 from trtdiag.engine.tensorrt.rtx_contexts import RtxScratch
-from trtdiag.errors import UserError
+from trtdiag.errors import ArtifactError, UserError
 from trtdiag.options import KERNEL_SPECIALIZATION
-from trtdiag.targets import RTX_TARGETS
+from trtdiag.targets import RTX_TARGETS, get_target
 
 RELEASES = [target.version for target in RTX_TARGETS]
 
@@ -159,6 +163,27 @@ def test_kernels_that_cannot_be_written_are_said_and_no_error(tmp_path: Path, ca
         path.mkdir()
         del run
     assert str(path) in caplog.text
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_program_loads_the_engine_of_its_gpu(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trt = TensorRT(version)
+    door = Door(trt, trt.__version__, get_target(version))
+    monkeypatch.setattr(rtx, "open_door", lambda _: door)
+    monkeypatch.setattr(rtx, "require_gpu", lambda: None)
+    monkeypatch.setattr(rtx, "compute_capability", lambda: "12.0")
+    monkeypatch.setattr(rtx, "EngineRunner", lambda *args, **kwargs: (args, kwargs))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    built = replace(
+        manifest(), tensorrt=trt.__version__, compatibility=Compatibility("none", False, None, ("sm89", "sm120"))
+    )
+    (module, engine, *_), told = rtx.backend().load(packed({"sm89": b"Ada", "sm120": b"Blackwell"}), built)
+    assert module is trt
+    assert [bytes(args[0]) for args, _ in [engine.given]] == [b"Blackwell"]
+    assert told["scratch"] is RtxScratch
+    trt.answers["deserialize_cuda_engine"] = lambda *_: None
+    with pytest.raises(ArtifactError, match="cannot read an engine"):
+        rtx.backend().load(b"one for both", built)
 
 
 @pytest.mark.parametrize("version", RELEASES)

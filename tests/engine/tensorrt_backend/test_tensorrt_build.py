@@ -30,9 +30,10 @@ from trtdiag.network.layers.squeeze import Squeeze
 from trtdiag.options import CompileOptions
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Range, mul, symbol
-from trtdiag.targets import TARGETS, get_target
+from trtdiag.targets import RTX_TARGETS, TARGETS, get_target
 
-VERSIONS = [target.version for target in TARGETS]
+VERSIONS = [target.version for target in (*TARGETS, *RTX_TARGETS)]
+RTX = [target.version for target in RTX_TARGETS]
 PROFILE = {"x": (DimProfile(1, 3, 8), DimProfile(5, 5, 5))}
 
 
@@ -90,6 +91,17 @@ def test_options_become_the_configuration(version: str, tmp_path: Path) -> None:
     assert given[0] == (b"made by a stand-in",)
 
 
+@pytest.mark.parametrize("version", RTX)
+def test_one_engine_is_built_for_several_generations(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(building, "compute_capability")  # there is no GPU to ask
+    trt = TensorRT(version)
+    building.build(_door(trt, version), _network(), PROFILE, CompileOptions(gpu=("sm80", "sm120")))
+    (config,) = trt.of("IBuilderConfig")
+    assert config.seen["num_compute_capabilities"] == 2
+    told = [args for name, args, _ in config.calls if name == "set_compute_capability"]
+    assert told == [(trt.ComputeCapability.SM80, 0), (trt.ComputeCapability.SM120, 1)]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_float32_is_exact_unless_asked_otherwise(version: str) -> None:
     trt = TensorRT(version)
@@ -109,12 +121,6 @@ def test_tactic_sources_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UserError, match="CUDNN") as caught:
         building.build(_door(trt, "11.4"), _network(), PROFILE, CompileOptions())
     assert "EDGE_MASK_CONVOLUTIONS, JIT_CONVOLUTIONS" in caught.value.because
-
-
-def test_a_level_that_there_is_not() -> None:
-    trt = TensorRT("8.6")
-    with pytest.raises(UserError, match="level 6"):
-        building.build(_door(trt, "8.6"), _network(), PROFILE, CompileOptions(optimization_level=6))
 
 
 def test_timings_of_another_gpu_are_left_out(tmp_path: Path) -> None:
