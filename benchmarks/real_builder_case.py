@@ -95,15 +95,16 @@ def _state(tried: TriedBuilds) -> str:
 
 
 def _refusal(report: Report, index: int, refusal: Refusal) -> Row:
-    partition = report.analysis.partition
-    origin = None
+    partition, op, frame = report.analysis.partition, None, None
     if partition is not None and refusal.node is not None:
-        origin = partition.plan.lowered.origins.get(refusal.node)
-    frame = None if origin is None else origin.frame
+        lowered = partition.plan.lowered
+        origin = lowered.origins.get(refusal.node)
+        frame = None if origin is None else origin.stack.best
+        op = next((str(n.target) for n in lowered.graph_module.graph.nodes if n.name == refusal.node), None)
     return {
         "engine": index,
         "gpus": list(refusal.gpus),
-        "op": None if origin is None else origin.op,
+        "op": op,
         "line": None if frame is None else f"{Path(frame.file).name}:{frame.line}",
         "message": refusal.message[:600],
         "because": refusal.because[:1200],
