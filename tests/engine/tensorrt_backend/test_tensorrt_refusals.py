@@ -86,6 +86,7 @@ def test_a_profile_that_the_bindings_do_not_take_names_input_and_sizes() -> None
         ("input 0: x: tensor volume exceeds 2147483647, dimensions are [1,2]", "2^31"),
         ("kOPT dimensions in profile 0 are [4,3] but input has static dimensions", "ranges"),
         ("Unsupported SM: 0x900", "GPU and driver"),
+        ("Error Code 1: Myelin (Cannot compile for target(s) sm75: HW-specific datatypes: b16)", "keep_in_torch"),
         ("something new", "keep_in_torch"),
     ],
 )
@@ -103,6 +104,27 @@ def test_the_advice_follows_what_tensorrt_says(said: str, advice: str) -> None:
     assert said in caught.value.because
     # More memory, smaller sizes, another GPU: there is nothing to build otherwise.
     assert caught.value.without_kernel == (("tanh",) if said.startswith("Could not find any") else ())
+
+
+def test_a_stretch_that_is_not_compiled_is_searched_as_one_without_kernels() -> None:
+    # As TensorRT-RTX 1.4.0.76 says it of a transposed convolution in bfloat16, but for the layers' names.
+    said = (
+        "IBuilder::buildSerializedNetwork: Error Code 1: Myelin ([type.cpp:186: infer_type] Could not infer output"
+        " types for operation:   927: deconv: conv_transpose2d/Deconvolution:0_before_bias- |"
+        " (bf16[{ForeignNode[add/ElementWise...tanh/Activation]}_shapeInput,64][]so[], mem_prop=0, align=2)",
+        "[checkMacros.cpp::catchCudaError::229] Error Code 1: Cuda Runtime (In catchCudaError)",
+    )
+    trt = TensorRT("rtx-1.4")
+    logger = logger_of(trt)
+
+    def refuse(*_: Any) -> None:
+        for line in said:
+            logger.log(SimpleNamespace(name="ERROR"), line)
+
+    trt.answers["build_serialized_network"] = refuse
+    with pytest.raises(EngineBuildError) as caught:
+        building.build(Door(trt, "1.4.0.76", get_target("rtx-1.4")), _chain(), _SIZES, CompileOptions(gpu=("sm89",)))
+    assert caught.value.without_kernel == ("add", "tanh")
 
 
 @pytest.mark.parametrize(

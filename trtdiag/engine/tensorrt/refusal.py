@@ -15,6 +15,9 @@ _MEMORY = re.compile(
     re.IGNORECASE,
 )
 _NO_KERNEL = re.compile(r"find any implementation", re.IGNORECASE)
+_NOT_COMPILED = re.compile(rf"{_NO_KERNEL.pattern}|Error Code \d+: Myelin(?!.*HW-specific)", re.IGNORECASE)
+"""A stretch without kernels, or one that TensorRT's compiler of stretches (Myelin) gives up on; not for a type that the
+GPU does not have, which no single op brings."""
 _TOO_LITTLE = re.compile(r"workspace|insufficient memory", re.IGNORECASE)
 _WORKSPACE = re.compile(f"{_NO_KERNEL.pattern}|{_TOO_LITTLE.pattern}", re.IGNORECASE)
 _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -112,7 +115,7 @@ def refused_build(
         fix=_advice(why + told, named[0] if named else None),
         reference="engine-refused",
     )
-    if _NO_KERNEL.search(why) and not told and not _MEMORY.search(why) and not _TOO_LITTLE.search(why):
+    if _NOT_COMPILED.search(why) and not told and not _MEMORY.search(why) and not _TOO_LITTLE.search(why):
         # Where no layer of ours is named, it may be any.
         ends = stretch or named or (network.layers[0], network.layers[-1])
         error.without_kernel = tuple(placed.origin.node for placed in ends)
