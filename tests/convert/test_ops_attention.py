@@ -83,6 +83,7 @@ def test_the_layer_is_taken_where_it_means_the_same() -> None:
     assert "Attention" not in _layers(query, query, query, target="8.6")
     assert "Attention" in _layers(query, query, query, torch.rand(2, 1, 5, 5) > 0.5)
     assert "Attention" not in _layers(query, query[:1], query[:1])  # a batch that broadcasts
+    assert "Attention" not in _layers(query, query, torch.randn(2, 3, 5, 7))  # values of another width
     wide = torch.zeros(5, 5)
     assert "Attention" not in _layers(query.half(), query.half(), query.half(), wide)  # a mask of another dtype
 

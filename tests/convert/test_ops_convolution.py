@@ -105,3 +105,36 @@ def test_integers_are_refused() -> None:
 def test_bfloat16_is_computed_in_bfloat16() -> None:
     x, weight = torch.randn(2, 3, 5, 5).bfloat16(), torch.randn(4, 3, 3, 3).bfloat16()
     assert converted("aten.conv2d.default", x, weight, dynamic=True, constants=True) == 4
+
+
+def test_a_transposed_convolution_goes_by_float32_where_bfloat16_has_no_kernel() -> None:
+    x, kernel, bias = (torch.randn(size).bfloat16() for size in ((2, 4, 6, 5), (4, 3, 3, 3), (3,)))
+    for more in ([], [[2, 2], [1, 1], [1, 1]]):
+        args = ("aten.conv_transpose2d.input", x, kernel, bias, *more)
+        assert converted(*args, constants=True, target="rtx-1.7") == 1
+        assert converted(*args, constants=True, target="11.4") == 1
+        assert converted(*args, target="rtx-1.7", refused="layer-missing") == 0  # kernels that are inputs
+
+
+def test_windows_of_bfloat16_are_summed_by_float32_where_there_is_no_kernel() -> None:
+    windows = torch.randn(2, 12, 6).bfloat16()
+    assert converted("aten.col2im.default", windows, [3, 4], [2, 2], [1, 1], [0, 0], [1, 1], target="rtx-1.7") == 1
+
+
+@pytest.mark.parametrize("target", ["rtx-1.4", "rtx-1.7"])
+@pytest.mark.parametrize(
+    ("stride", "groups", "dilation", "refused"),
+    [
+        (1, 1, 2, None),
+        (2, 2, 1, None),
+        (2, 1, 2, "layer-missing"),
+        (1, 2, 2, "layer-missing"),
+    ],
+)
+def test_dilated_transposed_convolutions_of_tensorrt_rtx(
+    stride: int, groups: int, dilation: int, refused: str | None, target: str
+) -> None:
+    args = (torch.randn(2, 4, 6, 5), torch.randn(4, 2, 3, 3), None, [1, stride], [0, 0], [0, 0], groups, [dilation, 1])
+    found = converted("aten.conv_transpose2d.input", *args, constants=True, target=target, refused=refused)
+    assert (found == 0) is (refused is not None)
+    assert converted("aten.conv_transpose2d.input", *args, constants=True) == 1

@@ -175,7 +175,7 @@ CASES = [
     Case(
         "attention_shared_lower_right",
         Attention(causal=CausalMaskKind.LOWER_RIGHT),
-        (In(("b", 4, "h", 5)), In(("b", 2, "h+2", 5)), In(("b", 2, "h+2", 3))),
+        (In(("b", 4, "h", 5)), In(("b", 2, "h+2", 5)), In(("b", 2, "h+2", 5))),
         lambda q, k, v: _attention(q, k, v, causal="lower"),
         NEAR,
     ),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import Layer
 from trtdiag.network.layers.activation import Activation
+from trtdiag.network.layers.convolution import Deconvolution
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze
@@ -26,6 +27,11 @@ def lacks(target: Target, layer: Layer, inputs: Sequence[Tensor]) -> str | None:
         return f"unary operation {layer.op.name}"
     if isinstance(layer, Normalization) and layer.groups != 1 and not target.groups:
         return "normalization of groups with a scale for each channel"
+    if isinstance(layer, Deconvolution) and not target.dilated_deconvolutions and max(layer.dilation) > 1:
+        if max(layer.stride) > 1:
+            return "Deconvolution with strides and dilation"
+        if layer.groups > 1:
+            return "Deconvolution with groups and dilation"
     if inputs and inputs[0].rank < target.least_rank(layer.kind):
         return f"{layer.kind} of {inputs[0].rank} dims"
     if (

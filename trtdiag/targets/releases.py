@@ -178,12 +178,17 @@ TENSORRT_10_16 = Target(
         ("activations", "members of tensorrt.ActivationType in the 10.16.1 bindings"),
         ("unaries", "members of tensorrt.UnaryOperation in the 10.16.1 bindings"),
         ("layer_dtypes: TopK takes integers", f"{_DOCS}/latest/_static/operators/TopK.html, T1"),
+        (
+            "least_ranks: SoftMax of one dim is refused",
+            "'at least 2 dimensions are required for input', seen with the builder of tensorrt-rtx 1.4.0.76",
+        ),
         ("groups", "add_normalization_v2 of tensorrt.INetworkDefinition in the 10.16.1 bindings"),
         ("counts", "https://github.com/pytorch/TensorRT/pull/3388 builds them with TensorRT 10; not measured here"),
     ),
     edge_dtypes=frozenset({"uint8"}),
     weight_dtypes=_QUANTIZED,
     volume_is_per_layer=True,
+    least_ranks=(("SoftMax", 2),),
 )
 
 TENSORRT_11_4 = Target(
@@ -223,12 +228,17 @@ TENSORRT_11_4 = Target(
         ("activations", "members of tensorrt.ActivationType in the 11.4.0 bindings"),
         ("unaries", "members of tensorrt.UnaryOperation in the 11.4.0 bindings"),
         ("layer_dtypes: TopK takes integers", f"{_DOCS}/latest/_static/operators/TopK.html, T1"),
+        (
+            "least_ranks: SoftMax of one dim is refused",
+            "'at least 2 dimensions are required for input', seen with the builder of tensorrt-rtx 1.7.1.116",
+        ),
         ("groups", "add_normalization_v2 of tensorrt.INetworkDefinition in the 11.4.0 bindings"),
         ("counts", "https://github.com/pytorch/TensorRT/pull/3388 builds them with TensorRT 10; not measured here"),
     ),
     edge_dtypes=frozenset({"uint8"}),
     weight_dtypes=_QUANTIZED,
     volume_is_per_layer=True,
+    least_ranks=(("SoftMax", 2),),
 )
 
 # Oldest first.

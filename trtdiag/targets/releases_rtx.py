@@ -21,6 +21,7 @@ _NO_BFLOAT16 = frozenset({"bfloat16"})
 _NO_FP8 = frozenset({"float8_e4m3fn"})
 _NO_FP4 = frozenset({"float4_e2m1fn_x2", "float8_e8m0fnu"})
 _DTYPES = "contains HW-specific datatypes"
+_DECONVOLUTION = ("Deconvolution", frozenset({"float32", "float16"}))
 
 
 def _rtx(
@@ -37,10 +38,18 @@ def _rtx(
         ("strongly_typed_only", f"NetworkDefinitionCreationFlag of tensorrt-rtx {wheel}; weak types are refused"),
         ("layers: NonZero has no kernels", f"'has no runners that implement it', {seen}"),
         ("counts: no NonZero, so no sizes that the data decides", seen),
+        ("dilated_deconvolutions", f"'Strided & Dilated Deconv are currently not supported', with groups too, {seen}"),
+        ("layer_dtypes: Deconvolution takes no bfloat16", f"'Could not infer output types for operation', {seen}"),
         ("gpus", f"members of tensorrt_rtx.ComputeCapability in {wheel}"),
         ("gpu_lacks", f"'Cannot compile for target(s) sm75, because the model {_DTYPES}: b16', {seen}, one dtype each"),
         *(
-            (("gpu_limits", f"'Cannot compile operation for Turing (SM75): FP32 GEMM is not supported', {seen}"),)
+            (
+                (
+                    "gpu_limits",
+                    "'Cannot compile operation for Turing (SM75): FP32 GEMM is not supported', FP32 3D convolution and "
+                    f"deconvolution just so, {seen}",
+                ),
+            )
             if gpu_limits
             else ()
         ),
@@ -56,6 +65,8 @@ def _rtx(
         strongly_typed_only=True,
         layers=base.layers - _NO_KERNELS,
         counts=False,
+        dilated_deconvolutions=False,
+        layer_dtypes=(*base.layer_dtypes, _DECONVOLUTION),
         sources=(*kept, *own),
         gpus=gpus,
         gpu_lacks=gpu_lacks,
@@ -86,7 +97,11 @@ TENSORRT_RTX_1_7 = _rtx(
         ("sm86", _NO_FP8 | _NO_FP4),
         ("sm89", _NO_FP4),
     ),
-    (GpuLimit("sm75", "MatrixMultiply", "float32"), GpuLimit("sm75", "Convolution", "float32", least_rank=5)),
+    (
+        GpuLimit("sm75", "MatrixMultiply", "float32"),
+        GpuLimit("sm75", "Convolution", "float32", least_rank=5),
+        GpuLimit("sm75", "Deconvolution", "float32", least_rank=5),
+    ),
 )
 
 # Oldest first.

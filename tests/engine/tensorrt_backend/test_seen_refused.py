@@ -62,6 +62,17 @@ def test_a_call_is_written_for_86(name: str, dynamic: bool) -> None:
     write(network, "8.6")
 
 
+@pytest.mark.parametrize("version", ["10.16", "11.4"])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_a_softmax_of_one_dim_gets_another(version: str, dynamic: bool) -> None:
+    """The builders of 10.16 and 11.4 say "at least 2 dimensions are required for input", as that of 8.6."""
+    found = check_op(ATEN.softmax.int, (VECTOR, 0), {}, dynamic=dynamic, target=version).converted
+    assert found is not None
+    for placed in found.network.layers:
+        if placed.layer.kind == "SoftMax":
+            assert found.network.tensors[placed.inputs[0]].rank == 2
+
+
 @pytest.mark.parametrize("half", [False, True])
 def test_a_group_norm_with_its_moments_is_written_of_them(half: bool) -> None:
     """Beside them 8.6.0 has no kernel for a Normalization in float16."""

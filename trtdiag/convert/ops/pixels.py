@@ -9,6 +9,7 @@ from trtdiag.convert.refused import refuse
 from trtdiag.convert.registry import converter, register
 from trtdiag.convert.writer import Size
 from trtdiag.convert.writing.grids import index_grid
+from trtdiag.convert.writing.kernels import deconvolved
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.convolution import Deconvolution
@@ -126,7 +127,7 @@ def col2im(call: Call) -> Value:
     images = write.reshape(x, [batch, count * taps, *counts])
     weights = torch.eye(taps, dtype=x.dtype.torch).reshape(taps, 1, *kernel).repeat(count, 1, 1, 1)
     layer = Deconvolution(stride, (0, 0), (0, 0), dilation, count)
-    full = write.add(layer, images, write.constant(weights))
+    full = deconvolved(write, layer, images, write.constant(weights))
     # What the windows do not reach stays zero; the padding around the image is cut off.
     sizes = [full.shape[0], full.shape[1], *out.shape[-2:]]
     start: list[Size] = [0, 0, *padding]

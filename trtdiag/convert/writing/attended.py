@@ -62,7 +62,7 @@ def _measured_scale(call: Call, query: Value) -> Value:
 
 
 def _fits(write: Writer, query: Value, key: Value, value: Value, mask: Value | None, shared: bool) -> bool:
-    """Whether the layer takes these operands: no batch dim broadcasts, heads that share keys are numbers."""
+    """Whether the layer takes these operands: no batch dim broadcasts, heads that share keys are numbers, one width."""
     facts = write.builder.facts
     if query.rank not in (3, 4) and (query.rank < 3 or mask is not None):
         return False
@@ -76,7 +76,7 @@ def _fits(write: Writer, query: Value, key: Value, value: Value, mask: Value | N
             numbers = isinstance(left, Num) and isinstance(right, Num)
             if not (shared and is_head and query.rank == 4 and numbers):
                 return False
-    if not all(facts.equal(*sizes) for sizes in zip(key.shape[:-1], value.shape[:-1], strict=True)):
+    if not all(facts.equal(*sizes) for sizes in zip(key.shape, value.shape, strict=True)):
         return False
     if mask is None:
         return True

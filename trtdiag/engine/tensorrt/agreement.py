@@ -42,7 +42,7 @@ def check_agreement(dialect: Dialect, network: Network, made: Sequence[tuple[Pla
 def _sizes(output: Any) -> tuple[int, ...] | None:
     try:
         return tuple(output.shape)
-    except ValueError:  # TensorRT's word for a shape that cannot be: -1 dims
+    except (ValueError, RuntimeError):  # words for a shape that cannot be: -1 dims before 11, an exception since
         return None
 
 

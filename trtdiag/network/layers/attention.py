@@ -40,7 +40,7 @@ class Attention(Layer):
 
     Inputs are query (batch, heads, queries, d), key and value (batch, key heads, keys, d) and, optionally, a mask that
     broadcasts to the scores: true where a key is seen, or a number to add.  ``heads`` is a multiple of ``key heads``;
-    neighbouring heads share one.
+    neighbouring heads share one.  Keys and values are of one width, d.
     """
 
     op: AttentionNormalizationOp = AttentionNormalizationOp.SOFTMAX
@@ -57,6 +57,8 @@ class Attention(Layer):
             require_rank(tensor, (4,), "each input")
         require_fitting(facts, equal(query.shape[0], key.shape[0], "batch of query and key"))
         require_fitting(facts, same_shape(key.shape[:2], value.shape[:2], "key and value"))
+        # "Query, Key, Value tensors must have the same head dimension", tensorrt-rtx 1.4.0.76 and 1.7.1.116.
+        require_fitting(facts, equal(key.shape[3], value.shape[3], "width of key and value"))
         batch, shared = query.shape[:1], key.shape[1:2]
         mask = inputs[3].shape if len(inputs) == 4 else None
         key_shape, value_shape = (*batch, *key.shape[1:]), (*batch, *shared, *value.shape[2:])

@@ -1,0 +1,82 @@
+"""Each kind of layer, handed to the installed TensorRT-RTX for every GPU generation, beside what its target says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from layer_samples import CASES, Case, in_place_of_float32
+from network_cases import POINTS, In
+
+from trtdiag.engine.backend import get_backend
+from trtdiag.engine.profiles import network_profile
+from trtdiag.engine.watch import Watch
+from trtdiag.errors import EngineBuildError
+from trtdiag.network import DType, Network
+from trtdiag.network.lacks import lacks
+from trtdiag.network.layers.convolution import Convolution, Deconvolution
+from trtdiag.network.layers.softmax import SoftMax
+from trtdiag.options import CompileOptions
+from trtdiag.targets import Target, get_rtx_target, get_target, installed_rtx_version
+
+pytestmark = pytest.mark.skipif(installed_rtx_version() is None, reason="tensorrt-rtx is not installed")
+
+
+def _space(layer: type[Convolution | Deconvolution], dtype: DType) -> Case:
+    """A kernel over three dims of space."""
+    image, kernel = In(("b", 3, 5, 4, 3), dtype), torch.ones(3, 3, 2, 2, 1, dtype=dtype.torch)
+    return Case("space", layer((1,) * 3, (0,) * 3, (0,) * 3, (1,) * 3), (image, kernel), torch.add)
+
+
+def _cases() -> dict[str, Case]:
+    """The first case of each kind of layer, and those that a generation or the release lacks."""
+    found: dict[str, Case] = {}
+    for case in CASES.values():
+        found.setdefault(case.layer.kind, case)
+    for name in ("deconvolution", "convolution", "matmul"):
+        half = in_place_of_float32(CASES[name], DType.BFLOAT16)
+        assert half is not None
+        found[f"{name} in bfloat16"] = half
+    for layer in (Convolution, Deconvolution):
+        for dtype in (DType.FLOAT32, DType.FLOAT16):
+            found[f"{layer.__name__} in 3-D, {dtype.value}"] = _space(layer, dtype)
+    for dilation, stride, groups in ((2, 1, 1), (2, 2, 1), (2, 1, 3), (1, 2, 3)):
+        pair, image = (dilation, 1), In((2, 6, 7, 5))
+        layer = Deconvolution((1, stride), (0, 0), (0, 0), pair, groups)
+        kernel = torch.ones(6, 2, 2, 3)
+        found[f"Deconvolution {dilation} {stride} {groups}"] = Case("dilated", layer, (image, kernel), torch.add)
+    found["SoftMax of one dim"] = Case("one", SoftMax(0), (In(("b",)),), torch.softmax)
+    return found
+
+
+_CASES = _cases()
+
+
+def _says(target: Target, network: Network) -> bool:
+    """Whether a target has all of a network."""
+    missing = any(
+        lacks(target, placed.layer, [network.tensors[number] for number in placed.inputs]) for placed in network.layers
+    )
+    return not missing and {tensor.dtype.value for tensor in network.tensors} <= target.dtypes
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_the_builder_says_what_the_target_says(name: str) -> None:
+    network = _CASES[name].network()
+    release = get_rtx_target(None)
+    has = [gpu for gpu in release.gpus if _says(release.on((gpu,)), network)]
+    lacking = [(gpu,) for gpu in release.gpus if gpu not in has]
+    if has:
+        _build(network, tuple(has))
+    else:
+        lacking = lacking[-1:]  # what the release lacks is no matter of the generation
+    for gpus in lacking:
+        with pytest.raises(EngineBuildError):
+            _build(network, gpus)
+
+
+def _build(network: Network, gpus: tuple[str, ...]) -> None:
+    """By the target of the same API, so that the builder refuses and not our own check."""
+    base = get_target(get_rtx_target(None).api)
+    sizes = {name: size for name, size in POINTS[1].items() if name in network.ranges}
+    options = CompileOptions(backend="tensorrt-rtx", gpu=gpus)
+    get_backend("tensorrt-rtx").build(network, network_profile(network, sizes), options, base, Watch())
