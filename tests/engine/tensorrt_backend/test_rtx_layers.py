@@ -39,10 +39,10 @@ def _cases() -> dict[str, Case]:
     for layer in (Convolution, Deconvolution):
         for dtype in (DType.FLOAT32, DType.FLOAT16):
             found[f"{layer.__name__} in 3-D, {dtype.value}"] = _space(layer, dtype)
-    for dilation, stride, groups in ((2, 1, 1), (2, 2, 1), (2, 1, 3), (1, 2, 3)):
+    for dilation, stride, groups in ((2, 1, 1), (2, 2, 1), (1, 2, 3)):
         pair, image = (dilation, 1), In((2, 6, 7, 5))
         layer = Deconvolution((1, stride), (0, 0), (0, 0), pair, groups)
-        kernel = torch.ones(6, 2, 2, 3)
+        kernel = torch.randn(6, 2, 2, 3)
         found[f"Deconvolution {dilation} {stride} {groups}"] = Case("dilated", layer, (image, kernel), torch.add)
     found["SoftMax of one dim"] = Case("one", SoftMax(0), (In(("b",)),), torch.softmax)
     return found
