@@ -13,6 +13,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import trtdiag.compiling
 from tests.compiling.programs import mlp
 from trtdiag.cli.main import main
@@ -62,6 +63,7 @@ def test_ctrl_c_ends_the_command_with_130(tmp_path: Path) -> None:
 # Sends the signal when a module is looked for: from the first of our own to those deep inside torch.
 AT = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests in the background ignores it for them
 first = os.getpid()
 class At:
     def find_spec(self, name, *_):
