@@ -238,6 +238,7 @@ def test_the_program_is_saved_before_a_report_that_cannot_be(
 
 
 @posix
+@pytest.mark.slow
 def test_dev_stdout_is_standard_output(compiled: Path, tmp_path: Path) -> None:
     """And nothing else is printed there."""
     done = subprocess.run(

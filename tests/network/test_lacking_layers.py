@@ -59,9 +59,12 @@ def test_what_is_there_is_written(name: str) -> None:
 
 
 def test_softmax_of_one_dim_is_missing() -> None:
+    """The builders of TensorRT-RTX 1.4 and 1.7, which are those of 10.16 and 11.4, refuse it as 8.6 does."""
     vector = NetworkBuilder().input("x", DType.FLOAT32, [5]).tensor
-    assert lacks(get_target("8.6"), SoftMax(0), [vector]) == "SoftMax of 1 dims"
-    assert lacks(get_target("10.16"), SoftMax(0), [vector]) is None
+    matrix = NetworkBuilder().input("x", DType.FLOAT32, [5, 1]).tensor
+    for version in ("8.6", "10.16", "11.4"):
+        assert lacks(get_target(version), SoftMax(0), [vector]) == "SoftMax of 1 dims"
+        assert lacks(get_target(version), SoftMax(0), [matrix]) is None
 
 
 def test_a_dtype_that_is_missing_is_not_written() -> None:

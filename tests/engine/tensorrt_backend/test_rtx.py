@@ -157,7 +157,9 @@ def test_damaged_engines_are_refused(change):
 
 
 @BUILDS
-@pytest.mark.parametrize("each", [False, True], ids=["one engine", "one a generation"])
+@pytest.mark.parametrize(
+    "each", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one engine", "one a generation"]
+)
 def test_what_is_built_here_is_compared_by_its_network_and_refused_when_called(program, tmp_path, each):
     compiled = trtdiag.compile(
         program, backend="tensorrt-rtx", gpu=("sm89", "sm120"), engine_per_gpu=each, min_segment_ops=0
