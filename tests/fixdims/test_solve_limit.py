@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,13 @@ from torch.export import Dim
 
 from tests.fixdims import small_models as models
 from trtdiag import fix_dims
+from trtdiag.capture.factory import recipe_of
 from trtdiag.dims.solver.clock import Clock
+from trtdiag.dims.spelling.asked import asked_plan, structure_of
 from trtdiag.fixdims.allowance import Allowance
 from trtdiag.fixdims.fix import Outcome
+from trtdiag.fixdims.loop import Search
+from trtdiag.fixdims.trials import planned, trial
 
 ARGS = (torch.randn(2, 20), torch.randn(2, 10))
 SPEC = {"x": {1: Dim("dx", min=2, max=4096)}, "y": {1: Dim("dy", min=2, max=4096)}}
@@ -72,3 +77,15 @@ def test_only_what_is_computed_counts() -> None:
     while time.thread_time() - began < 0.25:
         sum(range(1000))
     assert clock.out
+
+
+def test_what_is_run_beside_an_export_is_bounded_and_counts() -> None:
+    """Runs of a live model's program took what they wanted: only the solving between exports counted."""
+    asked = structure_of(recipe := recipe_of((models.EverySecond(), ARGS, {}, SPEC), "test"))
+    plan = asked_plan(asked)
+    tried = trial(recipe, plan, None, lambda: planned(recipe, asked, plan), own_s=0.0)
+    assert tried.own_seconds > 0
+    assert not tried.on_data.runs
+    counted = Allowance(600.0)
+    Search(plan, {}, lambda _plan, _why: replace(tried, own_seconds=700.0), 1, solving=counted).run()
+    assert counted.look()

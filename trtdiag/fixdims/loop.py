@@ -124,10 +124,10 @@ class Search:
         began = thread_time()
         answer = self._attempt(plan, why)
         here = thread_time() - began  # hardly anything, unless the export could not run in a process of its own
-        if not self.solving.exports:
-            self.solving.give_back(here)
-        elif not isinstance(answer, str):
-            self.solving.add(max(0.0, answer.seconds - here))
+        counted = 0.0 if isinstance(answer, str) else answer.own_seconds
+        if self.solving.exports and not isinstance(answer, str):
+            counted += answer.seconds
+        self.solving.add(counted - here)
         return answer
 
     def run(self) -> Found:

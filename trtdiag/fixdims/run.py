@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import torch
@@ -226,6 +227,7 @@ class _Exporter:
                 lambda: planned(self.recipe, self.structure, plan),
                 assume=self.assume,
                 limit_s=self.limit_s,
+                own_s=self.solving.least(inf),
             ),
             self.solving.least(self.limit_s) if self.solving.exports else self.limit_s,
         )

@@ -42,6 +42,7 @@ def trial(
     *,
     assume: bool = False,
     limit_s: float = inf,
+    own_s: float = inf,
 ) -> Tried:
     """Export with ``plan`` and read what is left; to be called in a child process.
 
@@ -52,14 +53,19 @@ def trial(
         spelled: Gives the recipe with the plan spelled.
         assume: Go on where only data decides, the way the example goes.
         limit_s: When the child is killed; runs take no more than half of what the export leaves.
+        own_s: What may be computed here beside the export.
     """
     started = time.monotonic()
     used = spelled() if given is None else replace(recipe, dynamic_shapes=given)
     with _assuming(used) if assume else nullcontext():
         outcome = attempted(used)
+    began = time.thread_time()
     tried = read_program(outcome.program, finished=outcome.finished)
     exported = outcome.program.exported
-    return tried if exported is None else ran(tried, exported, plan, used, limit_s - (time.monotonic() - started))
+    if exported is not None:
+        left_s = min(limit_s - (time.monotonic() - started), own_s - (time.thread_time() - began))
+        tried = ran(tried, exported, plan, used, left_s)
+    return replace(tried, own_seconds=time.thread_time() - began)
 
 
 def ran(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, limit_s: float) -> Tried:
@@ -70,6 +76,9 @@ def ran(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, limit
     try:
         runner = ShapeRunner(exported, tried.inputs, used.args, used.kwargs)
         for point in corner_points(system_of(tried.inputs, plan).box, tried.hints):
+            if corners and time.monotonic() - started > limit_s:
+                unrun = "the time for runs was over"
+                break
             dims = dims_in(tried.inputs, plan)
             sizes = tuple((dim.site, runner.size(dim, point)) for dim, _leaf in dims)
             corners.append(Corner(point, sizes, runner.refusal(point)))

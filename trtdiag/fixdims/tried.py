@@ -60,6 +60,7 @@ class Tried:
         unrun: Why it was not run, empty where it was.
         on_data: Runs on tensors, where it passed; what they ask of the sizes is among the conditions.
         seconds: What the export took.
+        own_seconds: What reading and running what came out computed beside it.
     """
 
     passed: bool
@@ -78,6 +79,7 @@ class Tried:
     unrun: str = ""
     on_data: OnData = OnData()
     seconds: float = 0.0
+    own_seconds: float = 0.0
 
     @property
     def refused(self) -> tuple[tuple[tuple[tuple[str, int], ...], str], ...]:
