@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 
 from trtdiag.arguments import shown
-from trtdiag.options import AnalyzeOptions, CompileOptions, Precision
+from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions, CompileOptions, Precision
 
 _TENSORRT = ("tensorrt", "tensorrt-rtx")
 _RTX = ("tensorrt-rtx",)
@@ -65,6 +65,8 @@ def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None
         value = options.partition.min_segment_ops
         yield OptionWarning("min_segment_ops", value, "require_full asks for one engine, whatever its size")
     if not isinstance(options, CompileOptions):
+        if options.build_limit_s != BUILD_LIMIT_S and not options.try_build:
+            yield OptionWarning("build_limit_s", options.build_limit_s, "try_build is not asked for")
         return
     asked = _asked(options)
     if "engine_cache_mib" in asked and options.engine_cache is None:

@@ -16,6 +16,7 @@ from trtdiag.arguments import (
     one_of,
     optional,
     place,
+    seconds,
     sizes_by_name,
     text,
     unknown,
@@ -25,6 +26,8 @@ from trtdiag.arguments import (
 
 KERNEL_SPECIALIZATION = ("lazy", "eager", "none")
 """When TensorRT-RTX compiles kernels for the sizes that come."""
+BUILD_LIMIT_S = 1800.0
+"""Own choice: a network of 2,000 layers is built in a minute and a half, and the search for an op in some minutes."""
 HARDWARE = ("none", "ampere+", "same-compute-capability")
 """On which GPUs else an engine may run."""
 
@@ -94,6 +97,8 @@ class AnalyzeOptions:
         gpu: The GPU generations to answer for, of a target of TensorRT-RTX; see ``CompileOptions``.
         try_build: Hand each planned engine to the builder of TensorRT-RTX, which needs no GPU, for ``gpu``; the target
             is the installed release of it unless one with the same builder is named.
+        build_limit_s: What ``try_build`` may take, in seconds, the search for an op that is refused included; what was
+            not tried by then is told.
     """
 
     target: str | None = None
@@ -105,6 +110,7 @@ class AnalyzeOptions:
     keep_fp32: tuple[str, ...] = ()
     gpu: tuple[str, ...] = ()
     try_build: bool = False
+    build_limit_s: float = BUILD_LIMIT_S
 
     def __post_init__(self) -> None:
         """Check every field, and keep it in its usual form: a list as a tuple, a precision's name as the precision.
@@ -112,7 +118,7 @@ class AnalyzeOptions:
         Raises:
             UserError: ``wrong-option`` for a value that is not what the field takes.
         """
-        keep_checked(self, **_OF_BOTH, select=words, ignore=words)
+        keep_checked(self, **_OF_BOTH, select=words, ignore=words, try_build=flag, build_limit_s=seconds)
 
 
 @dataclass(frozen=True)

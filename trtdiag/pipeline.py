@@ -206,7 +206,7 @@ def _tried(
         clock.skipped(("try build",), "the engines could not be planned")
         return None
     with clock.stage("try build"):
-        return try_builds(program, engines.plan, chosen.gpu, clock.progress)
+        return try_builds(program, engines.plan, chosen.gpu, clock.progress, chosen.build_limit_s)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,8 +29,6 @@ from trtdiag.targets import Target
 
 BACKEND = "tensorrt-rtx"
 """The builder that needs no GPU."""
-LIMIT_S = 1800.0
-"""Own choice: a network of 2,000 layers takes a minute and a half; what takes longer than this hangs."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,13 @@ class _Tried:
     error: EngineBuildError | None = None
 
 
-def try_builds(program: Program, plan: EnginePlan, gpus: Sequence[str], progress: Callable[[str], None]) -> TriedBuilds:
+class _TimeIsOverError(Exception):
+    """All the time that trying to build may take is spent."""
+
+
+def try_builds(
+    program: Program, plan: EnginePlan, gpus: Sequence[str], progress: Callable[[str], None], limit_s: float
+) -> TriedBuilds:
     """Build every planned engine with TensorRT-RTX, and look for another way where one is refused.
 
     Args:
@@ -50,6 +55,7 @@ def try_builds(program: Program, plan: EnginePlan, gpus: Sequence[str], progress
         plan: Its engines, for TensorRT-RTX or for a TensorRT with the same builder.
         gpus: The GPU generations to build for; none: the usual ones of the release.
         progress: Called with what is being built.
+        limit_s: What all of this may take, in seconds; what comes after that is told as not tried.
 
     Raises:
         PlatformError: TensorRT-RTX is not installed, or is another release than the plan is for.
@@ -60,17 +66,19 @@ def try_builds(program: Program, plan: EnginePlan, gpus: Sequence[str], progress
     asked = backend.chosen_gpus(release, gpus)
     plan, converted = convert_segments(plan, program)
     options = replace(plan.options, gpu=asked, engine_cache=None)
-    builds = _Builds(backend, plan.target, program, options, progress)
+    builds = _Builds(backend, plan.target, program, options, progress, limit_s)
     engines = tuple(builds.engine(index, one, plan) for index, one in enumerate(converted))
     remedies: tuple[str, ...] = ()
-    remedied = True
+    remedied, unsearched = not any(engine.untried for engine in engines), ""
     if any(engine.refusal is not None for engine in engines):
         try:
             remedies = build_or_yield(plan, converted, program, builds.all, builds.part).notes
         except EngineBuildError:
             remedied = False
+        except _TimeIsOverError:
+            remedied, unsearched = False, builds.unsearched()
     by = backend.built_by().tensorrt
-    return TriedBuilds(f"TensorRT-RTX {by}", plan.target.name, asked, engines, remedies, remedied)
+    return TriedBuilds(f"TensorRT-RTX {by}", plan.target.name, asked, engines, remedies, remedied, limit_s, unsearched)
 
 
 class _Builds:
@@ -83,27 +91,37 @@ class _Builds:
         program: Program,
         options: CompileOptions,
         progress: Callable[[str], None],
+        limit_s: float,
     ) -> None:
         self._backend, self._target, self._program = backend, target, program
         self._options, self._progress = options, progress
+        self._limit_s, self._ends = limit_s, time.monotonic() + limit_s
         self._known: dict[tuple[str, tuple[str, ...]], _Tried] = {}
+        self._search: _Search | None = None
 
     def engine(self, index: int, one: ConvertedSegment, plan: EnginePlan) -> TriedEngine:
-        """One engine for all generations at once; where that is refused for each alone."""
+        """One engine for all generations at once; where that is refused for each alone, as long as there is time."""
         profile, asked = self._profile(one.network, plan), self._options.gpu
         layers = len(one.network.layers)
-        whole = self._tried(one.network, profile, asked)
+        alone: dict[str, _Tried] = {}
+        try:
+            whole = self._tried(one.network, profile, asked)
+        except _TimeIsOverError:
+            return TriedEngine(index, layers, (), 0.0, None, untried=asked)
         if whole.error is None:
             return TriedEngine(index, layers, asked, whole.seconds, whole.engine_bytes, whole.warnings)
-        alone = {gpu: self._tried(one.network, profile, (gpu,)) for gpu in asked} if len(asked) > 1 else {}
+        with suppress(_TimeIsOverError):
+            for gpu in asked if len(asked) > 1 else ():
+                alone[gpu] = self._tried(one.network, profile, (gpu,))
+        untried = tuple(gpu for gpu in asked if gpu not in alone) if len(asked) > 1 else ()
         built = {gpu: found for gpu, found in alone.items() if found.error is None}
         error = next((found.error for found in alone.values() if found.error is not None), whole.error)
-        refused = tuple(gpu for gpu in asked if gpu not in built)
+        refused = tuple(gpu for gpu in asked if gpu not in (*built, *untried))
         refusal = Refusal(refused or asked, error.message, error.because, error.fix, _node(error, one.network))
         warnings = dict.fromkeys(text for found in built.values() for text in found.warnings)
         size = sum(found.engine_bytes for found in built.values()) if built else None
         seconds = sum(found.seconds for found in built.values())
-        return TriedEngine(index, layers, tuple(built), seconds, size, tuple(warnings), refusal)
+        return TriedEngine(index, layers, tuple(built), seconds, size, tuple(warnings), refusal, untried)
 
     def all(self, plan: EnginePlan, converted: Sequence[ConvertedSegment]) -> tuple[Engine, ...]:
         """Build what was not built yet; nothing is handed out.
@@ -115,6 +133,7 @@ class _Builds:
             found = self._tried(one.network, self._profile(one.network, plan), self._options.gpu)
             if found.error is not None:
                 found.error.engine = index
+                self._search = _Search(index, one.network, refused=len(one.network.layers))
                 raise found.error
         return ()
 
@@ -125,8 +144,16 @@ class _Builds:
             EngineBuildError: It is refused, too.
         """
         found = self._tried(network, self._profile(network, plan), self._options.gpu)
+        if self._search is not None:
+            self._search.saw(len(network.layers), refused=found.error is not None)
         if found.error is not None:
             raise found.error
+
+    def unsearched(self) -> str:
+        """What the search for the op at fault had not looked through when the time was over."""
+        assert self._search is not None  # an engine was refused
+        told = f"{self._limit_s:,g} s (--build-limit) were over before the op at fault was found"
+        return f"{told}: {self._search.left()}"
 
     def _profile(self, network: Network, plan: EnginePlan) -> Profile:
         return network_profile(network, opt_sizes(self._program, plan.source.ranges, plan.options.opt))
@@ -134,11 +161,49 @@ class _Builds:
     def _tried(self, network: Network, profile: Profile, gpus: tuple[str, ...]) -> _Tried:
         key = canonical_hash(network), gpus
         if key not in self._known:
+            left_s = self._ends - time.monotonic()
+            if left_s <= 0:
+                raise _TimeIsOverError
             options = replace(self._options, gpu=gpus)
             self._progress(f"try build: {len(network.layers):,} layers for {', '.join(gpus)}")
-            ended = run_in_child(partial(_built, self._backend, network, profile, options, self._target), LIMIT_S)
+            ended = run_in_child(partial(_built, self._backend, network, profile, options, self._target), left_s)
+            if ended.timed_out:
+                raise _TimeIsOverError
             self._known[key] = ended.value or _Tried(0.0, error=_died(ended.failure))
         return self._known[key]
+
+
+@dataclass
+class _Search:
+    """How far the search for the op at fault is: of a refused engine the first ``built`` layers are not refused.
+
+    Attributes:
+        index: Which engine.
+        network: Its network.
+        refused: With so many of its first layers it is.
+        built: So many of its first layers were built.
+    """
+
+    index: int
+    network: Network
+    refused: int
+    built: int = 0
+
+    def saw(self, layers: int, *, refused: bool) -> None:
+        """Take in what became of the first so many layers."""
+        if refused:
+            self.refused = min(self.refused, layers)
+        elif layers < self.refused:
+            self.built = max(self.built, layers)
+
+    def left(self) -> str:
+        """Which layers may hold the op."""
+        first, last = self.network.layers[min(self.built, self.refused - 1)], self.network.layers[self.refused - 1]
+        where = f"layers {self.built + 1:,} to {self.refused:,} of {len(self.network.layers):,}"
+        return (
+            f"engine {self.index} is refused somewhere in its {where}, from {self.network.describe(first)} to"
+            f" {self.network.describe(last)}"
+        )
 
 
 def _built(backend: Backend, network: Network, profile: Profile, options: CompileOptions, target: Target) -> _Tried:

@@ -98,6 +98,12 @@ TIED = {"keep_fp32", "engine_cache_mib", "partition"}
 """What has an effect with another option only; the tests below say which."""
 
 
+def test_a_limit_for_builds_that_nobody_asked_for() -> None:
+    (found,) = without_effect(AnalyzeOptions(build_limit_s=60))
+    assert (found.option, found.why) == ("build_limit_s", "try_build is not asked for")
+    assert not list(without_effect(AnalyzeOptions(build_limit_s=60, try_build=True)))
+
+
 def test_every_option_is_decided_upon() -> None:
     assert {*OF_TENSORRT, *OF_ALL, *TIED} == {each.name for each in fields(CompileOptions)}
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,12 +30,17 @@ from trtdiag.targets import Target, chosen_gpus, get_rtx_target
 
 
 class Builder:
-    """Stands in for TensorRT-RTX: refuses products on ``refuses``, ends its process on ``ends``, and warns."""
+    """Stands in for TensorRT-RTX: refuses products on ``refuses``, ends its process on ``ends``, and warns.
+
+    Without ``kernel`` a refusal names the op that has none, with ``stretch`` the first and the last layer of all.
+    """
 
     name, device = "tensorrt-rtx", "cuda"
 
-    def __init__(self, refuses: Sequence[str] = (), ends: Sequence[str] = (), kernel: bool = True) -> None:
-        self.refuses, self.ends, self.kernel = refuses, ends, kernel
+    def __init__(
+        self, refuses: Sequence[str] = (), ends: Sequence[str] = (), kernel: bool = True, stretch: bool = False
+    ) -> None:
+        self.refuses, self.ends, self.kernel, self.stretch = refuses, ends, kernel, stretch
 
     def require(self, target: Target) -> None:
         """Take any."""
@@ -62,7 +69,9 @@ class Builder:
                 fix="leave it to PyTorch",
                 reference="engine-refused",
             )
-            if not self.kernel:
+            if self.stretch:
+                error.without_kernel = (network.layers[0].origin.node, network.layers[-1].origin.node)
+            elif not self.kernel:
                 error.without_kernel = (products[0].origin.node,)
             raise error
         watch.warned("the profile is odd")
@@ -137,6 +146,70 @@ def test_a_builder_that_ends_its_process_is_a_message(program, monkeypatch):
     (engine,) = report.analysis.tried.engines
     assert (engine.gpus, engine.refusal.gpus) == (("sm86",), ("sm89",))
     assert "signal 9" in engine.refusal.because
+
+
+class Clock:
+    """A clock in the place of ``time``: each build that begins takes 100 seconds."""
+
+    perf_counter = staticmethod(time.perf_counter)
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds so far."""
+        return self.now
+
+    def begins(self, step: str) -> None:
+        """As ``progress``."""
+        self.now += 100.0 * step.startswith("try build:")
+
+
+def test_where_the_time_is_over_before_a_build_it_is_told_as_not_tried(program, monkeypatch):
+    report = _tried(program, monkeypatch, Builder(), build_limit_s=0)
+    tried = report.analysis.tried
+    (engine,) = tried.engines
+    assert (engine.gpus, engine.untried, engine.refusal) == ((), ("sm86", "sm89"), None)
+    assert not tried.remedied
+    assert "built 0 of 1 engine" in _printed(report)
+    assert "1 not to the end, since 0 s (--build-limit) were over" in _printed(report)
+    body = json.loads(json.dumps(report_json(report.analysis)))
+    jsonschema.validate(body, json.loads(SCHEMA_PATH.read_text(encoding="utf-8")))
+    assert body["tried_builds"]["engines"][0]["untried"] == ["sm86", "sm89"]
+    assert "not tried to the end for sm86, sm89" in report.to_html()
+
+
+def test_where_the_time_is_over_between_generations_the_rest_is_told_as_not_tried(program, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(trtdiag.trying_builds, "time", clock)
+    builder = Builder(refuses=("sm86",))
+    report = _tried(program, monkeypatch, builder, build_limit_s=150, progress=clock.begins)
+    (engine,) = report.analysis.tried.engines  # for both at once, then for sm86, and no time is left
+    assert (engine.gpus, engine.refusal.gpus, engine.untried) == ((), ("sm86",), ("sm89",))
+
+
+def test_a_search_ends_with_the_time_and_says_what_was_not_searched(program, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(trtdiag.trying_builds, "time", clock)
+    builder = Builder(refuses=("sm86", "sm89"), stretch=True)
+    report = _tried(program, monkeypatch, builder, build_limit_s=450, progress=clock.begins)
+    tried = report.analysis.tried
+    layers = tried.engines[0].layers
+    assert not tried.remedied
+    assert "450 s (--build-limit) were over before the op at fault was found: engine 0" in tried.unsearched
+    first, last = map(int, re.search(r"its layers (\d+) to (\d+) of", tried.unsearched).groups())
+    assert (first, last) != (1, layers)
+    assert first <= last <= layers
+    (finding,) = [finding for finding in report.findings if finding.rule == "BLD701"]
+    assert finding.severity is Severity.ERROR
+    assert tried.unsearched in [each.fact for each in finding.evidence]
+    assert "before the op at fault was found" in _printed(report)
+
+
+def test_the_same_search_with_time_finds_the_op(program, monkeypatch):
+    report = _tried(program, monkeypatch, Builder(refuses=("sm86", "sm89"), stretch=True))
+    assert report.analysis.tried.remedied
+    assert not report.analysis.tried.unsearched
 
 
 def test_where_nothing_goes_into_engines_nothing_is_built(monkeypatch):

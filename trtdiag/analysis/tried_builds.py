@@ -36,6 +36,7 @@ class TriedEngine:
         engine_bytes: The size of the engine for all of ``gpus``; ``None`` where it was refused for all.
         warnings: What the builder warned of, each text once.
         refusal: Why it was refused for other generations; ``None`` where it was not.
+        untried: The GPU generations for which it was not built to the end when the time was over.
     """
 
     index: int
@@ -45,6 +46,7 @@ class TriedEngine:
     engine_bytes: int | None
     warnings: tuple[str, ...] = ()
     refusal: Refusal | None = None
+    untried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class TriedBuilds:
         engines: Each planned engine.
         remedies: How what was refused is built all the same, in words; empty where nothing was refused or helped.
         remedied: Whether all is built with the remedies.
+        limit_s: What trying to build might take, in seconds.
+        unsearched: Where the op at fault may be, in words, where the time was over before it was found.
     """
 
     builder: str
@@ -66,3 +70,5 @@ class TriedBuilds:
     engines: tuple[TriedEngine, ...]
     remedies: tuple[str, ...] = ()
     remedied: bool = True
+    limit_s: float = float("inf")
+    unsearched: str = ""

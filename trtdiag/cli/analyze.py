@@ -17,10 +17,10 @@ from trtdiag.cli.progress import LOADING, progress_bar
 from trtdiag.cli.report_files import asked_files, report_options
 from trtdiag.cli.streams import own_console, prints_on_standard_error
 from trtdiag.cli.users_options import import_module, users_options
-from trtdiag.cli.values import CheckedCommand, OutputFile
+from trtdiag.cli.values import CheckedCommand, OutputFile, Seconds
 from trtdiag.cli.words import listed
 from trtdiag.errors import UserError
-from trtdiag.options import AnalyzeOptions
+from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
 
 if TYPE_CHECKING:
     from trtdiag.report.report import Report
@@ -38,6 +38,15 @@ FAIL_ON = ("error", "warning", "info", "never")
     is_flag=True,
     help="Hand each planned engine to the builder of TensorRT-RTX, which needs no GPU: is it built, how large is it?",
 )
+@click.option(
+    "--build-limit",
+    "build_limit_s",
+    type=Seconds(min=0, min_open=True),
+    default=BUILD_LIMIT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="For --try-build, in all.",
+)
 @engine_options
 @users_options
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
@@ -50,6 +59,7 @@ def analyze(
     output: Path | None,
     target: str | None,
     try_build: bool,
+    build_limit_s: float,
     imports: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -77,6 +87,7 @@ def analyze(
     options = AnalyzeOptions(
         target=target or (None if try_build else config.get("target")),
         try_build=try_build,
+        build_limit_s=build_limit_s,
         select=listed(select) or tuple(config.get("select", ())),
         ignore=listed(ignore) or tuple(config.get("ignore", ())),
         **vars(chosen_engine_options(config, rest)),

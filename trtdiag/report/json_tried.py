@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from trtdiag.analysis.tried_builds import Refusal, TriedBuilds
 from trtdiag.report.json_parts import Json, strings
 
@@ -16,6 +18,8 @@ def tried_builds_json(tried: TriedBuilds | None) -> Json:
         "gpus": strings(tried.gpus),
         "remedied": tried.remedied,
         "remedies": strings(tried.remedies),
+        "limit_s": tried.limit_s if isfinite(tried.limit_s) else None,
+        "unsearched": tried.unsearched,
         "engines": [
             {
                 "index": engine.index,
@@ -24,6 +28,7 @@ def tried_builds_json(tried: TriedBuilds | None) -> Json:
                 "bytes": engine.engine_bytes,
                 "warnings": strings(engine.warnings),
                 "refusal": None if engine.refusal is None else _refusal_json(engine.refusal),
+                "untried": strings(engine.untried),
             }
             for engine in tried.engines
         ],

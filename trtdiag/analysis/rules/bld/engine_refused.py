@@ -24,7 +24,8 @@ def engine_refused(program: Program, tried: TriedBuilds | None, partition: Parti
         fault was found.
 
         Where another way was found to build the engine (an output that ends the fusion, an op left to
-        PyTorch) `compile` takes it by itself, and this is a warning.
+        PyTorch) `compile` takes it by itself, and this is a warning.  Building and searching end together with
+        `--build-limit`; the layers that were not searched by then are named.
 
     Example:
         trtdiag analyze model.pt2 --try-build --gpu sm75   # float32 products have no kernels on Turing
@@ -57,6 +58,8 @@ def _evidence(tried: TriedBuilds, engine: TriedEngine) -> Iterator[Evidence]:
     yield Evidence(engine.refusal.because, tried.builder)
     if engine.gpus:
         yield Evidence(f"it is built for {', '.join(engine.gpus)}", tried.builder)
+    if tried.unsearched:
+        yield Evidence(tried.unsearched, tried.builder)
     if tried.remedied:
         yield from (Evidence(note, tried.builder) for note in tried.remedies)
 
