@@ -1,22 +1,28 @@
-"""One step of ``benchmarks/real_builder.py`` in a process of its own: what it prints last is JSON.
+"""One model of ``benchmarks/real_builder.py`` in a process of its own, which tells one dict for each step.
 
-    python benchmarks/real_builder_case.py '{"export": "espcn", "program": "espcn.pt2"}'
-    python benchmarks/real_builder_case.py '{"model": "espcn", "program": "espcn.pt2", "target": "rtx-1.7", ...}'
-
-The first exports a model into a file, with the dims of ``fix_dims`` where those that it asks for are refused.  The
-second plans the file's engines, and hands each to the builder.
+The first says what became of the export, with the dims of ``fix_dims`` where those that the model asks for are refused.
+Then comes one for each run: the program's engines are planned, and handed to the builder, in a process that is forked
+for it, since a process has one release of the builder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import io
 import json
+import multiprocessing
+import os
+import re
 import sys
 import time
 import traceback
 import warnings
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -27,39 +33,49 @@ from zoo_export import state_of
 
 import trtdiag
 from tests.models import zoo
+from tests.models.registry import LIBRARIES
+from tests.models.torchvision_ops import declare_missing_ops
 from trtdiag import trying_builds
 from trtdiag.analysis.tried_builds import Refusal, TriedBuilds
+from trtdiag.compiling import compile_in_stages
+from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.errors import TrtdiagError
+from trtdiag.options import CompileOptions, Precision
 from trtdiag.report.report import Report
+from trtdiag.targets.versions import EVERY_GPU
 
 Row = dict[str, Any]
 
 
-def exported(case: Row) -> Row:
-    """What became of an export: the file is there where ``state`` is ``exported``."""
-    name, path = case["export"], case["program"]
-    state = state_of(name, path, "cpu")
-    if not state.startswith("refused"):
-        return {"state": state, "dims": "asked"}
-    fix = trtdiag.fix_dims(zoo.build(name))
-    if fix.outcome.value == "impossible":
-        return {"state": state, "dims": f"fix_dims finds none: {fix.failure or ''}"[:300]}
-    torch.export.save(fix.program, path)
-    return {"state": "exported", "dims": f"fix_dims: {fix.outcome.value}"}
+def exported(name: str, folder: Path) -> tuple[Row, torch.export.ExportedProgram | None]:
+    """The model's program, from the folder where it is there; what became of the export."""
+    asked, fixed = folder / f"{name}.pt2", folder / f"{name}.by-fix-dims.pt2"
+    if asked.exists() or fixed.exists():
+        with contextlib.suppress(ModuleNotFoundError):
+            zoo.build(name)  # its library brings the ops of its own that are in the program
+    else:
+        state = state_of(name, str(asked), "cpu")
+        if state.startswith("refused"):
+            fix = trtdiag.fix_dims(zoo.build(name))
+            if fix.outcome.value == "impossible":
+                return {"state": state, "dims": f"fix_dims finds none: {fix.failure or ''}"[:300]}, None
+            torch.export.save(fix.program, fixed)
+        elif state != "exported":
+            return {"state": state}, None
+    there = asked if asked.exists() else fixed
+    return {"state": "exported", "dims": "asked" if there is asked else "fix_dims"}, torch.export.load(there)
 
 
-def built(case: Row) -> Row:
+def built(program: torch.export.ExportedProgram, run: Row, case: Row) -> Row:
     """The builder's word on each planned engine of a program."""
-    with contextlib.suppress(ModuleNotFoundError):
-        zoo.build(case["model"])  # its library brings the ops of its own that are in the program
-    trying_builds.LIMIT_S = case["engine_s"]
     began = time.perf_counter()
     report = trtdiag.analyze(
-        case["program"],
-        target=case["target"],
-        precision=case["precision"],
+        program,
+        target=run["target"],
+        precision=run["precision"],
         gpu=tuple(case["gpus"]),
         try_build=True,
+        build_limit_s=case["build_limit_s"],
     )
     analysis = report.analysis
     tried = analysis.tried
@@ -80,6 +96,55 @@ def built(case: Row) -> Row:
         "remedies": list(tried.remedies),
         "warnings": list(dict.fromkeys(text for engine in tried.engines for text in engine.warnings))[:8],
     }
+
+
+def built_for_each_gpu(program: torch.export.ExportedProgram, run: Row, case: Row) -> Row:
+    """A compiled program with engines of their own for every GPU generation: their bytes and seconds."""
+    del case
+    began, clock = time.perf_counter(), _Generations()
+    options = CompileOptions(
+        target=run["target"],
+        backend=trying_builds.BACKEND,
+        precision=Precision(run["precision"]),
+        gpu=(EVERY_GPU,),
+        engine_per_gpu=True,
+        force=True,
+        verify=False,
+    )
+    made = compile_in_stages(program, options, progress=clock)
+    sizes: Counter[str] = Counter()
+    for engine in made.engines:
+        sizes.update({gpu: len(blob) for gpu, blob in (unpacked(engine.blob) or {}).items()})
+    return {
+        "state": "built" if made.engines else "no engine",
+        "engines": len(made.engines),
+        "layers": sum(len(one.network.layers) for one in made.converted),
+        "bytes": sum(sizes.values()),
+        "bytes_of": dict(sizes),
+        "build_s": round(sum(clock.seconds.values()), 2),
+        "seconds_of": {gpu: round(seconds, 2) for gpu, seconds in clock.seconds.items()},
+        "all_s": round(time.perf_counter() - began, 2),
+        "in_pytorch": sum(entry.computes for entry in made.plan.partitioned.fallback),
+        "notes": list(made.report.analysis.compilation.notes) if made.report.analysis.compilation else [],
+    }
+
+
+class _Generations:
+    """Listens to a compilation: the seconds that the engines of each GPU generation took."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self._gpu, self._since = "", 0.0
+
+    def __call__(self, step: str) -> None:
+        """Begin another generation, or end the last one."""
+        named = re.search(r": for (sm\d+)$", step)
+        if step.startswith("building") and named is None:
+            return  # a step of the same build
+        now = time.perf_counter()
+        if self._gpu:
+            self.seconds[self._gpu] += now - self._since
+        self._gpu, self._since = (named[1], now) if named else ("", now)
 
 
 def _state(tried: TriedBuilds) -> str:
@@ -116,24 +181,65 @@ def _failed_stages(report: Report) -> str:
     return "; ".join(told)[:600]
 
 
-def main() -> None:
-    """Runs the step that the command line describes."""
-    case: Row = json.loads(sys.argv[1])
+def answer(work: Callable[[], Row]) -> Row:
+    """What a step came to; what it raises is an answer, too."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            return work()
+        except TrtdiagError as error:
+            return {"state": f"{type(error).__name__}: {error.message}: {error.because}"[:1500]}
+        except Exception as error:  # a crash is a row of the table, too
+            state = f"crash {type(error).__name__}: {error}"[:1500]
+            return {"state": state, "traceback": traceback.format_exc()[-4000:]}
+
+
+def apart(work: Callable[[], Row], release: str | None) -> Row:
+    """The answer of a forked process, in which the builder is that of a folder; none for the installed one."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_serve, args=(work, release, theirs))
+    child.start()
+    theirs.close()
+    try:
+        row: Row = json.loads(ours.recv_bytes())
+    except EOFError:
+        row = {}
+    child.join()
+    return row or {"state": f"the process ended ({child.exitcode})"}
+
+
+def _serve(work: Callable[[], Row], release: str | None, pipe: Connection) -> None:
+    if release is not None:
+        sys.path.insert(0, release)
+        importlib.invalidate_caches()
+    pipe.send_bytes(json.dumps(answer(work)).encode())
+
+
+def import_libraries() -> None:
+    """Import what the zoo's models are made with, as far as it is installed."""
+    declare_missing_ops()  # torchvision's, before timm imports it
+    for name in LIBRARIES:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+
+
+def all_steps(case: Row, pipe: Connection) -> None:
+    """Export a model and do each of its runs, in a group of processes of its own; each row goes into the pipe."""
+    os.setpgid(0, 0)
     warnings.simplefilter("ignore")
     faulthandler.enable()
     torch.set_num_threads(1)
-    with contextlib.redirect_stdout(io.StringIO()):
-        try:
-            row = exported(case) if "export" in case else built(case)
-        except TrtdiagError as error:
-            row = {"state": f"{type(error).__name__}: {error.message}: {error.because}"[:1500]}
-        except Exception as error:  # a crash is a row of the table, too
-            row = {
-                "state": f"crash {type(error).__name__}: {error}"[:1500],
-                "traceback": traceback.format_exc()[-4000:],
-            }
-    print(json.dumps(row), file=sys.__stdout__, flush=True)
+    found: list[torch.export.ExportedProgram | None] = []
 
+    def export() -> Row:
+        row, program = exported(case["model"], Path(case["programs"]))
+        found.append(program)
+        return row
 
-if __name__ == "__main__":
-    main()
+    pipe.send_bytes(json.dumps(answer(export)).encode())
+    program = found[0] if found else None
+    if program is None:
+        return
+    work = built_for_each_gpu if case["each_gpu"] else built
+    for run in case["runs"]:
+        pipe.send_bytes(json.dumps(apart(partial(work, program, run, case), run["release"])).encode())
