@@ -19,6 +19,7 @@ ORDER = (
     "errors",
     "arguments",
     "options",
+    "option_keywords",
     "option_warnings",
     "files",
     "symbolic",

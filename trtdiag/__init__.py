@@ -17,23 +17,59 @@ if TYPE_CHECKING:
     from trtdiag.benching.run import bench
     from trtdiag.capture.load import capture
     from trtdiag.compiling import compile
+    from trtdiag.errors import (
+        ArgumentError,
+        ArtifactError,
+        CaptureError,
+        DiagnosisError,
+        DimsError,
+        EngineBuildError,
+        InternalError,
+        PlatformError,
+        ShapeOutOfRangeError,
+        TrtdiagError,
+        UnsupportedOpError,
+        UserError,
+        VerificationError,
+    )
     from trtdiag.fixdims.fix import Fix
     from trtdiag.fixdims.run import fix_dims
-    from trtdiag.options import AnalyzeOptions, CompileOptions
+    from trtdiag.option_warnings import OptionWarning
+    from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
     from trtdiag.pipeline import analyze
     from trtdiag.report.fix_programs import save_programs
     from trtdiag.report.program_table import program_for
     from trtdiag.report.report import Report
     from trtdiag.runtime.compiled import CompiledProgram
+    from trtdiag.verify.facts import Verification
+    from trtdiag.verify.run import VerifyLimits
     from trtdiag.verifying import verify
 
 __all__ = [
     "AnalyzeOptions",
+    "ArgumentError",
+    "ArtifactError",
     "Benchmark",
+    "CaptureError",
     "CompileOptions",
     "CompiledProgram",
+    "DiagnosisError",
+    "DimsError",
+    "EngineBuildError",
     "Fix",
+    "InternalError",
+    "OptionWarning",
+    "PartitionOptions",
+    "PlatformError",
+    "Precision",
     "Report",
+    "ShapeOutOfRangeError",
+    "TrtdiagError",
+    "UnsupportedOpError",
+    "UserError",
+    "Verification",
+    "VerificationError",
+    "VerifyLimits",
     "__version__",
     "analyze",
     "bench",
@@ -49,6 +85,30 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AnalyzeOptions": "trtdiag.options",
+    "ArgumentError": "trtdiag.errors",
+    "ArtifactError": "trtdiag.errors",
+    "Benchmark": "trtdiag.benching.facts",
+    "CaptureError": "trtdiag.errors",
+    "CompileOptions": "trtdiag.options",
+    "CompiledProgram": "trtdiag.runtime.compiled",
+    "DiagnosisError": "trtdiag.errors",
+    "DimsError": "trtdiag.errors",
+    "EngineBuildError": "trtdiag.errors",
+    "Fix": "trtdiag.fixdims.fix",
+    "InternalError": "trtdiag.errors",
+    "OptionWarning": "trtdiag.option_warnings",
+    "PartitionOptions": "trtdiag.options",
+    "PlatformError": "trtdiag.errors",
+    "Precision": "trtdiag.options",
+    "Report": "trtdiag.report.report",
+    "ShapeOutOfRangeError": "trtdiag.errors",
+    "TrtdiagError": "trtdiag.errors",
+    "UnsupportedOpError": "trtdiag.errors",
+    "UserError": "trtdiag.errors",
+    "Verification": "trtdiag.verify.facts",
+    "VerificationError": "trtdiag.errors",
+    "VerifyLimits": "trtdiag.verify.run",
     "analyze": "trtdiag.pipeline",
     "bench": "trtdiag.benching.run",
     "capture": "trtdiag.capture.load",
@@ -60,17 +120,11 @@ _HOMES = {
     "save": "trtdiag.artifact.save",
     "save_programs": "trtdiag.report.fix_programs",
     "verify": "trtdiag.verifying",
-    "Benchmark": "trtdiag.benching.facts",
-    "AnalyzeOptions": "trtdiag.options",
-    "CompileOptions": "trtdiag.options",
-    "CompiledProgram": "trtdiag.runtime.compiled",
-    "Fix": "trtdiag.fixdims.fix",
-    "Report": "trtdiag.report.report",
 }
 _SHOWN_BY = {"fix_dims": "trtdiag.report.fix_notebook", "Fix": "trtdiag.report.fix_notebook"}
 
 
-def __getattr__(name: str) -> Any:
+def _public(name: str) -> Any:
     """Import the public names when they are first used: ``trtdiag --help`` should not wait for torch."""
     if name == "__version__":
         globals()[name] = found = _version()
@@ -82,6 +136,15 @@ def __getattr__(name: str) -> Any:
             import_module(_SHOWN_BY[name])  # what it gives can then be printed, and shown in a notebook
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'trtdiag' has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that there is
+    __getattr__ = _public
+
+
+def __dir__() -> list[str]:
+    """What there is, the public names that were not used yet among it."""
+    return sorted({*globals(), *__all__})
 
 
 def _version() -> str:
@@ -97,7 +160,7 @@ class _CallableModule(ModuleType):
     """A subpackage with the name of a public function, which takes the function's place once it is imported."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return __getattr__(self.__name__.rpartition(".")[2])(*args, **kwargs)
+        return _public(self.__name__.rpartition(".")[2])(*args, **kwargs)
 
 
 class _FrontDoor(ModuleType):

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -32,6 +32,7 @@ from trtdiag.files.same import Named, refuse_same
 from trtdiag.mending import Made, counted, mended
 from trtdiag.network import Network, to_bytes
 from trtdiag.network import run as run_network
+from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
 from trtdiag.pipeline import Progress, entry_warnings, examine
@@ -55,6 +56,9 @@ from trtdiag.verify.facts import Culprit, OutputError, Point, Tolerance, Verific
 from trtdiag.verify.run import VerifyLimits, elements_of, verify
 from trtdiag.verify.ties import judged_ties
 from trtdiag.verify.undefined import undefined_outputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _SIDE_BY_SIDE = ("build", "mend", "profile")
 """Stages that wait for engines: threads are in them at once; those inside take their turn."""
@@ -112,17 +116,23 @@ def _turn(stage: str) -> Iterator[None]:
         yield
 
 
+@shows_options(CompileOptions)
 @checked(options=optional(instance(CompileOptions, how=_BY_NAME)), progress=optional(function))
 def compile(
-    source: Source, options: CompileOptions | None = None, *, progress: Progress | None = None, **changes: Any
+    source: Source,
+    options: CompileOptions | None = None,
+    *,
+    progress: Progress | None = None,
+    **changes: Unpack[CompileKeywords],
 ) -> CompiledProgram:
     """Compile a program: what has a converter runs in engines, the rest in PyTorch, with the reason in the report.
 
     Args:
         source: As for ``analyze``: a file, a live ``ExportedProgram``, a factory, or what a factory returns.
-        options: How; ``changes`` are fields of it, or of its ``partition``, given by name.
+        options: How; what ``changes`` name counts instead.
         progress: Called with the name of each stage as it begins.
-        **changes: ``compile(model, precision="fp16", min_segment_ops=1)``.
+        **changes: Single fields of ``options``, or of its ``partition``, by name:
+            ``compile(model, precision="fp16", min_segment_ops=1)``.
 
     Raises:
         CaptureError: The source cannot be read into a program.

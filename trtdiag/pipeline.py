@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trtdiag import __version__
 from trtdiag.analysis.explain import catalogue
@@ -30,6 +30,7 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
+from trtdiag.option_keywords import AnalyzeKeywords, shows_options
 from trtdiag.option_warnings import OptionWarning, warn_of, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
 from trtdiag.report.report import Report
@@ -42,6 +43,9 @@ from trtdiag.shapes.symbols import symbol_table
 from trtdiag.symbolic.text import in_words
 from trtdiag.targets.target import Target
 from trtdiag.targets.versions import chosen_gpus, get_rtx_target, get_target
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Progress = Callable[[str], None]
 
@@ -73,19 +77,24 @@ class _Clock:
         self.stages.extend(StageTiming(name, "not run", 0.0, why) for name in names)
 
 
+@shows_options(AnalyzeOptions)
 @checked(options=optional(instance(AnalyzeOptions, how=_BY_NAME)), progress=optional(function))
 def analyze(
-    source: Source, options: AnalyzeOptions | None = None, *, progress: Progress | None = None, **changes: Any
+    source: Source,
+    options: AnalyzeOptions | None = None,
+    *,
+    progress: Progress | None = None,
+    **changes: Unpack[AnalyzeKeywords],
 ) -> Report:
     """Analyse a program and give the report.
 
     Args:
         source: A ``.pt2``/``.ep`` file, a live ``ExportedProgram``, ``"package.module:factory"``, a callable that
             returns ``(module, args, kwargs, dynamic_shapes)``, or such a tuple.
-        options: Target and rules; ``changes`` are fields of it, or of its ``partition``, given by name
-            (``target="8.6"``, ``keep_in_torch=["aten.softmax"]``).
+        options: Target and rules; what ``changes`` name counts instead (``target="8.6"``,
+            ``keep_in_torch=["aten.softmax"]``).
         progress: Called with the name of each stage as it begins.
-        **changes: Single fields of ``options``, by name.
+        **changes: Single fields of ``options``, or of its ``partition``, by name.
 
     Raises:
         CaptureError: The source cannot be read into a program.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts, engine_facts
 from trtdiag.analysis.result import StageTiming
-from trtdiag.arguments import checked, path_or
+from trtdiag.arguments import checked, function, instance, optional, path_or
 from trtdiag.artifact.load import load
 from trtdiag.capture.load import Source
 from trtdiag.capture.torch_turn import TORCH_TURN
@@ -32,7 +32,7 @@ from trtdiag.verify.by_reference import by_reference, told_not_run
 from trtdiag.verify.facts import Verification
 from trtdiag.verify.run import VerifyLimits
 
-_NAME_IT = "name the original: trtdiag verify compiled.ep --against model.ep"
+_NAME_IT = "name the original: trtdiag verify compiled.ep --model model.ep"
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,34 @@ class Verified:
     compiled: CompiledProgram
 
 
-@checked(compiled=path_or(CompiledProgram))
-def verify(compiled: str | os.PathLike[str] | CompiledProgram, against: Source | None = None) -> Verification:
-    """Compare a compiled program with its original; see ``verify_saved``.
+_HOW_LIMITS = "give trtdiag.VerifyLimits(seconds=30)"
+
+
+@checked(
+    compiled=path_or(CompiledProgram),
+    limits=optional(instance(VerifyLimits, how=_HOW_LIMITS)),
+    progress=optional(function),
+)
+def verify(
+    compiled: str | os.PathLike[str] | CompiledProgram,
+    against: Source | None = None,
+    *,
+    limits: VerifyLimits | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Compare a compiled program with its original at the example, the corners of all ranges, and in between.
+
+    Args:
+        compiled: A file that ``save`` wrote, or the program itself.
+        against: The original, as for ``analyze``; the file that it was compiled from where it is not given.
+        limits: What a point may cost; one beyond is skipped.
+        progress: Called with the name of each stage as it begins.
 
     Raises:
-        UserError: ``wrong-argument``; otherwise as ``verify_saved``.
+        ArtifactError: The file is damaged, foreign, or its engines cannot run here.
+        UserError: ``wrong-argument``; ``verify-without-original``: it is not known what to compare with.
     """
-    return verify_saved(compiled, against).verification
+    return verify_saved(compiled, against, limits=limits, progress=progress).verification
 
 
 def verify_saved(
@@ -67,18 +87,7 @@ def verify_saved(
     progress: Progress | None = None,
     limits: VerifyLimits | None = None,
 ) -> Verified:
-    """Compare a compiled program with its original at the example, the corners of all ranges, and in between.
-
-    Args:
-        path: A file that ``save`` wrote, or the program itself.
-        against: The original, as for ``analyze``; the file that it was compiled from where it is not given.
-        progress: Called with the name of each stage as it begins.
-        limits: What a point may cost.
-
-    Raises:
-        ArtifactError: The file is damaged, foreign, or its engines cannot run here.
-        UserError: ``verify-without-original``: it is not known what to compare with.
-    """
+    """``verify`` with everything that was found on the way; takes and raises the same."""
     step = progress or (lambda _stage: None)
     step("load")
     compiled = path if isinstance(path, CompiledProgram) else load(path, to_run=False)

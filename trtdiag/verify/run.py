@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from trtdiag.arguments import instance, keep_checked, whole
 from trtdiag.capture.made_inputs import SEED, InputMaker
 from trtdiag.capture.program import Program
 from trtdiag.errors import TrtdiagError, UserError
@@ -58,6 +59,14 @@ class VerifyLimits:
     seconds: float = 120.0
     elements: int = 1 << 32
     held: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            UserError: ``wrong-option``.
+        """
+        keep_checked(self, seconds=instance(float, int), elements=whole(0), held=whole(0))
 
 
 def verify(

@@ -1,0 +1,39 @@
+"""A user's script, which type checkers read and nobody runs: mypy reads it with the package (``make lint``).
+
+Each ignored error is one that a checker must find: an ignore that is not needed is itself an error.
+"""
+
+from __future__ import annotations
+
+import torch
+
+import trtdiag
+
+
+def good(module: torch.nn.Module, program: torch.export.ExportedProgram) -> trtdiag.CompiledProgram:
+    report: trtdiag.Report = trtdiag.analyze(program, target="10.16", precision="fp16", select="GRD")
+    options = trtdiag.CompileOptions(partition=trtdiag.PartitionOptions(min_segment_ops=1))
+    try:
+        compiled: trtdiag.CompiledProgram = trtdiag.compile(
+            program, options, precision=trtdiag.Precision.BF16, opt={"h": 640}, keep_in_torch={"aten.softmax"}
+        )
+    except trtdiag.DiagnosisError as error:
+        raise SystemExit(error.exit_code) from error
+    limits = trtdiag.VerifyLimits(seconds=3)
+    verification: trtdiag.Verification = trtdiag.verify(compiled, program, limits=limits)
+    times: trtdiag.Benchmark = trtdiag.bench(compiled, "eager", model=program)
+    fix: trtdiag.Fix = trtdiag.fix_dims(module, (torch.ones(2, 2),))
+    print(report.verdict, verification.passed, times.results, fix.proven)
+    trtdiag.save(compiled, "model_trt.pt2")
+    return trtdiag.load("model_trt.pt2")
+
+
+def wrong(program: torch.export.ExportedProgram) -> None:
+    trtdiag.analyze(program, precison="fp16")  # type: ignore[call-arg]
+    trtdiag.analyze(program, portable=True)  # type: ignore[call-arg]
+    trtdiag.compile(program, precision="fp17")  # type: ignore[arg-type]
+    trtdiag.compile(program, workspace_mib="3")  # type: ignore[arg-type]
+    trtdiag.compile(program, trtdiag.AnalyzeOptions())  # type: ignore[arg-type]
+    trtdiag.verify("compiled.ep", agianst=program)  # type: ignore[call-arg]
+    trtdiag.load(3)  # type: ignore[arg-type]
+    trtdiag.compiler  # type: ignore[attr-defined]  # noqa: B018
