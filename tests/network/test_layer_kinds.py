@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import choosing_cases
+import language_cases
 import pointwise_cases
 import pytest
 import reducing_cases
@@ -20,7 +21,7 @@ from trtdiag.symbolic import Sym
 
 CASES = {
     case.name: case
-    for module in (choosing_cases, pointwise_cases, reducing_cases, spatial_cases)
+    for module in (choosing_cases, language_cases, pointwise_cases, reducing_cases, spatial_cases)
     for case in module.CASES
 }
 

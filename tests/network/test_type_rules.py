@@ -19,6 +19,7 @@ from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation, Select
 from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.layers.grid_sample import GridSample
+from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
 from trtdiag.network.layers.matmul import MatrixMultiply
 from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.layers.normalization import Normalization
@@ -26,6 +27,7 @@ from trtdiag.network.layers.one_hot import OneHot
 from trtdiag.network.layers.pooling import Pooling, PoolingType
 from trtdiag.network.layers.reduce import Reduce, ReduceOperation
 from trtdiag.network.layers.resize import InterpolationMode, Resize
+from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
 from trtdiag.network.layers.scatter import Scatter, ScatterMode
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import Slice
@@ -69,6 +71,12 @@ RULES: dict[str, tuple[Layer, tuple[Spec, ...], set[DType]]] = {
     "gather": (Gather(), (_VECTOR, ((2,), DType.INT32)), ANY),
     "gather_indices": (Gather(GatherMode.ELEMENT), (((4,), DType.BOOL), _VECTOR), INDEX),
     "grid_sample": (GridSample(), (_IMAGE, ((1, 3, 3, 2), T)), FLOAT),
+    "kv_cache_update": (KVCacheUpdate(), (((2, 1, 3, 2), T), ((2, 1, 1, 2), T), ((2,), DType.INT32)), FLOAT),
+    "kv_cache_indices": (
+        KVCacheUpdate(),
+        (((2, 1, 3, 2), DType.FLOAT16), ((2, 1, 2, 2), DType.FLOAT16), ((2,), T)),
+        {DType.INT32},
+    ),
     "matmul": (MatrixMultiply(), (((2, 3), T), ((3, 2), T)), FLOAT),
     "non_zero": (NonZero("n"), (_VECTOR,), BOOL),
     "normalization": (Normalization((0,), 0.1), (_VECTOR, _VECTOR, _VECTOR), FLOAT),
@@ -78,6 +86,12 @@ RULES: dict[str, tuple[Layer, tuple[Spec, ...], set[DType]]] = {
     "reduce": (Reduce(ReduceOperation.SUM, (0,)), (_VECTOR,), FLOAT | INDEX),
     "reduce_AVG": (Reduce(ReduceOperation.AVG, (0,)), (_VECTOR,), FLOAT),
     "resize": (Resize(InterpolationMode.LINEAR, (7,)), (_VECTOR,), FLOAT),
+    "rotary": (RotaryEmbedding(), (((2, 1, 3, 4), T), ((2, 3, 2), T), ((2, 3, 2), T)), FLOAT),
+    "rotary_positions": (
+        RotaryEmbedding(),
+        (((1, 1, 3, 4), DType.FLOAT16), *(((2, 2), DType.FLOAT16),) * 2, ((1, 3), T)),
+        INDEX,
+    ),
     "scatter": (Scatter(ScatterMode.ELEMENT), (_VECTOR, ((1,), DType.INT64), ((1,), T)), COMPUTED),
     "scatter_indices": (Scatter(ScatterMode.ND), (((3,), DType.BOOL), ((1, 1), T), ((1,), DType.BOOL)), INDEX),
     "shuffle": (Shuffle(reshape=(3, 1)), (_VECTOR,), ANY),

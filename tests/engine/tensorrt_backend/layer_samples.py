@@ -12,6 +12,7 @@ import torch
 sys.path.append(str(Path(__file__).parents[2] / "network"))
 
 import choosing_cases
+import language_cases
 import pointwise_cases
 import reducing_cases
 import spatial_cases
@@ -24,12 +25,12 @@ from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 
 CASES = {
     case.name: case
-    for module in (choosing_cases, pointwise_cases, reducing_cases, spatial_cases)
+    for module in (choosing_cases, language_cases, pointwise_cases, reducing_cases, spatial_cases)
     for case in module.CASES
 }
 
 # What a version was seen to refuse, or has no method for; converters write it with other layers.
-_KINDS = ("attention", "cumulative", "group_norm", "non_zero")
+_KINDS = ("attention", "cumulative", "group_norm", "kv_cache", "non_zero", "rotary")
 _LACKING = {
     "8.6": {name for name in CASES if name.startswith(_KINDS)}
     | {"activation_GELU_ERF", "activation_GELU_TANH", "unary_ISNAN", "topk_min_ties"},

@@ -7,13 +7,16 @@ import re
 import pytest
 import torch
 from layer_samples import CASES, case_for, in_half, lacks
+from network_cases import ORIGIN
 from standin import ContractError, TensorRT
 from written import write
 
 from trtdiag.engine.tensorrt.emit import EMITTERS
 from trtdiag.errors import EngineBuildError
-from trtdiag.network import DType
+from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.layers import KINDS
+from trtdiag.network.layers.cast import Identity
+from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
 from trtdiag.symbolic import Num
 from trtdiag.targets import RTX_TARGETS, TARGETS
 
@@ -93,6 +96,18 @@ def test_weights_keep_dtype_and_number(version: str) -> None:
     assert layer.seen["dilation_nd"] == (1, 2)
     assert not trt.of("IConstantLayer")  # kernel and bias are weights of the layer, not tensors
     assert len(emission.alive) == 2
+
+
+@pytest.mark.parametrize("end", ["input", "output"])
+def test_a_cache_that_the_network_does_not_share_is_refused(end: str) -> None:
+    builder = NetworkBuilder()
+    given = [builder.input("cache", DType.FLOAT16, [2, 3, 9, 4]), builder.input("update", DType.FLOAT16, [2, 3, 1, 4])]
+    if end == "input":
+        given[0] = builder.add_single(Identity(), given[0], origin=ORIGIN)
+    made = builder.add_single(KVCacheUpdate(), *given, builder.input("at", DType.INT32, [2]), origin=ORIGIN)
+    builder.output("made", made if end == "input" else builder.add_single(Identity(), made, origin=ORIGIN))
+    with pytest.raises(EngineBuildError, match=f"no {end} of the network"):
+        write(builder.build(), "11.4")
 
 
 def test_the_stand_in_refuses_what_a_version_lacks() -> None:

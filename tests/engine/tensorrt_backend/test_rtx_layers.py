@@ -32,6 +32,8 @@ def _cases() -> dict[str, Case]:
     found: dict[str, Case] = {}
     for case in CASES.values():
         found.setdefault(case.layer.kind, case)
+    more = ("rotary_interleaved", "rotary_of_a_part", "rotary_at_positions", "attention_shared_lower_right")
+    found.update({name: CASES[name] for name in more})
     for name in ("deconvolution", "convolution", "matmul"):
         half = in_place_of_float32(CASES[name], DType.BFLOAT16)
         assert half is not None

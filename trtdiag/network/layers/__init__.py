@@ -11,6 +11,7 @@ from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.elementwise import ElementWise, Select
 from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.grid_sample import GridSample
+from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
 from trtdiag.network.layers.matmul import MatrixMultiply
 from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.layers.normalization import Normalization
@@ -18,6 +19,7 @@ from trtdiag.network.layers.one_hot import OneHot
 from trtdiag.network.layers.pooling import Pooling
 from trtdiag.network.layers.reduce import Reduce
 from trtdiag.network.layers.resize import Resize
+from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
 from trtdiag.network.layers.scatter import Scatter
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import Slice
@@ -42,6 +44,7 @@ KINDS: dict[str, type[Layer]] = {
         Gather,
         GridSample,
         Identity,
+        KVCacheUpdate,
         MatrixMultiply,
         NonZero,
         Normalization,
@@ -50,6 +53,7 @@ KINDS: dict[str, type[Layer]] = {
         Pooling,
         Reduce,
         Resize,
+        RotaryEmbedding,
         Scatter,
         Select,
         Shape,
