@@ -23,6 +23,7 @@ from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.reduce import Reduce, ReduceOperation
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
+from trtdiag.network.layers.squeeze import Squeeze
 from trtdiag.network.layers.unary import Unary, UnaryOperation
 from trtdiag.symbolic import Expr, Num, as_expr, to_text
 from trtdiag.targets.target import Target
@@ -252,6 +253,8 @@ class Writer:
         shape = [x.shape[axis] for axis in kept]
         if len(_ints(shape)) == len(shape) or self._placed(x, shape) is not None:
             return self.reshape(x, shape)
+        if "Squeeze" in self.target.layers:
+            return self.add(Squeeze(tuple(gone)), x)
         return self.add(Shuffle(reshape=(0,) * len(kept)), self.permute(x, kept + gone))
 
     def broadcast_to(self, x: Value, shape: Sequence[Size]) -> Value:
