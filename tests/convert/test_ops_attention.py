@@ -15,6 +15,7 @@ from tests.convert.op_check import check_op
 from tests.convert.op_samples import overload
 from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions
+from trtdiag.symbolic import Num
 
 NAME = "aten.scaled_dot_product_attention.default"
 BY_HAND = {NAME, "aten._scaled_dot_product_flash_attention_for_cpu.default"}
@@ -138,3 +139,58 @@ def test_what_follows_from_a_mask_is_written_once() -> None:
     # Two for what is added for the mask, one for causal, and the values of each attention with the mask.
     assert kinds["Select"] == 3 + 3
     torch.testing.assert_close(found.compiled(x, mask), Twice()(x, mask))
+
+
+class _Repeated(torch.nn.Module):
+    """Heads repeated before attention, as models do that know no other way."""
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        def repeated(x: torch.Tensor) -> torch.Tensor:
+            batch, heads, steps, width = x.shape
+            return x[:, :, None].expand(batch, heads, 3, steps, width).reshape(batch, 3 * heads, steps, width)
+
+        y = F.scaled_dot_product_attention(query, repeated(key), repeated(value), attn_mask=mask)
+        return F.scaled_dot_product_attention(y, repeated(key), repeated(value), attn_mask=mask)
+
+
+class _RepeatedWhole(_Repeated):
+    """The other order: all heads, and all of them again."""
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        key, value = (x[:, None].expand(-1, 3, -1, -1, -1).flatten(1, 2) for x in (key, value))
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+@pytest.mark.parametrize(
+    ("module", "target", "heads"),
+    [
+        (_Repeated, "11.4", 2),
+        pytest.param(_Repeated, "10.16", 2, marks=pytest.mark.slow),
+        pytest.param(_Repeated, "8.6", 0, marks=pytest.mark.slow),
+        pytest.param(_RepeatedWhole, "11.4", 6, marks=pytest.mark.slow),
+    ],
+)
+def test_repeated_heads_are_shared_by_the_layer(module: type[torch.nn.Module], target: str, heads: int) -> None:
+    batch, steps = Dim("batch", min=1, max=5), Dim("steps", min=1, max=11)
+    dims = {
+        **{name: {0: batch, 2: steps} for name in ("query", "key", "value")},
+        "mask": {0: batch, 2: steps, 3: steps},
+    }
+
+    def inputs(batch: int, steps: int) -> tuple[torch.Tensor, ...]:
+        mask = torch.rand(batch, 1, steps, steps) > 0.4
+        mask[:, :, 0] = False  # a query that sees no key gives 0
+        own = torch.randn(batch, 6, steps, 4), torch.randn(batch, 2, steps, 4), torch.randn(batch, 2, steps, 4)
+        return (*own, mask)
+
+    options = CompileOptions(target, "reference", verify=False)
+    found = compile_in_stages((module().eval(), inputs(2, 7), {}, dims), options)
+    (one,) = found.converted
+    network = one.network
+    read = {network.tensors[p.inputs[1]].shape[1] for p in network.layers if p.layer.kind == "Attention"}
+    assert read == ({Num(heads)} if heads else set())
+    if heads:
+        assert [p.layer.kind for p in network.layers].count("Reduce") == 1  # what the mask lets see, once for both
+    for size in ((1, 1), (2, 7), (5, 11)):
+        given = inputs(*size)
+        torch.testing.assert_close(found.compiled(*given), module()(*given), rtol=1e-5, atol=1e-5)

@@ -86,6 +86,10 @@ class NetworkBuilder:
         """The layer that made the tensor of an id; ``None`` for an input."""
         return self._makers.get(number)
 
+    def value(self, number: int) -> Value:
+        """The tensor of an id."""
+        return Value(id(self), number, self._tensors[number])
+
     def weight(self, layer: Constant) -> torch.Tensor:
         """The content of a constant."""
         return self._weights[layer.weights]

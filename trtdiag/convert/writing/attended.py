@@ -9,6 +9,7 @@ import torch
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.writer import ONE, Writer
+from trtdiag.convert.writing.made_of import unrepeated_heads
 from trtdiag.convert.writing.products import product
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
@@ -40,6 +41,10 @@ def attended(call: Call, mask_name: str | None, *, shared_heads: bool = False) -
     else:
         width = _measured_scale(call, query)
     query = write.elementwise(Op.PROD, query, width)
+    if "Attention" in write.target.layers:
+        own = [unrepeated_heads(write, x) for x in (key, value)]
+        if own[0] is not None and own[1] is not None and own[0].shape[1] == own[1].shape[1]:
+            key, value, shared_heads = own[0], own[1], True
     if "Attention" in write.target.layers and _fits(write, query, key, value, mask, shared_heads):
         return _by_layer(write, query, key, value, mask, causal)
     return _by_products(write, query, key, value, mask, causal, shared_heads)
@@ -100,7 +105,11 @@ def _by_layer(write: Writer, query: Value, key: Value, value: Value, mask: Value
     kind = CausalMaskKind.UPPER_LEFT if causal else CausalMaskKind.NONE
     y = write.add(Attention(causal=kind), *given)
     if mask is not None:
-        y = _without_blind(write, y, _seen(write, given[3], given[1].shape[2], given[0].shape[2], causal))
+        own, keys, queries = given[3], given[1].shape[2], given[0].shape[2]
+        what = ("sees a key", own.id, causal, keys, queries)
+        sees = write.once(what, lambda: _any(write, _seen(write, own, keys, queries, causal)))
+        # TensorRT does not say what it gives for a query that sees no key.
+        y = write.select(sees, y, write.scalar(0.0, y))
     return y if rank == 4 else write.reshape(y, [*outer, *y.shape[1:]])
 
 
@@ -112,11 +121,6 @@ def _seen(write: Writer, mask: Value, keys: Expr, queries: Expr, causal: bool) -
         nothing = write.elementwise(Op.EQUAL, mask, write.scalar(-torch.inf, mask))
         seen = write.unary(UnaryOperation.NOT, nothing)
     return write.elementwise(Op.AND, seen, _lower_left(write, queries, keys)) if causal else seen
-
-
-def _without_blind(write: Writer, y: Value, seen: Value) -> Value:
-    """``y`` with 0 for the queries that see no key: TensorRT does not say what it gives for them."""
-    return write.select(_any(write, seen), y, write.scalar(0.0, y))
 
 
 def _any(write: Writer, seen: Value) -> Value:
