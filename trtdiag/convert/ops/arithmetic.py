@@ -6,6 +6,7 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writing.precision import in_float32
+from trtdiag.convert.writing.rotary import turned_sum
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
@@ -95,6 +96,9 @@ def _sum(call: Call, op: Op, left: str, right: str) -> Value:
     dtype, write = computed(call), call.write
     first, second = call.operand(left, dtype), call.operand(right, dtype)
     if call.is_number("alpha") and call.number("alpha") == 1:
+        turned = turned_sum(write, first, second) if op is Op.SUM else None
+        if turned is not None:
+            return turned
         return write.elementwise(Op.OR if dtype is DType.BOOL else op, first, second)
     alpha = call.operand("alpha", dtype)
     if dtype is DType.BOOL:

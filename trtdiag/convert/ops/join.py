@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter, register
+from trtdiag.convert.writing.rotary import turned_parts
 from trtdiag.network.builder import Value
 from trtdiag.symbolic import Num
 
@@ -18,7 +19,9 @@ def cat(call: Call) -> Value:
     shaped = [x for x in tensors if x.shape != (Num(0),)] or tensors[:1]
     axis = call.axis("dim", shaped[0].rank)
     filled = [x for x in shaped if x.shape[axis] != Num(0)] or shaped[:1]
-    return write.concat([write.cast(x, call.out.dtype) for x in filled], axis)
+    parts = [write.cast(x, call.out.dtype) for x in filled]
+    turned = turned_parts(write, parts) if axis == shaped[0].rank - 1 else None
+    return turned if turned is not None else write.concat(parts, axis)
 
 
 register("aten::concat(Tensor[] tensors, int dim=0) -> Tensor", cat)
