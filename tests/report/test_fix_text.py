@@ -14,7 +14,8 @@ from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Alternative, ConflictSet, DataCheck, Fix, Outcome, Reason, UnreadCondition
 from trtdiag.report.fix_notebook import fix_snippet
 from trtdiag.report.fix_text import fix_text, print_fix
-from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, listed, place, proof_words
+from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, listed, proof_words
+from trtdiag.report.text import place
 from trtdiag.symbolic.proof import Proof, ProofKind
 
 VERDICTS = {

@@ -151,3 +151,17 @@ def test_hostile_names_in_the_terminal(name: str, width: int) -> None:
     text.encode("utf-8")
     assert not set(text) & {"\x1b", "\x07", "\x00", "\u202e"}
     assert re.sub(r"\s", "", one_line(name))[:24] in re.sub(r"\s", "", text)
+
+
+def test_lines_below_the_working_directory_are_told_relative_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here, elsewhere = Frame(str(tmp_path / "models" / "unet.py"), 40), Frame("/opt/other/net.py", 7)
+    found = [
+        finding(at, "GRD301", Severity.ERROR, "a guard breaks", places=(Place("n", "n", frame),))
+        for at, frame in enumerate((here, elsewhere), 1)
+    ]
+    shown = printed(analysis(findings=tuple(found)), width=160)
+    assert re.search(r"a guard breaks +models/unet\.py:40", shown)
+    assert "/opt/other/net.py:7" in shown

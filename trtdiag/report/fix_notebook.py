@@ -10,8 +10,8 @@ from markupsafe import Markup
 from trtdiag.fixdims.fix import Change, Fix, Outcome
 from trtdiag.report.fix_programs_text import program_words, together_words
 from trtdiag.report.fix_text import fix_text
-from trtdiag.report.fix_words import MOST_CHECKS, all_notes, example_words, fix_verdict, kept_words, many_checks, place
-from trtdiag.report.text import one_line, visible
+from trtdiag.report.fix_words import MOST_CHECKS, all_notes, example_words, fix_verdict, kept_words, many_checks
+from trtdiag.report.text import one_line, place, visible
 
 _COLOURS = {"good": "#116329", "changed": "#7d4e00", "impossible": "#a40e26"}
 _CELL = 'style="text-align:left;vertical-align:top"'

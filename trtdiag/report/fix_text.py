@@ -29,10 +29,9 @@ from trtdiag.report.fix_words import (
     kept_words,
     many_checks,
     not_checked,
-    place,
     proof_words,
 )
-from trtdiag.report.text import one_line, visible
+from trtdiag.report.text import one_line, place, visible
 from trtdiag.symbolic.proof import ProofKind
 
 _STYLES = {"good": "bold green", "changed": "bold yellow", "impossible": "bold red"}

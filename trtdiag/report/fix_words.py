@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
 from trtdiag.graph.source import Frame
-from trtdiag.report.text import amount, one_line, share_text
+from trtdiag.report.text import amount, one_line, place, share_text
 from trtdiag.symbolic import Range
 from trtdiag.symbolic.proof import Proof, ProofKind
 
@@ -136,13 +135,6 @@ def kept_words(kept: tuple[int, int] | None) -> str:
 def example_words(plan: Plan) -> str:
     """``x.shape[0] = 2``: the sizes that the example inputs need."""
     return ", ".join(f"{one_line(site)} = {size}" for site, size in plan.sizes.items())
-
-
-def place(frame: Frame) -> str:
-    """``models/raft.py:88``, below the working directory relative to it."""
-    folder = os.getcwd()
-    below = frame.file.startswith(folder + os.sep)
-    return one_line(f"{os.path.relpath(frame.file, folder) if below else frame.file}:{frame.line}")
 
 
 def listed(words: Sequence[str]) -> str:

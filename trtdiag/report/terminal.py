@@ -17,7 +17,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Comparison
 from trtdiag.report.engine_words import engines_line
-from trtdiag.report.text import one_line, visible
+from trtdiag.report.text import one_line, place, visible
 from trtdiag.report.tried_words import tried_line
 from trtdiag.report.verdict import CauseTree, cause_trees, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_view
@@ -108,7 +108,7 @@ def _lines(trees: Iterable[CauseTree], depth: int = 0) -> list[tuple[int, Findin
 def _where(finding: Finding) -> str:
     frame = next((place.frame for place in finding.places if place.frame is not None), None)
     more = len(finding.places) - 1
-    where = one_line(str(frame)) if frame else ""
+    where = place(frame) if frame else ""
     if frame is not None and frame.inside is not None:
         where += f", in {one_line(frame.inside.short)}"
     return f"{where} (+{more:,})" if where and more > 0 else where

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+
+from trtdiag.graph.source import Frame
 
 SHOWN_NAME_CHARS = 240
 _INDEX = re.compile(r"(?<=\.)[0-9]+(?=\.|$)|^[0-9]+(?=\.|$)")
@@ -45,6 +48,13 @@ def one_line(text: str, limit: int = SHOWN_NAME_CHARS) -> str:
         return flat
     head = (limit * 2) // 3
     return f"{flat[:head]}…{flat[head - limit + 1 :]}"
+
+
+def place(frame: Frame) -> str:
+    """``models/raft.py:88``, below the working directory relative to it."""
+    folder = os.getcwd()
+    below = frame.file.startswith(folder + os.sep)
+    return one_line(f"{os.path.relpath(frame.file, folder) if below else frame.file}:{frame.line}")
 
 
 def amount(number: int, word: str, plural: str = "") -> str:
