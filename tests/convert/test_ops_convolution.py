@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.convert.family_samples import Row, check_row, converted, missing
+from tests.convert.family_samples import Row, check_row, converted, missing, near
+from tests.convert.op_check import check_op
+from tests.convert.op_samples import overload
 
 # PyTorch on the CPU adds the terms of a float16 convolution in another order.
 HALF = {torch.float16: 8e-3}
@@ -107,13 +109,14 @@ def test_bfloat16_is_computed_in_bfloat16() -> None:
     assert converted("aten.conv2d.default", x, weight, dynamic=True, constants=True) == 4
 
 
-def test_a_transposed_convolution_goes_by_float32_where_bfloat16_has_no_kernel() -> None:
+def test_a_transposed_convolution_goes_other_ways_where_bfloat16_has_no_kernel() -> None:
+    """By float32 where it is strided and its kernel known, else as a Convolution."""
     x, kernel, bias = (torch.randn(size).bfloat16() for size in ((2, 4, 6, 5), (4, 3, 3, 3), (3,)))
     for more in ([], [[2, 2], [1, 1], [1, 1]]):
         args = ("aten.conv_transpose2d.input", x, kernel, bias, *more)
-        assert converted(*args, constants=True, target="rtx-1.7") == 1
-        assert converted(*args, constants=True, target="11.4") == 1
-        assert converted(*args, target="rtx-1.7", refused="layer-missing") == 0  # kernels that are inputs
+        for target in ("rtx-1.7", "11.4"):
+            for constants in (True, False):
+                assert converted(*args, constants=constants, target=target) == 1
 
 
 def test_windows_of_bfloat16_are_summed_by_float32_where_there_is_no_kernel() -> None:
@@ -121,20 +124,75 @@ def test_windows_of_bfloat16_are_summed_by_float32_where_there_is_no_kernel() ->
     assert converted("aten.col2im.default", windows, [3, 4], [2, 2], [1, 1], [0, 0], [1, 1], target="rtx-1.7") == 1
 
 
-@pytest.mark.parametrize("target", ["rtx-1.4", "rtx-1.7"])
-@pytest.mark.parametrize(
-    ("stride", "groups", "dilation", "refused"),
-    [
-        (1, 1, 2, None),
-        (2, 2, 1, None),
-        (2, 1, 2, "layer-missing"),
-        (1, 2, 2, "layer-missing"),
-    ],
-)
+def test_windows_with_gaps_are_summed_by_tensorrt_rtx() -> None:
+    windows = torch.randn(2, 12, 6)
+    args = (windows, [5, 6], [2, 2], [2, 2], [0, 1], [1, 3])
+    assert converted("aten.col2im.default", *args, target="rtx-1.7") == 1
+
+
+# Stride, groups, dilation, padding, output padding: dilated and strided, cut less and more than the kernel reaches,
+# along one dim or both.
+_DILATED = [
+    ([2, 1], 1, [2, 1], [0, 0], [0, 0]),
+    ([2, 3], 1, [2, 3], [1, 2], [1, 2]),
+    ([3, 2], 2, [1, 2], [3, 5], [0, 1]),
+    ([2, 1], 2, [2, 1], [0, 0], [0, 0]),
+    ([1, 2], 2, [2, 2], [5, 1], [0, 1]),
+    ([2, 2], 4, [3, 1], [0, 0], [2, 1]),
+]
+
+
+@pytest.mark.parametrize(("stride", "groups", "dilation", "padding", "more"), _DILATED)
+@pytest.mark.parametrize("constants", [True, False])
 def test_dilated_transposed_convolutions_of_tensorrt_rtx(
-    stride: int, groups: int, dilation: int, refused: str | None, target: str
+    stride: list[int], groups: int, dilation: list[int], padding: list[int], more: list[int], constants: bool
 ) -> None:
-    args = (torch.randn(2, 4, 6, 5), torch.randn(4, 2, 3, 3), None, [1, stride], [0, 0], [0, 0], groups, [dilation, 1])
-    found = converted("aten.conv_transpose2d.input", *args, constants=True, target=target, refused=refused)
-    assert (found == 0) is (refused is not None)
-    assert converted("aten.conv_transpose2d.input", *args, constants=True) == 1
+    """Convolutions there, over zeros between the elements; at other sizes too."""
+    x, kernel, bias = torch.randn(2, 4, 7, 5), torch.randn(4, 2, 3, 2), torch.randn(2 * groups)
+    args = (x, kernel, bias, stride, padding, more, groups, dilation)
+    many = converted("aten.conv_transpose2d.input", *args, constants=True, dynamic=True, target="rtx-1.7")
+    assert many >= 3  # of the smallest sizes padding may leave nothing
+    assert converted("aten.conv_transpose2d.input", *args, constants=constants, target="rtx-1.4") == 1
+    assert converted("aten.conv_transpose2d.input", *args, constants=constants) == 1
+
+
+@pytest.mark.parametrize("dims", [1, 3])
+def test_dilated_transposed_convolutions_of_other_dims(dims: int) -> None:
+    x, kernel = torch.randn(2, 4, *[5, 4, 3][:dims]), torch.randn(4, 3, *[3, 2, 1][:dims])
+    args = (x, kernel, None, [2, 3, 2][:dims], [1, 0, 0][:dims], [1, 0, 0][:dims], 2, [2, 2, 1][:dims])
+    name = f"aten.conv_transpose{dims}d.{'default' if dims == 1 else 'input'}"
+    assert converted(name, *args, constants=True, dynamic=True, target="rtx-1.7") == 4
+
+
+def test_what_lies_between_the_elements_takes_no_part() -> None:
+    """Infinities stay where they reach: no zero of a widened kernel meets them."""
+    x = torch.tensor([[[[1.0, float("inf"), 2.0, 3.0, -1.0]]]])
+    args = (x, torch.randn(1, 1, 1, 3), None, [1, 2], [0, 0], [0, 0], 1, [1, 2])
+    assert converted("aten.conv_transpose2d.input", *args, constants=True, target="rtx-1.7") == 1
+
+
+def test_which_targets_write_a_dilated_transposed_convolution_as_a_convolution() -> None:
+    """The layer of its own where there is one: it multiplies no zeros."""
+    for target, kind in (("11.4", "Deconvolution"), ("rtx-1.7", "Convolution"), ("rtx-1.4", "Convolution")):
+        assert kind in _kinds(target, 2, 1, 2)
+        assert "Deconvolution" in _kinds(target, 2, 2, 1)
+        assert "Deconvolution" in _kinds(target, 1, 2, 2)
+
+
+def _kinds(target: str, stride: int, groups: int, dilation: int) -> set[str]:
+    """The kinds of layers that a transposed convolution is written with."""
+    op = overload("aten.conv_transpose2d.input")
+    assert op is not None
+    args = (
+        torch.randn(2, 4, 6, 5),
+        torch.randn(4, 2, 3, 3),
+        None,
+        [stride] * 2,
+        [0, 0],
+        [0, 0],
+        groups,
+        [dilation] * 2,
+    )
+    outcome = check_op(op, args, target=target, constants=True, compare=near())
+    assert outcome.converted is not None
+    return {placed.layer.kind for placed in outcome.converted.network.layers}

@@ -27,11 +27,8 @@ def lacks(target: Target, layer: Layer, inputs: Sequence[Tensor]) -> str | None:
         return f"unary operation {layer.op.name}"
     if isinstance(layer, Normalization) and layer.groups != 1 and not target.groups:
         return "normalization of groups with a scale for each channel"
-    if isinstance(layer, Deconvolution) and not target.dilated_deconvolutions and max(layer.dilation) > 1:
-        if max(layer.stride) > 1:
-            return "Deconvolution with strides and dilation"
-        if layer.groups > 1:
-            return "Deconvolution with groups and dilation"
+    if isinstance(layer, Deconvolution) and lacks_dilation(target, layer):
+        return "Deconvolution with strides and dilation"
     if inputs and inputs[0].rank < target.least_rank(layer.kind):
         return f"{layer.kind} of {inputs[0].rank} dims"
     if (
@@ -48,3 +45,8 @@ def lacks(target: Target, layer: Layer, inputs: Sequence[Tensor]) -> str | None:
     if inputs and not target.takes(layer.kind, inputs[0].dtype.value):
         return f"{layer.kind} of {inputs[0].dtype.value}"
     return None
+
+
+def lacks_dilation(target: Target, layer: Deconvolution) -> bool:
+    """Whether the target has no such Deconvolution because it is dilated and strided, along one dim or two."""
+    return not target.dilated_deconvolutions and max(layer.dilation) > 1 and max(layer.stride) > 1

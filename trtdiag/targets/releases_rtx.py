@@ -38,7 +38,7 @@ def _rtx(
         ("strongly_typed_only", f"NetworkDefinitionCreationFlag of tensorrt-rtx {wheel}; weak types are refused"),
         ("layers: NonZero has no kernels", f"'has no runners that implement it', {seen}"),
         ("counts: no NonZero, so no sizes that the data decides", seen),
-        ("dilated_deconvolutions", f"'Strided & Dilated Deconv are currently not supported', with groups too, {seen}"),
+        ("dilated_deconvolutions", f"'Strided & Dilated Deconv are currently not supported', {seen}"),
         ("layer_dtypes: Deconvolution takes no bfloat16", f"'Could not infer output types for operation', {seen}"),
         ("gpus", f"members of tensorrt_rtx.ComputeCapability in {wheel}"),
         ("gpu_lacks", f"'Cannot compile for target(s) sm75, because the model {_DTYPES}: b16', {seen}, one dtype each"),

@@ -49,7 +49,7 @@ class Target:
         samples_bools: Whether a Slice of bools may reach over their ends.
         infinities: Whether a float32 that is compared with an infinite number, or chosen to be one, is.
         groups: Whether Normalization splits channels into groups with a scale for each channel.
-        dilated_deconvolutions: Whether a Deconvolution may be dilated and have strides or groups besides.
+        dilated_deconvolutions: Whether a Deconvolution may be dilated and strided at once.
         counts: Whether engines may have sizes that the data decides (NonZero) with other layers behind them.
         repeating_product_bytes: Most bytes of the result of a MatrixMultiply that repeats an operand along a batch dim;
             above that it writes to wrong places.  ``None``: as many as other tensors.

@@ -41,7 +41,7 @@ def _cases() -> dict[str, Case]:
     for layer in (Convolution, Deconvolution):
         for dtype in (DType.FLOAT32, DType.FLOAT16):
             found[f"{layer.__name__} in 3-D, {dtype.value}"] = _space(layer, dtype)
-    for dilation, stride, groups in ((2, 1, 1), (2, 2, 1), (1, 2, 3)):
+    for dilation, stride, groups in ((2, 1, 1), (2, 2, 1), (1, 2, 3), (2, 1, 3)):
         pair, image = (dilation, 1), In((2, 6, 7, 5))
         layer = Deconvolution((1, stride), (0, 0), (0, 0), pair, groups)
         kernel = torch.randn(6, 2, 2, 3)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
-from trtdiag.convert.writer import Writer
+from trtdiag.convert.writing.deconvolving import deconvolved
 from trtdiag.convert.writing.spatial import reaching, spatial
 from trtdiag.network.builder import Value
-from trtdiag.network.dtype import DType
 from trtdiag.network.layers.convolution import Deconvolution
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.symbolic import Num, add
@@ -41,7 +40,6 @@ def transposed(call: Call, dims: int) -> Value:
     """
     write = call.write
     kernel, bias = kernel_of(call, dims), bias_of(call)
-    known = call.content("weight") is not None
     space = spatial(write, call.tensor("input"), dims)
     padding = space.padded(call.integers("padding", dims), 0)
     more = space.padded(call.integers("output_padding", dims), 0)
@@ -54,22 +52,10 @@ def transposed(call: Call, dims: int) -> Value:
         call.integer("groups"),
     )
     if all(number >= 0 for number in after):
-        return space.leave(deconvolved(write, layer, space.x, kernel, *([] if bias is None else [bias]), known=known))
-    y = deconvolved(write, layer, space.x, kernel, known=known)
+        return space.leave(deconvolved(write, layer, space.x, kernel, bias))
+    y = deconvolved(write, layer, space.x, kernel)
     sizes = [add(size, max(0, -number)) for size, number in zip(y.shape[2:], after, strict=True)]
     y = reaching(write, y, [0] * space.dims, sizes, None)
     if bias is not None:
         y = write.elementwise(Op.SUM, y, write.reshape(bias, [1, *bias.shape, *[1] * space.dims]))
     return space.leave(y)
-
-
-def deconvolved(write: Writer, layer: Deconvolution, *operands: Value, known: bool = True) -> Value:
-    """The layer, in float32 where the target does not take the dtype of its operands.
-
-    With a kernel that is not ``known`` when the engine is built there is no such way: TensorRT-RTX 1.7.1 ends with
-    "MyelinCheckException: wrap_attention_op_in_kgen" over the cast of the kernel.
-    """
-    dtype = operands[0].dtype
-    if not known or write.target.takes(layer.kind, dtype.value):
-        return write.add(layer, *operands)
-    return write.cast(write.add(layer, *(write.cast(operand, DType.FLOAT32) for operand in operands)), dtype)

@@ -74,9 +74,13 @@ class Convolution(_Windowed):
         return (Tensor(x.dtype, (x.shape[0], kernel.shape[0], *spatial)),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """On the padded input, since PyTorch pads both ends alike."""
+        """On the padded input, since PyTorch pads both ends alike; it refuses what no window fits into."""
         convolve = F.conv2d if len(self.stride) == 2 else F.conv3d
         x = padded(inputs[0], self.pre_padding, self.post_padding)
+        windows = zip(x.shape[2:], inputs[1].shape[2:], self.dilation, self.stride, strict=True)
+        counts = [(size - dilation * (taps - 1) - 1) // stride + 1 for size, taps, dilation, stride in windows]
+        if 0 in counts:
+            return (x.new_empty(x.shape[0], inputs[1].shape[0], *counts),)
         bias = inputs[2] if len(inputs) == 3 else None
         return (convolve(x, inputs[1], bias, self.stride, 0, self.dilation, self.groups),)
 
