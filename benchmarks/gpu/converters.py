@@ -37,15 +37,18 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKER = Path(__file__).with_name("converters_worker.py")
 SHOWN = ("ok", "limit", "untraced", "differs", "refused", "error", "died", "not run")
 Call = dict[str, Any]
+_MOST_FILES = 8
+"""In one process, so that one that dies takes no more with it."""
 
 
 def collected(workers: int, only: str, log: Path | None) -> list[Call]:
-    """The calls of all test files, each file in a process of its own."""
+    """The calls of all test files, some in each process: importing what they need takes longer than many of them."""
     with TemporaryDirectory() as folder:
 
-        def calls_of(test: Path) -> list[Call]:
-            kept = Path(folder) / f"{test.stem}.pt"
-            command = [sys.executable, str(WORKER), "collect", str(test.relative_to(ROOT)), str(kept)]
+        def calls_of(tests: list[Path]) -> list[Call]:
+            kept = Path(folder) / f"{tests[0].stem}.pt"
+            names = [str(test.relative_to(ROOT)) for test in tests]
+            command = [sys.executable, str(WORKER), "collect", *names, str(kept)]
             with open(log or os.devnull, "ab") as out:
                 subprocess.run(command, stdout=out, stderr=out, cwd=ROOT, check=False)
             return torch.load(kept, weights_only=False) if kept.is_file() else []
@@ -53,7 +56,9 @@ def collected(workers: int, only: str, log: Path | None) -> list[Call]:
         # The largest first: they end last.
         tests = sorted((ROOT / "tests" / "convert").glob("test_*.py"), key=lambda test: -test.stat().st_size)
         with ThreadPoolExecutor(workers) as threads:
-            found = [call for calls in threads.map(calls_of, tests) for call in calls]
+            groups = max(workers, -(-len(tests) // _MOST_FILES))
+            shares = filter(None, (tests[start::groups] for start in range(groups)))
+            found = [call for calls in threads.map(calls_of, shares) for call in calls]
     return [call for call in found if re.search(only, call["op"])]
 
 

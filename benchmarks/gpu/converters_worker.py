@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import traceback
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -34,32 +35,67 @@ _MOST_ELEMENTS = 1 << 18
 """Own choice: calls with more are there to meet a limit."""
 
 
-def collect(test: str, to: Path) -> None:
-    """Run the tests of a file, and keep every distinct call that they check."""
+def collect(tests: Sequence[str], to: Path) -> None:
+    """Run the tests of some files, and keep every distinct call that they check.
+
+    First no call is checked, which takes most of the time; the tests that fail without what a check gives, and so may
+    not reach their other calls, run again with it.
+    """
     import pytest
 
     checked = op_check.check_op
     calls: dict[str, dict[str, Any]] = {}
+    failed: list[str] = []
+    checks = False
 
     def recording(op: Any, args: Any, kwargs: Any = None, **options: Any) -> Any:
         kept = {name: options[name] for name in _OPTIONS if options.get(name)}
         key = f"{Sample(op, tuple(args), dict(kwargs or {}))} {kept}"
-        args, kwargs = _copied(tuple(args)), _copied(dict(kwargs or {}))
         if key not in calls and _elements((args, kwargs)) <= _MOST_ELEMENTS:
             calls[key] = {
                 "op": target_name(op),
-                "args": args,
-                "kwargs": kwargs,
+                "args": _copied(tuple(args)),
+                "kwargs": _copied(dict(kwargs or {})),
                 "options": kept,
                 "greatest": op_check.GREATEST,
                 "text": key,
                 **_comparison(options.get("compare")),
             }
-        return checked(op, args, kwargs, **options)
+        return checked(op, args, kwargs, **options) if checks else op_check.Outcome({}, None, _AnyNumber())
+
+    class Failed:
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            if report.failed:
+                failed.append(report.nodeid)
 
     op_check.check_op = recording
-    pytest.main([str(ROOT / test), "-q", "-m", "not slow and not gpu", "-p", "no:cacheprovider", "-p", "no:randomly"])
+    from tests.convert import family_samples  # it takes the recording one
+
+    whole = family_samples.converted
+
+    def converted(name: str, *args: Any, **options: Any) -> int:
+        if checks:
+            return whole(name, *args, **options)
+        options.pop("refused", None)  # whether it is, only a check says
+        return whole(name, *args, **options)
+
+    family_samples.converted = converted
+    options = ["-q", "-m", "not slow and not gpu", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    pytest.main([*(str(ROOT / test) for test in tests), *options], plugins=[Failed()])
+    if failed:
+        checks = True
+        pytest.main([*dict.fromkeys(str(ROOT / nodeid) for nodeid in failed), *options])
     torch.save(list(calls.values()), to)
+
+
+class _AnyNumber(int):
+    """As many as a test expects."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __gt__ = __ge__ = __lt__ = __le__ = __eq__
+    __hash__ = int.__hash__
 
 
 def _copied(value: Any) -> Any:
@@ -142,7 +178,7 @@ def answer(calls: list[dict[str, Any]], options: CompileOptions) -> None:
 if __name__ == "__main__":
     logging.getLogger("torch").setLevel(logging.CRITICAL)  # it logs what it cannot trace before it raises
     if sys.argv[1] == "collect":
-        collect(sys.argv[2], Path(sys.argv[3]))
+        collect(sys.argv[2:-1], Path(sys.argv[-1]))
     else:
         backend, target, level, held = sys.argv[2:6]
         answer(torch.load(held, weights_only=False), CompileOptions(target, backend, optimization_level=int(level)))
