@@ -43,6 +43,7 @@ ORDER = (
     "mending",
     "refused_builds",
     "trying_builds",
+    "not_compiled",
     "pipeline",
     "compiling",
     "verifying",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trtdiag.artifact.save import save
     from trtdiag.benching.facts import Benchmark
     from trtdiag.benching.run import bench
+    from trtdiag.capture.input import Input
     from trtdiag.capture.load import capture
     from trtdiag.compiling import compile
     from trtdiag.errors import (
@@ -57,6 +58,7 @@ __all__ = [
     "DimsError",
     "EngineBuildError",
     "Fix",
+    "Input",
     "InternalError",
     "OptionWarning",
     "PartitionOptions",
@@ -96,6 +98,7 @@ _HOMES = {
     "DimsError": "trtdiag.errors",
     "EngineBuildError": "trtdiag.errors",
     "Fix": "trtdiag.fixdims.fix",
+    "Input": "trtdiag.capture.input",
     "InternalError": "trtdiag.errors",
     "OptionWarning": "trtdiag.option_warnings",
     "PartitionOptions": "trtdiag.options",

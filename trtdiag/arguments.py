@@ -250,7 +250,8 @@ def unknown(
 ) -> ArgumentError:
     """The error for a name that is none of those that are known, with the one that was meant."""
     known = list(known)
-    meant = near(name, known)[:1] if isinstance(name, str) else ()
+    word = name.partition("_")[0].lower() if isinstance(name, str) else ""  # opt_shape may mean opt
+    meant = (*(each for each in known if each.lower() == word), *near(name, known))[:1] if isinstance(name, str) else ()
     return ArgumentError(
         f"there is no {what} {shown(name)}",
         because=f"the {what}s are {', '.join(known)}",

@@ -16,10 +16,10 @@ import torch
 from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts, engine_facts
 from trtdiag.analysis.fallbacks import partition_facts
-from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import StageTiming
 from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.capture.load import Source
+from trtdiag.capture.module_inputs import Inputs, module_inputs
 from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.convert.engine_plan import EnginePlan, Stage, convert_segments, given_conditions, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
@@ -27,11 +27,12 @@ from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.profiles import network_profile
-from trtdiag.errors import DiagnosisError, EngineBuildError, InternalError
+from trtdiag.errors import DiagnosisError, EngineBuildError
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.mending import Made, counted, mended
 from trtdiag.network import Network, to_bytes
 from trtdiag.network import run as run_network
+from trtdiag.not_compiled import refuse_errors, with_proposal, without_graph
 from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
@@ -62,8 +63,6 @@ if TYPE_CHECKING:
 
 _SIDE_BY_SIDE = ("build", "mend", "profile")
 """Stages that wait for engines: threads are in them at once; those inside take their turn."""
-MOST_NAMED = 5
-"""Findings that an error names; the report has all."""
 _BY_NAME = "give its fields by name: compile(source, precision='fp16')"
 
 
@@ -122,21 +121,26 @@ def compile(
     source: Source,
     options: CompileOptions | None = None,
     *,
+    inputs: Inputs | None = None,
     progress: Progress | None = None,
     **changes: Unpack[CompileKeywords],
 ) -> CompiledProgram:
     """Compile a program: what has a converter runs in engines, the rest in PyTorch, with the reason in the report.
 
     Args:
-        source: As for ``analyze``: a file, a live ``ExportedProgram``, a factory, or what a factory returns.
+        source: As for ``analyze``: a file, a live ``ExportedProgram``, a factory, or what a factory returns; a module
+            with ``inputs``.
         options: How; what ``changes`` name counts instead.
+        inputs: Where ``source`` is a module: what to export it with, as for ``analyze``.  Engines are tuned for the
+            ``opt`` of each ``Input``.
         progress: Called with the name of each stage as it begins.
         **changes: Single fields of ``options``, or of its ``partition``, by name:
             ``compile(model, precision="fp16", min_segment_ops=1)``.
 
     Raises:
         CaptureError: The source cannot be read into a program.
-        DiagnosisError: It has findings of severity ERROR; ``force=True`` goes on.
+        DiagnosisError: It has findings of severity ERROR; ``force=True`` goes on.  ``inputs-refused``: torch.export
+            refuses the sizes of ``inputs``; says what fix-dims proposes.
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
         PlatformError: The backend cannot be used here.
         EngineBuildError: The backend refuses a network.
@@ -146,7 +150,15 @@ def compile(
     Warns:
         OptionWarning: Of each option that has no effect with this backend, these other options, or this program.
     """
-    return compile_in_stages(source, with_changes(options or CompileOptions(), changes), progress=progress).compiled
+    chosen = with_changes(options or CompileOptions(), changes)
+    if inputs is None:
+        return compile_in_stages(source, chosen, progress=progress).compiled
+    asked = module_inputs(source, inputs)
+    chosen = replace(chosen, opt=(*asked.opt, *chosen.opt))
+    try:
+        return compile_in_stages(asked, chosen, progress=progress).compiled
+    except DiagnosisError as error:
+        raise with_proposal(error, asked) from error
 
 
 def compile_in_stages(
@@ -163,11 +175,11 @@ def compile_in_stages(
     cannot_run = backend.cannot_run(options.gpu)
     report = examine(source, diagnosis_options(options, target), progress=clock.progress)
     warn_of((*without_effect(options, backend.name), *entry_warnings(report.analysis)))
-    _refuse_errors(report, options)
+    refuse_errors(report, force=options.force)
     analysis = report.analysis
     program, checked = analysis.program, analysis.checked
     if checked is None or program.exported is None:
-        raise _without_graph(report)
+        raise without_graph(report)
     before = compiled_device(program.exported)
     refuse_on_other_devices(program.exported, backend.device)
     planned = None if analysis.partition is None else replace(analysis.partition.plan, options=options)
@@ -360,39 +372,3 @@ def _file(source: Source) -> str | None:
     if isinstance(source, (str, os.PathLike)) and os.path.exists(source):
         return os.path.abspath(source)
     return None
-
-
-def _refuse_errors(report: Report, options: CompileOptions) -> None:
-    found: list[Finding] = [finding for finding in report.findings if finding.severity is Severity.ERROR]
-    if not found or options.force:
-        return
-    told = "; ".join(f"{finding.rule} {finding.title}" for finding in found[:MOST_NAMED])
-    more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    error = DiagnosisError(
-        f"the program has {len(found)} finding{'s' * (len(found) != 1)} of severity ERROR",
-        because=told + more,
-        fix="mend them (`trtdiag explain` says how, `trtdiag fix-dims` corrects dims), or go on with --force",
-        reference="errors-found",
-    )
-    error.report = report
-    raise error
-
-
-def _without_graph(report: Report) -> Exception:
-    failure = report.analysis.program.failure
-    if failure is None:
-        return InternalError(
-            "there is no graph to compile",
-            because="the program has none, and no failure was noted",
-            fix="please report this with the program",
-            reference="compile-without-graph",
-        )
-    lines = failure.message.strip().splitlines() or [failure.error_type]
-    error = DiagnosisError(
-        "there is no program to compile",
-        because=f"torch.export refuses it: {lines[0]}",
-        fix="mend the export first; trtdiag analyze says where, trtdiag fix-dims corrects dims",
-        reference="compile-without-graph",
-    )
-    error.report = report
-    return error

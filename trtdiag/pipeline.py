@@ -19,6 +19,7 @@ from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.analysis.unused_entries import unused_entries
 from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.capture.load import Source, capture
+from trtdiag.capture.module_inputs import Inputs, module_inputs
 from trtdiag.capture.program import Program
 from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.convert.engine_plan import plan_engines
@@ -83,6 +84,7 @@ def analyze(
     source: Source,
     options: AnalyzeOptions | None = None,
     *,
+    inputs: Inputs | None = None,
     progress: Progress | None = None,
     **changes: Unpack[AnalyzeKeywords],
 ) -> Report:
@@ -90,9 +92,12 @@ def analyze(
 
     Args:
         source: A ``.pt2``/``.ep`` file, a live ``ExportedProgram``, ``"package.module:factory"``, a callable that
-            returns ``(module, args, kwargs, dynamic_shapes)``, or such a tuple.
+            returns ``(module, args, kwargs, dynamic_shapes)``, or such a tuple; a module with ``inputs``.
         options: Target and rules; what ``changes`` name counts instead (``target="8.6"``,
             ``keep_in_torch=["aten.softmax"]``).
+        inputs: Where ``source`` is a module: what to export it with, in the order of ``forward``'s parameters or by
+            name.  Each is an ``Input``, a tensor (an example with fixed sizes), a plain value, or a list, tuple or dict
+            of those.  Dims that the model needs equal share one ``Dim`` where the same sizes are asked for.
         progress: Called with the name of each stage as it begins.
         **changes: Single fields of ``options``, or of its ``partition``, by name.
 
@@ -105,7 +110,7 @@ def analyze(
             names nothing.
     """
     chosen = with_changes(options or AnalyzeOptions(), changes)
-    report = examine(source, chosen, progress=progress)
+    report = examine(source if inputs is None else module_inputs(source, inputs), chosen, progress=progress)
     warn_of((*without_effect(chosen), *entry_warnings(report.analysis)))
     return report
 

@@ -98,7 +98,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
     compiled = trtdiag.compile(program, backend="reference", min_segment_ops=0, verify=False)
     report, fix = trtdiag.analyze(program), trtdiag.fix_dims(*_asked()[:2])
     folder = tmp_path_factory.mktemp("arguments")
-    model = {"source": program, "options": None, "progress": None}
+    model = {"source": program, "options": None, "inputs": None, "progress": None}
     return {
         "analyze": (trtdiag.analyze, model),
         "compile": (trtdiag.compile, {**model, "options": trtdiag.CompileOptions(backend="reference", verify=False)}),
@@ -128,6 +128,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
                 "args": (torch.ones(3, 2),),
                 "kwargs": None,
                 "dynamic_shapes": None,
+                "inputs": None,
                 "time_limit_s": 60,
                 "solve_limit_s": 60,
                 "rounds": 8,
@@ -138,6 +139,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
         "AnalyzeOptions": (trtdiag.AnalyzeOptions, dict(vars(trtdiag.AnalyzeOptions()))),
         "CompileOptions": (trtdiag.CompileOptions, dict(vars(trtdiag.CompileOptions()))),
         "PartitionOptions": (PartitionOptions, dict(vars(PartitionOptions()))),
+        "Input": (trtdiag.Input, {"shape": (1, 3), "opt": None, "max": None, "dtype": torch.half, "min": None}),
         "VerifyLimits": (trtdiag.VerifyLimits, dict(vars(trtdiag.VerifyLimits()))),
         "Precision.named": (Precision.named, {"name": "keep"}),
         "CompiledProgram": (trtdiag.CompiledProgram, {"exported": compiled.exported_program, "options": None}),
@@ -168,6 +170,7 @@ NAMES = (
     "AnalyzeOptions",
     "CompileOptions",
     "PartitionOptions",
+    "Input",
     "VerifyLimits",
     "Precision.named",
     "CompiledProgram",

@@ -22,6 +22,9 @@ def good(module: torch.nn.Module, program: torch.export.ExportedProgram) -> trtd
     limits = trtdiag.VerifyLimits(seconds=3)
     verification: trtdiag.Verification = trtdiag.verify(compiled, program, limits=limits)
     times: trtdiag.Benchmark = trtdiag.bench(compiled, "eager", model=program)
+    sizes = trtdiag.Input(min=(1, 8), opt=(4, 8), max=(8, 8), dtype=torch.float16)
+    trtdiag.analyze(module, inputs=[sizes, torch.ones(3), {"mask": trtdiag.Input((1, 8))}])
+    trtdiag.compile(module, inputs={"x": sizes}, backend="reference")
     fix: trtdiag.Fix = trtdiag.fix_dims(module, (torch.ones(2, 2),))
     print(report.verdict, verification.passed, times.results, fix.proven)
     trtdiag.save(compiled, "model_trt.pt2")
@@ -35,5 +38,6 @@ def wrong(program: torch.export.ExportedProgram) -> None:
     trtdiag.compile(program, workspace_mib="3")  # type: ignore[arg-type]
     trtdiag.compile(program, trtdiag.AnalyzeOptions())  # type: ignore[arg-type]
     trtdiag.verify("compiled.ep", agianst=program)  # type: ignore[call-arg]
+    trtdiag.Input(min_shape=(1, 8))  # type: ignore[call-arg]
     trtdiag.load(3)  # type: ignore[arg-type]
     trtdiag.compiler  # type: ignore[attr-defined]  # noqa: B018

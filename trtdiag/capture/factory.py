@@ -46,9 +46,17 @@ class Recipe:
         return next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
 
 
+Again = Callable[[BaseException], "Recipe | None"]
+
+
 @dataclass(frozen=True)
 class Exported:
-    """How an export ended.  ``program`` is ``None`` when neither the asked-for nor a relaxed export passed."""
+    """How an export ended.  ``program`` is ``None`` when neither the asked-for nor a relaxed export passed.
+
+    ``recipe`` is what was exported last, before anything was relaxed.
+    """
+
+    recipe: Recipe
 
     program: ExportedProgram | None
     failure: ExportFailure | None
@@ -138,20 +146,29 @@ def _may_be_shapes(spec: Any) -> bool:
     return spec is None or isinstance(spec, (Mapping, list, tuple)) or made or type(spec).__module__ == _SPEC
 
 
-def export(recipe: Recipe, progress: Progress) -> Exported:
+def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Exported:
     """Export as asked; where torch refuses, once more with what it refuses turned into run-time checks.
+
+    Args:
+        recipe: What to export.
+        progress: Called with each long step as it begins.
+        again: Asked first for another recipe where torch refuses one; ``None`` where there is none.
 
     The relaxed program has the same ops and ranges, so everything but the refused guards can be analysed; with dims
     that torch pinned to a constant, the last attempt leaves their ranges to torch.
     """
     started = time.perf_counter()
     with recording() as stacks:
-        progress("export")
-        try:
-            program = _export(recipe, recipe.dynamic_shapes)
-            return Exported(program, None, None, stacks, time.perf_counter() - started)
-        except Exception as error:  # torch raises anything here; every kind becomes a finding
-            first = error
+        other: Recipe | None = recipe
+        while other is not None:
+            recipe = other
+            progress("export")
+            try:
+                program = _export(recipe, recipe.dynamic_shapes)
+                return Exported(recipe, program, None, None, stacks, time.perf_counter() - started)
+            except Exception as error:  # torch raises anything here; every kind becomes a finding
+                first = error
+            other = None if again is None else again(first)
         if failed_env(first) is not None:
             for how, spec, deferred in (
                 ("the same ranges, guards as run-time checks", recipe.dynamic_shapes, True),
@@ -163,8 +180,10 @@ def export(recipe: Recipe, progress: Progress) -> Exported:
                         program = _export(recipe, spec, deferred=deferred)
                 except Exception:  # the first error is the one to report
                     continue
-                return Exported(program, export_failure(first, how), first, stacks, time.perf_counter() - started)
-    return Exported(None, export_failure(first, None), first, stacks, time.perf_counter() - started)
+                return Exported(
+                    recipe, program, export_failure(first, how), first, stacks, time.perf_counter() - started
+                )
+    return Exported(recipe, None, export_failure(first, None), first, stacks, time.perf_counter() - started)
 
 
 def _export(recipe: Recipe, dynamic_shapes: Any, *, deferred: bool = False) -> ExportedProgram:

@@ -21,6 +21,7 @@ from trtdiag.capture.declared import Declared, declared_dims
 from trtdiag.capture.failure import failed_env, failed_guards
 from trtdiag.capture.guard_stacks import GuardStacks
 from trtdiag.capture.inputs import example_sizes, input_tensors
+from trtdiag.capture.module_inputs import ModuleInputs, SharedDims
 from trtdiag.capture.naming import failed_names, program_names
 from trtdiag.capture.on_device import missing_device, on_device
 from trtdiag.capture.origins import op_origins
@@ -42,7 +43,7 @@ from trtdiag.errors import CaptureError
 from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.ranges import Range
 
-Source = ExportedProgram | str | PathLike[str] | tuple[Any, ...] | Callable[[], Any]
+Source = ExportedProgram | ModuleInputs | str | PathLike[str] | tuple[Any, ...] | Callable[[], Any]
 
 
 @checked(progress=optional(function))
@@ -64,6 +65,8 @@ def capture(source: Source, *, progress: Callable[[str], None] | None = None) ->
 def _captured(source: Source, step: Callable[[str], None]) -> Program:
     if isinstance(source, ExportedProgram):
         return _from_exported(source, "live program", SourceKind.LIVE)
+    if isinstance(source, ModuleInputs):
+        return _from_recipe(source.recipe(), type(source.module).__name__, step, SharedDims(source))
     if isinstance(source, tuple):
         return _from_recipe(factories.recipe_of(source, "the given tuple"), "live module", step)
     if isinstance(source, (str, PathLike)):
@@ -75,7 +78,8 @@ def _captured(source: Source, step: Callable[[str], None]) -> Program:
         raise CaptureError(
             "a module alone cannot be analysed",
             because="example inputs and dynamic_shapes are not known",
-            fix="give (module, args, kwargs, dynamic_shapes), or a program made by torch.export.export",
+            fix="give inputs=[trtdiag.Input(...)] beside it, or (module, args, kwargs, dynamic_shapes), or a program"
+            " made by torch.export.export",
             reference="module-without-inputs",
         )
     if callable(source):
@@ -133,9 +137,11 @@ def _from_factory(factory: Callable[[], Any], label: str, step: Callable[[str], 
     return _from_recipe(made, label, step)
 
 
-def _from_recipe(recipe: factories.Recipe, label: str, step: Callable[[str], None]) -> Program:
-    recipe = with_plain_shapes(recipe)
-    outcome = factories.export(recipe, step)
+def _from_recipe(
+    recipe: factories.Recipe, label: str, step: Callable[[str], None], again: factories.Again | None = None
+) -> Program:
+    outcome = factories.export(with_plain_shapes(recipe), step, again)
+    recipe = outcome.recipe
     declared = declared_dims(recipe.args, recipe.kwargs, recipe.parameter_names(), recipe.dynamic_shapes)
     env = None if outcome.error is None else failed_env(outcome.error)
     lost = [] if env is None else failed_guards(env, outcome.stacks)

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from trtdiag.arguments import checked, function, inputs, mapping, optional, seconds, whole
+from trtdiag.arguments import checked, function, mapping, optional, seconds, whole
+from trtdiag.arguments import inputs as examples
 from trtdiag.capture.again import program_recipe
 from trtdiag.capture.data_checks import NeededCheck, needed_checks
 from trtdiag.capture.factory import Recipe
+from trtdiag.capture.module_inputs import Inputs, module_inputs
 from trtdiag.capture.program import Program
 from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.dims.asked_ranges import affine
@@ -50,7 +52,7 @@ Progress = Callable[[str], None]
 
 
 @checked(
-    args=optional(inputs),
+    args=optional(examples),
     kwargs=optional(mapping),
     time_limit_s=seconds,
     solve_limit_s=seconds,
@@ -64,6 +66,7 @@ def fix_dims(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
+    inputs: Inputs | None = None,
     time_limit_s: float = DEFAULT_LIMIT_S,
     solve_limit_s: float = DEFAULT_SOLVE_S,
     rounds: int = DEFAULT_ROUNDS,
@@ -79,6 +82,7 @@ def fix_dims(
         args: Example inputs, where ``source`` is a module.
         kwargs: The same by keyword.
         dynamic_shapes: What was asked, where ``source`` is a module: in any form that ``torch.export.export`` takes.
+        inputs: In the place of these three: ``Input``s and tensors, as for ``analyze``.
         time_limit_s: For one export, in seconds; each runs in a process of its own.
         solve_limit_s: For all solving and checking together, in seconds of computing; exports of a saved program
             count, those of a live model do not.  Then the best that was found is the answer, and a note says so.
@@ -105,6 +109,9 @@ def fix_dims(
             reference="programs-out-of-range",
         )
     step = progress or _silent
+    if inputs is not None:
+        asked = module_inputs(source, inputs, beside=(args, kwargs, dynamic_shapes)).recipe()
+        args, kwargs, dynamic_shapes = asked.args, asked.kwargs, asked.dynamic_shapes
     given = {"args": args, "kwargs": kwargs, "dynamic_shapes": dynamic_shapes}
     read = read_source(source, args, kwargs, dynamic_shapes, step)
     if not isinstance(source, torch.nn.Module):
