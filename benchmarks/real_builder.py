@@ -10,9 +10,10 @@ share the name of their module, so that one environment has one.  Without ``--re
 A model is exported once, in a process of its own, with the dims of ``fix_dims`` where its own are refused; then each
 target and precision plans, converts and builds it in a process of its own, so that what ends a process is a row.  A row
 says ``built``, or with what op and line the builder refused, and whether it then built the rest with that op left to
-PyTorch.  The models with the fewest ops come first.  ``--each-gpu`` compiles as ``trtdiag compile --gpu all
---engine-per-gpu --no-verify`` does, and tells size and seconds of each GPU generation's own engines.  Nothing is run:
-there is no GPU.
+PyTorch.  ``build_s`` is the wall time of the planned engines, ``build_cpu_s`` the processor time of all builds, which
+other work on the machine moves little.  The models with the fewest ops come first.  ``--each-gpu`` compiles as
+``trtdiag compile --gpu all --engine-per-gpu --no-verify`` does, and tells size and seconds of each GPU generation's own
+engines.  Nothing is run: there is no GPU.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ RESULTS = Path(__file__).with_name("results")
 KEYS = ("model", "target", "precision")
 UNFINISHED = ("not finished", "the process ended", "crash", "needs")
 """How the states begin that another run may better."""
+SUMS = ("engines", "layers", "bytes", "build_s", "build_cpu_s")
 Row = dict[str, Any]
 Key = tuple[str, ...]
 
@@ -113,7 +115,7 @@ def summary(rows: Sequence[Row]) -> Row:
         found[f"{target} {precision}"] = {
             "models": len(own),
             "states": dict(Counter(row["state"].partition(":")[0] for row in own).most_common()),
-            **{key: round(sum(row.get(key, 0) for row in own), 1) for key in ("engines", "layers", "bytes", "build_s")},
+            **{key: round(sum(row.get(key, 0) for row in own), 1) for key in SUMS},
         }
     return found
 

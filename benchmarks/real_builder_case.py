@@ -15,6 +15,7 @@ import json
 import multiprocessing
 import os
 import re
+import resource
 import sys
 import time
 import traceback
@@ -90,6 +91,7 @@ def built(program: torch.export.ExportedProgram, run: Row, case: Row) -> Row:
         "layers": sum(engine.layers for engine in tried.engines),
         "bytes": sum(engine.engine_bytes or 0 for engine in tried.engines),
         "build_s": round(sum(engine.seconds for engine in tried.engines), 2),
+        "build_cpu_s": round(_children_cpu_s(), 2),
         "all_s": round(time.perf_counter() - began, 2),
         "in_pytorch": 0 if split is None else sum(entry.computes for entry in split.fallback),
         "refusals": [_refusal(report, e.index, e.refusal) for e in tried.engines if e.refusal is not None],
@@ -127,6 +129,12 @@ def built_for_each_gpu(program: torch.export.ExportedProgram, run: Row, case: Ro
         "in_pytorch": sum(entry.computes for entry in made.plan.partitioned.fallback),
         "notes": list(made.report.analysis.compilation.notes) if made.report.analysis.compilation else [],
     }
+
+
+def _children_cpu_s() -> float:
+    """Processor time of this process's children that ended: of all builds, those of a search too."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class _Generations:
