@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from trtdiag import __version__
 from trtdiag.analysis.explain import catalogue
 from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
-from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN
+from trtdiag.analysis.not_checked import NOTHING_RUN, engines_not_checked
 from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.analysis.run import RuleRun, run
 from trtdiag.analysis.tried_builds import TriedBuilds
@@ -288,7 +288,7 @@ def _report(
 
 
 def _not_checked(facts: _Facts, ran: RuleRun) -> Iterator[str]:
-    yield NO_ENGINE_BUILT
+    yield from engines_not_checked(facts.tried)
     yield NOTHING_RUN
     if facts.partition is not None:
         for unused in unused_entries(facts.partition, facts.checked):

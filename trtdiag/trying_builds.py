@@ -17,6 +17,7 @@ from trtdiag.convert.engine_plan import EnginePlan, convert_segments
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine
+from trtdiag.engine.builds import engine_name
 from trtdiag.engine.profiles import network_profile
 from trtdiag.engine.watch import Watch
 from trtdiag.errors import EngineBuildError
@@ -24,11 +25,14 @@ from trtdiag.fixdims.child import run_in_child
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions
 from trtdiag.refused_builds import build_or_yield
+from trtdiag.report.text import amount
 from trtdiag.shapes.opt_sizes import opt_sizes
 from trtdiag.targets import Target
 
 BACKEND = "tensorrt-rtx"
 """The builder that needs no GPU."""
+_MOST_NAMED = 2
+"""GPU generations that a step names: the line of a bar has 80 columns."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def try_builds(
     plan, converted = convert_segments(plan, program)
     options = replace(plan.options, gpu=asked, engine_cache=None)
     builds = _Builds(backend, plan.target, program, options, progress, limit_s)
-    engines = tuple(builds.engine(index, one, plan) for index, one in enumerate(converted))
+    engines = tuple(builds.engine(index, len(converted), one, plan) for index, one in enumerate(converted))
     remedies: tuple[str, ...] = ()
     remedied, unsearched = not any(engine.untried for engine in engines), ""
     if any(engine.refusal is not None for engine in engines):
@@ -98,12 +102,14 @@ class _Builds:
         self._limit_s, self._ends = limit_s, time.monotonic() + limit_s
         self._known: dict[tuple[str, tuple[str, ...]], _Tried] = {}
         self._search: _Search | None = None
+        self._doing = ""
 
-    def engine(self, index: int, one: ConvertedSegment, plan: EnginePlan) -> TriedEngine:
+    def engine(self, index: int, count: int, one: ConvertedSegment, plan: EnginePlan) -> TriedEngine:
         """One engine for all generations at once; where that is refused for each alone, as long as there is time."""
         profile, asked = self._profile(one.network, plan), self._options.gpu
         layers = len(one.network.layers)
         alone: dict[str, _Tried] = {}
+        self._doing = f"try build: {engine_name(index, count)}"
         try:
             whole = self._tried(one.network, profile, asked)
         except _TimeIsOverError:
@@ -130,6 +136,7 @@ class _Builds:
             EngineBuildError: The first refusal.
         """
         for index, one in enumerate(converted):
+            self._doing = f"try build another way: {engine_name(index, len(converted))}"
             found = self._tried(one.network, self._profile(one.network, plan), self._options.gpu)
             if found.error is not None:
                 found.error.engine = index
@@ -143,6 +150,7 @@ class _Builds:
         Raises:
             EngineBuildError: It is refused, too.
         """
+        self._doing = "search for the op at fault"
         found = self._tried(network, self._profile(network, plan), self._options.gpu)
         if self._search is not None:
             self._search.saw(len(network.layers), refused=found.error is not None)
@@ -165,7 +173,8 @@ class _Builds:
             if left_s <= 0:
                 raise _TimeIsOverError
             options = replace(self._options, gpu=gpus)
-            self._progress(f"try build: {len(network.layers):,} layers for {', '.join(gpus)}")
+            wanted = f"{len(gpus)} GPU generations" if len(gpus) > _MOST_NAMED else ", ".join(gpus)
+            self._progress(f"{self._doing}, {amount(len(network.layers), 'layer')} for {wanted}")
             ended = run_in_child(partial(_built, self._backend, network, profile, options, self._target), left_s)
             if ended.timed_out:
                 raise _TimeIsOverError

@@ -15,7 +15,11 @@ _MEMORY = re.compile(
     re.IGNORECASE,
 )
 _NO_KERNEL = re.compile(r"find any implementation", re.IGNORECASE)
-_NOT_COMPILED = re.compile(rf"{_NO_KERNEL.pattern}|Error Code \d+: Myelin(?!.*HW-specific)", re.IGNORECASE)
+_NO_RUNNER = re.compile(r"has no runners that implement", re.IGNORECASE)
+"""TensorRT-RTX 1.7.1.116 of a layer kind without any kernel (NonZero), for which more memory is of no use."""
+_NOT_COMPILED = re.compile(
+    rf"{_NO_KERNEL.pattern}|{_NO_RUNNER.pattern}|Error Code \d+: Myelin(?!.*HW-specific)", re.IGNORECASE
+)
 """A stretch without kernels, or one that TensorRT's compiler of stretches (Myelin) gives up on; not for a type that the
 GPU does not have, which no single op brings."""
 _TOO_LITTLE = re.compile(r"workspace|insufficient memory", re.IGNORECASE)
