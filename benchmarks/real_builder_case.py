@@ -116,7 +116,7 @@ def built_for_each_gpu(program: torch.export.ExportedProgram, run: Row, case: Ro
     made = compile_in_stages(program, options, progress=clock)
     sizes: Counter[str] = Counter()
     for engine in made.engines:
-        sizes.update({gpu: len(blob) for gpu, blob in (unpacked(engine.blob) or {}).items()})
+        sizes.update({gpu: len(blob) for gpu, blob in (unpacked(memoryview(engine.blob)) or {}).items()})
     return {
         "state": "built" if made.engines else "no engine",
         "engines": len(made.engines),

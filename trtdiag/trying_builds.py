@@ -227,7 +227,7 @@ def _built(backend: Backend, network: Network, profile: Profile, options: Compil
 
 def _died(why: str) -> EngineBuildError:
     return EngineBuildError(
-        "the builder did not end in order",
+        f"the builder did not end in order: {why}",
         because=why,
         fix="leave ops to PyTorch (keep_in_torch) until it does, and report it to NVIDIA with the network",
         reference="builder-ended",

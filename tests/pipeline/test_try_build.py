@@ -140,6 +140,7 @@ def test_where_another_way_is_found_it_is_a_warning_that_says_which(program, mon
     (finding,) = [finding for finding in report.findings if finding.rule == "BLD701"]
     assert finding.severity is Severity.WARNING
     assert any("was built with" in each.fact for each in finding.evidence)
+    assert "it was built with" in _printed(report)
 
 
 def test_a_builder_that_ends_its_process_is_a_message(program, monkeypatch):
@@ -147,6 +148,7 @@ def test_a_builder_that_ends_its_process_is_a_message(program, monkeypatch):
     (engine,) = report.analysis.tried.engines
     assert (engine.gpus, engine.refusal.gpus) == (("sm86",), ("sm89",))
     assert "signal 9" in engine.refusal.because
+    assert "the builder did not end in order: its process was ended by signal 9" in _printed(report)
 
 
 class Clock:

@@ -155,7 +155,7 @@ def compile_command(
                 import_module(name)
             from trtdiag.artifact.save import save  # torch takes seconds: --help should not wait for it
             from trtdiag.compiling import compile_in_stages
-            from trtdiag.report.compile_text import engines_text, stages_text, verification_text
+            from trtdiag.report.compile_text import engines_text, gpus_line, stages_text, verification_text
             from trtdiag.report.layers_text import slowest_text
             from trtdiag.report.saved import read_report
             from trtdiag.report.terminal import comparison_text
@@ -182,6 +182,9 @@ def compile_command(
         facts = found.report.analysis.compilation
         notes = () if facts is None else facts.notes
         console.print(engines_text(found.plan.partitioned, found.converted, manifests, target_version, names, notes))
+        built_for = gpus_line(found.engines)
+        if built_for:
+            console.print(f"{built_for}\n", highlight=False, markup=False)
         for note in program.notes:
             console.print(f"note: {note}", style="dim", highlight=False, markup=False, soft_wrap=True)
         if found.verification is not None:

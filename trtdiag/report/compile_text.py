@@ -15,7 +15,9 @@ from rich.text import Text
 
 from trtdiag.analysis.result import StageTiming
 from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.partition.facts import Partitioned
 from trtdiag.report.compile_words import (
     CompileWords,
@@ -27,7 +29,7 @@ from trtdiag.report.compile_words import (
     point_label,
     point_sizes,
 )
-from trtdiag.report.text import one_line
+from trtdiag.report.text import bytes_text, one_line
 from trtdiag.symbolic.text import in_words
 from trtdiag.verify.facts import PointResult, Verification
 
@@ -74,6 +76,22 @@ def engines_text(
             lines.append(Text(f"and {len(reasons) - _MOST_REASONS} more reasons", style="dim"))
         parts += [Text("Left to PyTorch"), Padding(Group(*lines), (0, 0, 1, 2))]
     return Group(*parts)
+
+
+def gpus_line(engines: Sequence[Engine]) -> str:
+    """The GPU generations that engines were built for by name, with their size; empty where they are for this GPU.
+
+    ``for sm89, sm120: 0.9 MiB of engines``, or where each has its own ``for sm89 0.4 MiB, sm120 0.5 MiB of engines``.
+    """
+    gpus = tuple(dict.fromkeys(gpu for each in engines for gpu in each.manifest.compatibility.gpus))
+    if not gpus:
+        return ""
+    own: Counter[str] = Counter()
+    for each in engines:
+        own.update({gpu: len(blob) for gpu, blob in (unpacked(memoryview(each.blob)) or {}).items()})
+    if own:
+        return f"for {', '.join(f'{gpu} {bytes_text(own[gpu])}' for gpu in gpus)} of engines"
+    return f"for {', '.join(gpus)}: {bytes_text(sum(len(each.blob) for each in engines))} of engines"
 
 
 def _engine_table(

@@ -61,6 +61,9 @@ def summary(
         parts.append(Text(engines))
     if analysis.tried is not None:
         parts.append(Text(tried_line(analysis.tried)))
+        parts += [
+            Padding(Text(one_line(note, _LONGEST_MESSAGE_CHARS)), (0, 0, 0, 2)) for note in analysis.tried.remedies
+        ]
     if comparison is not None:
         parts.append(comparison_text(comparison_view(comparison)))
     if result.caveat:

@@ -11,12 +11,14 @@ import torch
 
 import trtdiag
 from trtdiag.engine.backend import get_backend
+from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import Compatibility
 from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
 from trtdiag.engine.tensorrt.engine_per_gpu import packed, unpacked
 from trtdiag.engine.tensorrt.rtx import backend
 from trtdiag.errors import ArtifactError, PlatformError, UserError
 from trtdiag.options import CompileOptions
+from trtdiag.report.compile_text import gpus_line
 from trtdiag.targets import GENERATIONS, RTX_TARGETS, chosen_gpus, get_rtx_target, get_target, installed_rtx_version
 
 BUILDS = pytest.mark.skipif(installed_rtx_version() is None, reason="tensorrt-rtx is not installed")
@@ -154,6 +156,19 @@ def test_an_engine_for_each_generation_comes_back_as_it_was():
 def test_damaged_engines_are_refused(change):
     with pytest.raises(ArtifactError, match="several GPU generations cannot be read"):
         unpacked(change(packed({"sm89": b"engine"})))
+
+
+def _engine(blob: bytes, *gpus: str) -> Engine:
+    given: Any = SimpleNamespace(compatibility=Compatibility("none", False, None, gpus))
+    return Engine(blob, given)
+
+
+def test_the_output_of_compile_says_for_which_gpus_and_how_large():
+    assert gpus_line([]) == gpus_line([_engine(bytes(9))]) == ""
+    two = [_engine(bytes(1024), "sm89", "sm120"), _engine(bytes(2048), "sm89", "sm120")]
+    assert gpus_line(two) == "for sm89, sm120: 3.0 KiB of engines"
+    each = [_engine(packed({"sm75": bytes(1024), "sm89": bytes(size)}), "sm75", "sm89") for size in (1024, 2048)]
+    assert gpus_line(each) == "for sm75 2.0 KiB, sm89 3.0 KiB of engines"
 
 
 @BUILDS
