@@ -55,7 +55,8 @@ class Case:
         }
         for index, one in enumerate(self.inputs):
             if isinstance(one, torch.Tensor):
-                values[index] = builder.constant(one, ORIGIN)
+                held = DType.holding(one.dtype)
+                values[index] = builder.constant(one, ORIGIN, held)
         made = builder.add(self.layer, *(values[index] for index in range(len(self.inputs))), origin=ORIGIN)
         for index, value in enumerate(made):
             builder.output(f"y{index}", value)

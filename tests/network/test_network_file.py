@@ -60,8 +60,10 @@ def test_weights_are_used_where_they_lie_unless_that_memory_is_read_only() -> No
 def test_weights_of_every_dtype_and_shape_come_back(dtype: DType, shape: tuple[int, ...]) -> None:
     weight = torch.arange(35)[: torch.Size(shape).numel()].reshape(shape).to(dtype.torch)
     builder = NetworkBuilder()
-    builder.output("y", builder.constant(weight))
-    (again,) = run(from_bytes(to_bytes(builder.build())), [])
+    builder.output("y", builder.constant(weight, dtype=dtype))
+    network = from_bytes(to_bytes(builder.build()))
+    (again,) = run(network, [])
+    assert network.output_types[0].dtype is dtype
     assert again.dtype is dtype.torch
     assert torch.equal(again, weight)
 

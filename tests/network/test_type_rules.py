@@ -8,6 +8,7 @@ from network_cases import ORIGIN
 
 from trtdiag.errors import InternalError
 from trtdiag.network import DType, Layer, LayerError, NetworkBuilder, run
+from trtdiag.network.dtype import QUANTIZED
 from trtdiag.network.layers import KINDS
 from trtdiag.network.layers.activation import Activation, ActivationType, ParametricReLU
 from trtdiag.network.layers.attention import Attention
@@ -25,6 +26,7 @@ from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.one_hot import OneHot
 from trtdiag.network.layers.pooling import Pooling, PoolingType
+from trtdiag.network.layers.quantize import Dequantize, DynamicQuantize, Quantize
 from trtdiag.network.layers.reduce import Reduce, ReduceOperation
 from trtdiag.network.layers.resize import InterpolationMode, Resize
 from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
@@ -39,7 +41,7 @@ from trtdiag.network.layers.unary import Unary, UnaryOperation
 FLOAT = {DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16}
 INDEX = {DType.INT32, DType.INT64}
 BOOL = {DType.BOOL}
-ANY = set(DType)
+ANY = set(DType) - QUANTIZED
 COMPUTED = ANY - {DType.UINT8}
 T = None  # the dtype that is offered
 _IMAGE, _KERNEL, _VECTOR = ((1, 2, 5, 5), T), ((2, 2, 3, 3), T), ((3,), T)
@@ -83,6 +85,18 @@ RULES: dict[str, tuple[Layer, tuple[Spec, ...], set[DType]]] = {
     "one_hot": (OneHot(0), (_VECTOR, ((2,), DType.FLOAT32), ((), DType.INT64)), INDEX),
     "one_hot_values": (OneHot(0), (((3,), DType.INT64), ((2,), T), ((), DType.INT64)), COMPUTED),
     "pooling": (Pooling(PoolingType.MAX, (2, 2), (1, 1), (0, 0), (0, 0)), (_IMAGE,), FLOAT),
+    "quantize": (Quantize(DType.FP8), (_VECTOR, ((), T)), FLOAT),
+    "dequantize": (
+        Dequantize(DType.FLOAT16),
+        (_VECTOR, ((3,), DType.FLOAT16)),
+        {DType.INT8, DType.FP8, DType.INT4, DType.FP4},
+    ),
+    "dequantize_scale": (
+        Dequantize(DType.FLOAT16),
+        (((4, 4), DType.FP8), ((4, 2), T)),
+        {DType.FLOAT16, DType.E8M0},
+    ),
+    "dynamic_quantize": (DynamicQuantize(DType.FP8, 1, 32), (((2, 32), T),), FLOAT),
     "reduce": (Reduce(ReduceOperation.SUM, (0,)), (_VECTOR,), FLOAT | INDEX),
     "reduce_AVG": (Reduce(ReduceOperation.AVG, (0,)), (_VECTOR,), FLOAT),
     "resize": (Resize(InterpolationMode.LINEAR, (7,)), (_VECTOR,), FLOAT),
@@ -121,7 +135,7 @@ def _result(name: str, offered: tuple[DType, ...]) -> tuple[torch.Tensor, ...]:
     }
     for index, (shape, _) in enumerate(specs):
         if not shape:
-            values[index] = builder.constant(torch.tensor(4, dtype=kinds[index].torch), ORIGIN)
+            values[index] = builder.constant(torch.tensor(4, dtype=kinds[index].torch), ORIGIN, kinds[index])
     for index, value in enumerate(builder.add(layer, *(values[i] for i in range(len(specs))), origin=ORIGIN)):
         builder.output(f"y{index}", value)
     inputs = [torch.ones(shape, dtype=kind.torch) for (shape, _), kind in zip(specs, kinds, strict=True) if shape]

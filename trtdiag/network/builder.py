@@ -10,7 +10,7 @@ import torch
 
 from trtdiag.errors import InternalError
 from trtdiag.network.binding import unbound
-from trtdiag.network.dtype import INDICES, DType
+from trtdiag.network.dtype import INDICES, QUANTIZED, DType
 from trtdiag.network.facts import SizeFacts, free_symbols_of
 from trtdiag.network.layer import Layer, LayerError, require, require_dtype, require_rank
 from trtdiag.network.layers.constant import Constant
@@ -74,7 +74,7 @@ class NetworkBuilder:
         self._layers: list[Placed] = []
         self._makers: dict[int, Placed] = {}
         self._weights: dict[str, torch.Tensor] = {}
-        self._constants: dict[str, Value] = {}
+        self._constants: dict[tuple[str, DType], Value] = {}
         self._origin: Origin | None = None
 
     @property
@@ -135,22 +135,23 @@ class NetworkBuilder:
         self._inputs.append(Port(name, value.id))
         return value
 
-    def constant(self, weight: torch.Tensor, origin: Origin | None = None) -> Value:
+    def constant(self, weight: torch.Tensor, origin: Origin | None = None, dtype: DType | None = None) -> Value:
         """The tensor as a constant; one layer for all constants of equal content, dtype and shape.
 
         The weight is not copied, so it must not change.  Values of small integer and bool tensors are known.
+        ``dtype`` is said for a quantized one, which the dtype of the weight holds.
         """
-        dtype = DType.of(weight.dtype)
-        if dtype is None:
-            why = f"networks have no {weight.dtype}"
+        dtype = DType.of(weight.dtype) if dtype is None else dtype
+        if dtype is None or dtype.torch is not weight.dtype:
+            why = f"networks have no {weight.dtype}" if dtype is None else f"{weight.dtype} does not hold {dtype.value}"
             raise _refused("Constant", origin or self._origin or _BUILDER, (), why)
         given, weight = weight, weight.detach()
         key = self._keys.of(given)
-        if key not in self._constants:
+        if (key, dtype) not in self._constants:
             self._weights[key] = weight
             layer = Constant(key, dtype, tuple(weight.shape))
-            self._constants[key] = self.add(layer, origin=origin)[0]
-        return self._constants[key]
+            self._constants[key, dtype] = self.add(layer, origin=origin)[0]
+        return self._constants[key, dtype]
 
     def add(self, layer: Layer, *inputs: Value, origin: Origin | None = None) -> tuple[Value, ...]:
         """The outputs of a new layer.
@@ -245,7 +246,7 @@ class NetworkBuilder:
         assert weight is not None
         fits = weight.dtype is layer.dtype.torch and tuple(weight.shape) == layer.shape
         require(fits, f"the weights are {weight.dtype} of shape {tuple(weight.shape)}")
-        if layer.dtype.is_float or weight.numel() > MOST_VALUES:
+        if layer.dtype.is_float or layer.dtype in QUANTIZED or weight.numel() > MOST_VALUES:
             return tensor
         return Tensor(tensor.dtype, tensor.shape, tuple(as_expr(int(v)) for v in weight.reshape(-1).tolist()))
 

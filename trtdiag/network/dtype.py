@@ -22,10 +22,14 @@ class DType(Enum):
     INT8 = "int8"
     UINT8 = "uint8"
     BOOL = "bool"
+    FP8 = "float8_e4m3fn"
+    INT4 = "int4"
+    FP4 = "float4_e2m1fn_x2"
+    E8M0 = "float8_e8m0fnu"
 
     @property
     def torch(self) -> TorchDType:
-        """The torch dtype."""
+        """The torch dtype that holds it, an element in each: int8 for INT4, float8_e4m3fn for FP4."""
         return _TORCH[self]
 
     @property
@@ -35,13 +39,24 @@ class DType(Enum):
 
     @classmethod
     def of(cls, dtype: TorchDType) -> DType | None:
-        """The member for a torch dtype; ``None`` where networks have none (float64, complex, ...)."""
-        return _FROM_TORCH.get(dtype)
+        """The member for a torch dtype of programs; ``None`` where networks have none (float64, complex, ...).
+
+        Quantized ones are asked for by name: in programs these dtypes are cast to and from like others.
+        """
+        found = _FROM_TORCH.get(dtype)
+        return None if found in QUANTIZED else found
+
+    @classmethod
+    def holding(cls, dtype: TorchDType) -> DType:
+        """The member of the same name as a torch dtype that weights are held in."""
+        return _FROM_TORCH[dtype]
 
     def holds(self, value: int) -> bool:
         """Whether an integer type (or bool, as 0 and 1) can hold ``value``."""
         if self is DType.BOOL:
             return value in (0, 1)
+        if self is DType.INT4:
+            return -8 <= value <= 7
         limits = torch.iinfo(self.torch)
         return limits.min <= value <= limits.max
 
@@ -55,8 +70,14 @@ _TORCH = {
     DType.INT8: torch.int8,
     DType.UINT8: torch.uint8,
     DType.BOOL: torch.bool,
+    DType.FP8: torch.float8_e4m3fn,
+    DType.INT4: torch.int8,
+    DType.FP4: torch.float8_e4m3fn,
+    DType.E8M0: torch.float8_e8m0fnu,
 }
-_FROM_TORCH = {torch_dtype: dtype for dtype, torch_dtype in _TORCH.items()}
+_FROM_TORCH = {
+    torch_dtype: dtype for dtype, torch_dtype in _TORCH.items() if torch_dtype is getattr(torch, dtype.value, None)
+}
 
 FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
 INDICES = frozenset({DType.INT32, DType.INT64})
@@ -65,4 +86,6 @@ BOOLS = frozenset({DType.BOOL})
 SMALL = frozenset({DType.INT8, DType.UINT8})
 COMPUTED = NUMBERS | {DType.INT8, DType.BOOL}
 """Everything but uint8, which only casts and moves at the network's edge take."""
-ANY = frozenset(DType)
+QUANTIZED = frozenset({DType.FP8, DType.INT4, DType.FP4, DType.E8M0})
+"""What only Quantize and Dequantize, constants and the network's edge have."""
+ANY = frozenset(DType) - QUANTIZED

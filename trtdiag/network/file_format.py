@@ -57,7 +57,7 @@ def to_json(network: Network) -> str:
         ],
         "outputs": [[port.name, port.tensor] for port in network.outputs],
         "weights": [
-            [key, DType.of(weight.dtype).value, list(weight.shape), sizes[key]]  # type: ignore[union-attr]
+            [key, DType.holding(weight.dtype).value, list(weight.shape), sizes[key]]
             for key, weight in network.weights.items()
         ],
     }
@@ -153,7 +153,7 @@ def _built(document: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> 
         layer = attributes_from_json(KINDS[entry["kind"]], entry["attributes"])
         inputs = [values[_index(number)] for number in entry["inputs"]]
         made: tuple[Value, ...]
-        made = (builder.constant(weights[layer.weights], origin),) if isinstance(layer, Constant) else ()
+        made = (builder.constant(weights[layer.weights], origin, layer.dtype),) if isinstance(layer, Constant) else ()
         made = made or builder.add(layer, *inputs, origin=origin)
         if [str(value.tensor) for value in made] != entry["outputs"]:
             raise _damaged(f"{layer.kind} for {origin} gives other types than the file says")

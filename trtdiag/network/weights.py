@@ -27,7 +27,7 @@ def weight_key(weight: torch.Tensor) -> str:
 
     Cost: reads all bytes once.
     """
-    digest = hashlib.sha256(f"{DType(str(weight.dtype).removeprefix('torch.')).value}{list(weight.shape)}".encode())
+    digest = hashlib.sha256(f"{DType.holding(weight.dtype).value}{list(weight.shape)}".encode())
     digest.update(weight_bytes(weight))
     return digest.hexdigest()
 

@@ -39,7 +39,9 @@ _LAYERS = _names(
     "MatrixMultiply NonZero Normalization OneHot ParametricReLU Pooling Reduce Resize Scatter Select Shape Shuffle "
     "Slice SoftMax TopK Unary"
 )
-_TEN_LAYERS = _LAYERS | _names("Attention Cumulative KVCacheUpdate RotaryEmbedding Squeeze Unsqueeze")
+_TEN_LAYERS = _LAYERS | _names(
+    "Attention Cumulative Dequantize DynamicQuantize KVCacheUpdate Quantize RotaryEmbedding Squeeze Unsqueeze"
+)
 _ACTIVATIONS = _names(
     "CLIP ELU HARD_SIGMOID LEAKY_RELU RELU SCALED_TANH SELU SIGMOID SOFTPLUS SOFTSIGN TANH THRESHOLDED_RELU"
 )
@@ -87,7 +89,8 @@ TENSORRT_8_6 = Target(
         (
             "layers",
             "methods add_* of tensorrt.INetworkDefinition in the 8.6.1 bindings: "
-            "no add_attention, add_cumulative, add_kv_cache_update, add_rotary_embedding, add_squeeze, add_unsqueeze",
+            "no add_attention, add_cumulative, add_kv_cache_update, add_rotary_embedding, add_squeeze, add_unsqueeze; "
+            "add_quantize and add_dequantize are there for int8 alone and are not used",
         ),
         ("activations", "members of tensorrt.ActivationType in the 8.6.1 bindings"),
         ("unaries", "members of tensorrt.UnaryOperation in the 8.6.1 bindings"),

@@ -83,7 +83,7 @@ TENSORRT_RTX_1_4 = _rtx(
         ("sm75", _NO_BFLOAT16 | _NO_FP8 | _NO_FP4 | {"int4"}),
         ("sm80", _NO_FP8 | _NO_FP4),
         ("sm86", _NO_FP8 | _NO_FP4),
-        ("sm89", _NO_FP4),
+        ("sm89", _NO_FP4 - {"float8_e8m0fnu"}),
     ),
 )
 TENSORRT_RTX_1_7 = _rtx(
@@ -95,7 +95,7 @@ TENSORRT_RTX_1_7 = _rtx(
         ("sm75", _NO_BFLOAT16 | _NO_FP8 | _NO_FP4 | {"int4"}),
         ("sm80", _NO_FP8 | _NO_FP4),
         ("sm86", _NO_FP8 | _NO_FP4),
-        ("sm89", _NO_FP4),
+        ("sm89", _NO_FP4 - {"float8_e8m0fnu"}),
     ),
     (
         GpuLimit("sm75", "MatrixMultiply", "float32"),

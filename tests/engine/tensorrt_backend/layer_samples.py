@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).parents[2] / "network"))
 import choosing_cases
 import language_cases
 import pointwise_cases
+import quantized_cases
 import reducing_cases
 import spatial_cases
 from network_cases import Case, In
@@ -25,12 +26,22 @@ from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 
 CASES = {
     case.name: case
-    for module in (choosing_cases, language_cases, pointwise_cases, reducing_cases, spatial_cases)
+    for module in (choosing_cases, language_cases, pointwise_cases, quantized_cases, reducing_cases, spatial_cases)
     for case in module.CASES
 }
 
 # What a version was seen to refuse, or has no method for; converters write it with other layers.
-_KINDS = ("attention", "cumulative", "group_norm", "kv_cache", "non_zero", "rotary")
+_KINDS = (
+    "attention",
+    "cumulative",
+    "dequantize",
+    "dynamic_quantize",
+    "group_norm",
+    "kv_cache",
+    "non_zero",
+    "quantize",
+    "rotary",
+)
 _LACKING = {
     "8.6": {name for name in CASES if name.startswith(_KINDS)}
     | {"activation_GELU_ERF", "activation_GELU_TANH", "unary_ISNAN", "topk_min_ties"},
@@ -50,8 +61,7 @@ def in_other_types(case: Case, types: dict[DType, DType]) -> Case:
     """The same case with dtypes replaced, in inputs, constants and attributes."""
 
     def of(one: In | torch.Tensor) -> In | torch.Tensor:
-        own = one.dtype if isinstance(one, In) else DType.of(one.dtype)
-        assert own is not None
+        own = one.dtype if isinstance(one, In) else DType.holding(one.dtype)
         other = types.get(own, own)
         return replace(one, dtype=other) if isinstance(one, In) else one.to(other.torch)
 
@@ -77,7 +87,9 @@ def in_half(case: Case) -> Case | None:
 
 def in_place_of_float32(case: Case, dtype: DType) -> Case | None:
     """The case with inputs of float32 in another dtype; ``None`` where there is none, or the layer refuses."""
-    if not any((one.dtype if isinstance(one, In) else DType.of(one.dtype)) is DType.FLOAT32 for one in case.inputs):
+    if not any(
+        (one.dtype if isinstance(one, In) else DType.holding(one.dtype)) is DType.FLOAT32 for one in case.inputs
+    ):
         return None
     try:
         other = in_other_types(case, {DType.FLOAT32: dtype})

@@ -94,7 +94,7 @@ class Recorded:
 
 def default_of(owner: Recorded, name: str) -> Any:
     if name == "num_outputs":
-        return 2 if type(owner).__name__ == "ITopKLayer" else 1
+        return 2 if type(owner).__name__ in ("ITopKLayer", "IDynamicQuantizeLayer") else 1
     facts = owner.__dict__.get("facts", {})
     if name == "active_optimization_profile":
         return facts.get(name, 0)

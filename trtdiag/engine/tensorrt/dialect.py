@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from trtdiag.engine.tensorrt.half_bytes import IN_HALF_BYTES, in_half_bytes
 from trtdiag.network import DType
 from trtdiag.targets import COUNTERPARTS, Target
 
@@ -57,15 +58,18 @@ class Dialect:
         flag = flags.STRONGLY_TYPED if self.strongly_typed else flags.EXPLICIT_BATCH
         return builder.create_network(1 << int(flag))
 
-    def weights(self, tensor: torch.Tensor) -> tuple[Any, object]:
+    def weights(self, tensor: torch.Tensor, dtype: DType | None = None) -> tuple[Any, object]:
         """The weights, and what must live as long as they do: TensorRT copies them when it builds, not before.
 
+        They are of the tensor's dtype where none is said.
         Without elements there is no memory either: TensorRT 8.6.0 refuses the address of an empty array, as
         "condition: !weights.values == !weights.count" (seen on an H200).
         """
         flat = tensor.detach().cpu().contiguous().reshape(-1)
-        dtype = DType.of(flat.dtype)
-        assert dtype is not None
+        dtype = DType.holding(flat.dtype) if dtype is None else dtype
+        if dtype in IN_HALF_BYTES and flat.numel():
+            packed = in_half_bytes(flat, dtype)
+            return self.trt.Weights(self.dtype(dtype), packed.data_ptr(), flat.numel()), packed
         if not flat.numel():
             return self.trt.Weights(self.dtype(dtype)), flat
         if self.strongly_typed:  # numpy has no bfloat16

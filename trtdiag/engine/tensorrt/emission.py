@@ -112,7 +112,8 @@ class Emission:
 
     def constant(self, placed: Placed, value: torch.Tensor) -> Any:
         """A constant that belongs to a layer."""
-        weights, owner = self.dialect.weights(value)
+        layer = placed.layer
+        weights, owner = self.dialect.weights(value, layer.dtype if isinstance(layer, Constant) else None)
         self.alive.append(owner)
         made = self.definition.add_constant(tuple(value.shape), weights)
         return self.adopt(placed, made, "Constant", pin=None)[0]

@@ -15,6 +15,7 @@ from trtdiag.engine.tensorrt.memory import scratch_bytes
 from trtdiag.engine.turns import TURNS
 from trtdiag.errors import EngineBuildError, InternalError, PlatformError
 from trtdiag.network import DType
+from trtdiag.network.dtype import QUANTIZED
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.targets import COUNTERPARTS
 
@@ -133,7 +134,7 @@ class OnnxEngine:
 
 
 def _known(door: Door) -> list[DType]:
-    return [dtype for dtype in DType if dtype.value in door.target.dtypes and dtype.torch is not None]
+    return [dtype for dtype in DType if dtype.value in door.target.dtypes and dtype not in QUANTIZED]
 
 
 def _refused(because: str) -> EngineBuildError:

@@ -17,6 +17,7 @@ from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.one_hot import OneHot
 from trtdiag.network.layers.pooling import Pooling
+from trtdiag.network.layers.quantize import Dequantize, DynamicQuantize, Quantize
 from trtdiag.network.layers.reduce import Reduce
 from trtdiag.network.layers.resize import Resize
 from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
@@ -39,6 +40,8 @@ KINDS: dict[str, type[Layer]] = {
         Convolution,
         Cumulative,
         Deconvolution,
+        Dequantize,
+        DynamicQuantize,
         ElementWise,
         Fill,
         Gather,
@@ -51,6 +54,7 @@ KINDS: dict[str, type[Layer]] = {
         OneHot,
         ParametricReLU,
         Pooling,
+        Quantize,
         Reduce,
         Resize,
         RotaryEmbedding,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from trtdiag.network.dtype import DType
+from trtdiag.network.dtype import ANY, DType
 from trtdiag.network.facts import SizeFacts
 from trtdiag.network.known_values import as_bool, truth_of
-from trtdiag.network.layer import Layer
+from trtdiag.network.layer import Layer, require, require_dtype
 from trtdiag.network.tensor import Tensor, object_array, with_array
 
 
@@ -20,9 +20,13 @@ class Cast(Layer):
 
     to: DType
 
+    def __post_init__(self) -> None:
+        require(self.to in ANY, f"nothing is cast to {self.to.value}")
+
     def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
         """The shape of the input; sizes stay known."""
         x = inputs[0]
+        require_dtype(x, ANY)
         sizes = x.static_shape
         if x.values is None or sizes is None or self.to.is_float:
             return (Tensor(self.to, x.shape),)
@@ -42,6 +46,7 @@ class Identity(Layer):
 
     def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
         """The input's type and values."""
+        require_dtype(inputs[0], ANY)
         return (inputs[0],)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from trtdiag.network.dtype import ANY
 from trtdiag.network.facts import SizeFacts
-from trtdiag.network.layer import Given, Layer, LayerError, given_values, numbers, require
+from trtdiag.network.layer import Given, Layer, LayerError, given_values, numbers, require, require_dtype
 from trtdiag.network.tensor import Shape, Tensor, shape_of, with_array
 from trtdiag.symbolic import Expr, Num, to_text
 
@@ -47,6 +48,7 @@ class Shuffle(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
         """The shape exactly, also from a shape tensor; sizes stay known."""
         x = inputs[0]
+        require_dtype(x, ANY)
         expected = 2 if isinstance(self.reshape, Given) else 1
         require(len(inputs) == expected, f"there are {len(inputs)} inputs; the attributes ask for {expected}")
         shape = _permuted(x.shape, self.first)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from trtdiag.network.dtype import INDICES, DType
+from trtdiag.network.dtype import ANY, INDICES, DType
 from trtdiag.network.facts import ONE, SizeFacts
-from trtdiag.network.layer import Layer, require, require_axes, require_equal
+from trtdiag.network.layer import Layer, require, require_axes, require_dtype, require_equal
 from trtdiag.network.tensor import Tensor, object_array, with_array
 
 
@@ -23,6 +23,7 @@ class Squeeze(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
         """The shape without them; sizes stay known."""
         x = inputs[0]
+        require_dtype(x, ANY)
         require_axes(self.axes, x.rank)
         for axis in self.axes:
             require_equal(facts, x.shape[axis], ONE, f"dim {axis} to be taken out")
@@ -45,6 +46,7 @@ class Unsqueeze(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
         """The shape with them; sizes stay known."""
         x = inputs[0]
+        require_dtype(x, ANY)
         require_axes(self.axes, x.rank + len(self.axes))
         array = x.array()
         if array is not None:
@@ -73,6 +75,7 @@ class Shape(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
         """A vector whose values are the shape."""
         x = inputs[0]
+        require_dtype(x, ANY)
         return (with_array(self.to, object_array(x.shape, (x.rank,))),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -25,6 +25,7 @@ _FAMILIES = (
     "normalization",
     "one_hot",
     "pooling",
+    "quantize",
     "reduce",
     "resize",
     "rotary_embedding",
