@@ -22,6 +22,7 @@ from trtdiag.capture.load import Source, capture
 from trtdiag.capture.module_inputs import Inputs, module_inputs
 from trtdiag.capture.program import Program
 from trtdiag.capture.torch_turn import TORCH_TURN
+from trtdiag.capture.trusted_calls import BeyondTensorsError
 from trtdiag.convert.engine_plan import plan_engines
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dims.system import dim_system
@@ -199,6 +200,8 @@ def _planned(
         plan = plan_engines(program, checked, dims, target, options, clock.stage)
         with clock.stage("fallbacks"):
             return partition_facts(program, plan, require_full=asked.require_full)
+    except BeyondTensorsError:
+        raise
     except Exception as fault:  # whatever it is, it is no fault of the model, whose findings must not be lost
         failed = clock.stages[-1].name if len(clock.stages) > begun else PLANNING[0]
         clock.skipped(PLANNING[PLANNING.index(failed) + 1 :], f"{failed} failed with {type(fault).__name__}")

@@ -10,11 +10,13 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from trtdiag.capture.corner_run import put_back
 from trtdiag.capture.factory import Recipe, call_factory, load_factory, recipe_of
 from trtdiag.capture.load import Source, capture, names_factory
 from trtdiag.capture.made_inputs import InputMaker
 from trtdiag.capture.on_device import on_device
 from trtdiag.capture.program import Program
+from trtdiag.capture.trusted_calls import BeyondTensorsError, has_trusting_calls, trusted_calls_checked
 from trtdiag.errors import UserError
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.trees import leaves_of, rebuilt
@@ -68,6 +70,24 @@ class Original:
         flat = [leaf.to(self.device) if isinstance(leaf, torch.Tensor) else leaf for leaf in maker.at(sizes)]
         args, kwargs = rebuilt(flat, self.exported.call_spec.in_spec)
         return tuple(args), dict(kwargs)
+
+    def check_reach(self, points: Sequence[Mapping[str, int]]) -> None:
+        """Run it at sizes that will be timed, where it calls ops that take sizes on trust: the timed runs do not look.
+
+        Raises:
+            BeyondTensorsError: Such a call would reach beyond its tensors.
+        """
+        if not has_trusting_calls(self.module):
+            return
+        for point in points:
+            args, kwargs = self.inputs(point)
+            with torch.no_grad(), put_back(self.module.buffers()), trusted_calls_checked(self.module):
+                try:
+                    self.module(*args, **kwargs)
+                except BeyondTensorsError:
+                    raise
+                except Exception:  # a row says what it fails with
+                    continue
 
     def _box(self) -> dict[str, Range]:
         symbols = {name for tensor in self.program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}

@@ -87,6 +87,7 @@ def bench(
     Raises:
         ArtifactError: The file is damaged, foreign, or its engines cannot run here.
         DimsError: Sizes that the program does not take.
+        BeyondTensorsError: A call of the original would reach beyond its tensors at sizes that are timed.
         UserError: ``verify-without-original``, ``unknown-way``, ``wrong-option``, ``wrong-argument``.
     """
     step = progress or (lambda _step: None)
@@ -100,6 +101,7 @@ def bench(
     device = compiled_device(program.exported_program) or torch.device("cpu")
     there = original(source, device, options)
     points = [there.sizes(each if isinstance(each, str) else tuple(each.items())) for each in asked]
+    there.check_reach([there.sizes("opt"), *points])
     ways = [_Way(OURS, _ours(program))]
     for name, prepare in wanted.items():
         step(f"prepare {name}")

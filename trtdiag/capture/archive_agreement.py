@@ -16,8 +16,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec
 from torch.fx import GraphModule, Node
 
-from trtdiag.capture.archive_sizes import dim_fault, reach_of_sizes
+from trtdiag.capture.archive_sizes import dim_fault, stated_sizes
 from trtdiag.graph.aliases import alias_roots
+from trtdiag.graph.trusted_sizes import reach_of_sizes
 
 _HELD = {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
 _NUMBERS = (int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -175,7 +176,7 @@ def _fault(op: OpOverload, node: Node) -> str:
             return f"what it is given as {argument.name} is no {argument.type}"
     if op._schema.name == "aten::segment_reduce" and given.get("unsafe"):
         raise BeyondMemoryError(node.name, str(op), "it is told to leave its lengths unchecked")
-    reach = reach_of_sizes(op._schema.name, given)
+    reach = reach_of_sizes(op, node.args, node.kwargs, stated_sizes)
     if reach:
         raise BeyondMemoryError(node.name, str(op), reach)
     return dim_fault(op._schema.name, given) or _result_fault(op, node)

@@ -24,6 +24,7 @@ from trtdiag.capture.corner_run import NotRunnableError, ShapeRunner, first_line
 from trtdiag.capture.made_inputs import InputMaker
 from trtdiag.capture.origins import origin_of
 from trtdiag.capture.program import InputDim, InputTensor
+from trtdiag.capture.trusted_calls import BeyondTensorsError, trusted_calls_checked
 from trtdiag.graph.content_flow import depends_on_contents
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.operators import target_name
@@ -126,11 +127,14 @@ class RealRunner:
 
         Raises:
             NotRunnableError: It fails there: what fails elsewhere then says nothing about sizes.
+            BeyondTensorsError: It would reach beyond its tensors there.
         """
         if self._too_large(hints):
             self._model = None  # nothing shows that the two can be compared
             return
         error = self._error(self._leaves, _Watch(self._deadline))
+        if isinstance(error, BeyondTensorsError):
+            raise error
         if error is not None and not isinstance(error, _StoppedError):
             raise NotRunnableError(f"it fails at the example itself: {_words(error)}")
 
@@ -233,6 +237,7 @@ class RealRunner:
             redirect_stderr(StringIO()),
             sdpa_kernel(SDPBackend.MATH),
             watch,
+            trusted_calls_checked(self._module),
         ):
             yield
 

@@ -14,6 +14,7 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from trtdiag.capture.trusted_calls import trusted_calls_checked
 from trtdiag.graph.operators import HigherOrderOperator, arguments_of
 from trtdiag.lower.concrete import Point, TensorAt, UnplaceableError, spell
 from trtdiag.shapes.op_call import Callee, bare_name, callee
@@ -80,7 +81,7 @@ class OpTrial:
         except (RuntimeError, TypeError, ValueError) as why:
             raise NotTriedError(f"its indices cannot be made: {str(why).strip().splitlines()[:1]}") from why
         try:
-            with torch.no_grad():
+            with torch.no_grad(), trusted_calls_checked(node.graph.owning_module):
                 made = _callable(op)(*args, **kwargs)
         except Exception as error:  # whatever a kernel raises is its refusal
             words = str(error).strip().splitlines()

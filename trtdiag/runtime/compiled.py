@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from threading import Lock
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from trtdiag.arguments import checked, flag, instance, one_of, optional, place, whole
+from trtdiag.capture.trusted_calls import has_trusting_calls, sizes_vary, trusted_calls_checked
 from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
@@ -70,6 +71,7 @@ class CompiledProgram:
         self._names = _names_by_place(exported)
         self._module: GraphModule | None = None
         self._flat: FlatProgram | None = None
+        self._trusting = self._varying = False
         self._lock = Lock()
         self._graphs: GraphChoice | None = None
         self._rtx = RtxChoice()
@@ -84,7 +86,8 @@ class CompiledProgram:
 
         Raises:
             ShapeOutOfRangeError: A tensor's size is outside of its range: its name, what it is and what is allowed.
-            UserError: Arguments are missing or too many, or a tensor has another dtype.
+            UserError: Arguments are missing or too many, or a tensor has another dtype; ``beyond-tensors``: an op that
+                stays with PyTorch would reach beyond its tensors, as in a file that was changed.
         """
         if kwargs:
             args, kwargs = self._by_place(args, kwargs)
@@ -102,12 +105,15 @@ class CompiledProgram:
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves = self._inputs.leaves(args, kwargs)
         seen = described(leaves)
-        # Sizes, dtypes and numbers decide all that is checked: what went well once needs no second look.
+        # Sizes, dtypes and numbers decide all that is checked, unless the data decide sizes: what went well once needs
+        # no second look.
         if seen in self._known and self._flat is not None:
             return self._flat(leaves)
         self._inputs.check(leaves)
-        outputs = self._runnable()(*args, **kwargs)
-        if seen is not None and len(self._known) < MOST_REMEMBERED:
+        module = self._runnable()
+        with trusted_calls_checked(module) if self._trusting else nullcontext():
+            outputs = module(*args, **kwargs)
+        if seen is not None and not self._varying and len(self._known) < MOST_REMEMBERED:
             self._known.add(seen)
         return outputs
 
@@ -188,6 +194,9 @@ class CompiledProgram:
         with self._lock:
             if self._module is None:
                 self._module = self.exported_program.module()
+                self._trusting = has_trusting_calls(self._module)
+                counted = any(manifest.counts for manifest in self.manifests)
+                self._varying = self._trusting and (counted or sizes_vary(self._module))
                 self._flat = FlatProgram(self._module, self.exported_program)
             return self._module
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.fx import Interpreter, Node
 
+from trtdiag.capture.trusted_calls import trusted_calls_checked
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.errors import TrtdiagError
 from trtdiag.lower.lowered_facts import Lowered
@@ -105,7 +106,7 @@ class _Values(Interpreter):
         self._found: dict[str, Any] = {}
 
     def of(self, flat_inputs: Sequence[Any]) -> Mapping[str, Any]:
-        with torch.no_grad():
+        with torch.no_grad(), trusted_calls_checked(self._lowered.graph_module):
             self.run(*self._lowered.arguments(list(flat_inputs)))
         return self._found
 

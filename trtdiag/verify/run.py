@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from trtdiag.arguments import instance, keep_checked, whole
 from trtdiag.capture.made_inputs import SEED, InputMaker
 from trtdiag.capture.program import Program
+from trtdiag.capture.trusted_calls import BeyondTensorsError, stated_too, trusted_calls_checked
 from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.trees import flattened, leaves_of, named_leaves, rebuilt
@@ -104,6 +106,7 @@ def verify(
 
     Raises:
         UserError: ``verify-without-program`` where the original has no graph to run.
+        BeyondTensorsError: A call would reach beyond its tensors at sizes that its program states otherwise.
     """
     if program.exported is None:
         raise UserError(
@@ -246,6 +249,10 @@ class _Run:
                 self._restore()
             began = time.perf_counter()
             expected = finished(self._call(self._original, flat))
+        except BeyondTensorsError as error:
+            if not stated_too(error, point.sizes):  # not even the example's sizes can be believed then
+                raise
+            return PointResult(point, skipped=f"the original does not run there: {error.because}")
         except Exception as error:
             self._look_for_gpu(on_gpu, f"the original at {point.label}")
             return PointResult(point, skipped=f"the original does not run there: {_first_line(error)}")
@@ -255,6 +262,8 @@ class _Run:
             self._pace = pace if self._pace is None else min(pace, self._pace)
         try:
             actual = finished(self._call(self._compiled, flat))
+        except BeyondTensorsError:
+            raise
         except TrtdiagError as error:
             return PointResult(point, failed=f"{error.message}: {error.because}")
         except Exception as error:
@@ -339,7 +348,7 @@ class _Run:
         own = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
         args, kwargs = rebuilt(own, self._in_spec)
         torch.manual_seed(SEED)
-        with torch.no_grad():
+        with torch.no_grad(), trusted_calls_checked(self._original) if function is self._original else nullcontext():
             return function(*args, **kwargs)
 
     def _compared(self, expected: Any, actual: Any) -> tuple[OutputError, ...]:

@@ -15,6 +15,7 @@ import torch
 from torch.fx import Interpreter, Node
 
 from trtdiag.capture.made_inputs import SEED
+from trtdiag.capture.trusted_calls import trusted_calls_checked
 from trtdiag.graph.operators import arguments_of, given_to, operator_of, target_name
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.network.origin import Origin
@@ -179,7 +180,7 @@ class _Run(Interpreter):
         self.changed = ""
 
     def of(self, flat_inputs: Sequence[Any]) -> None:
-        with torch.no_grad():
+        with torch.no_grad(), trusted_calls_checked(self._lowered.graph_module):
             self.run(*self._lowered.arguments(list(flat_inputs)))
 
     def run_node(self, n: Node) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Interpreter, Node
 
+from trtdiag.capture.trusted_calls import trusted_calls_checked
 from trtdiag.graph.operators import target_name
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.network.origin import Origin
@@ -33,7 +34,7 @@ def undefined_outputs(lowered: Lowered, flat_inputs: Sequence[Any]) -> Mapping[i
     if not any(target_name(node.target) in _WRITES for node in graph.nodes if node.op == "call_function"):
         return {}
     search = _Search(lowered.graph_module)
-    with torch.no_grad():
+    with torch.no_grad(), trusted_calls_checked(lowered.graph_module):
         search.run(*lowered.arguments(list(flat_inputs)))
     (output,) = (node for node in graph.nodes if node.op == "output")
     own = len(lowered.signature.user_outputs)

@@ -13,6 +13,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind, Tenso
 from torch.fx import Node
 
 from trtdiag.capture.devices import is_here
+from trtdiag.capture.trusted_calls import trusted_calls_checked
 from trtdiag.lower.draft import Draft, writes
 from trtdiag.lower.template import Keys
 
@@ -33,7 +34,7 @@ def fold_constants(draft: Draft) -> int:
     seen: dict[Any, Any] = {}
     frozen = Keys()
     folded: dict[Node, Any] = {}
-    with torch.no_grad():
+    with torch.no_grad(), trusted_calls_checked(draft.graph_module):
         for node in draft.graph.nodes:
             value = _computed(node, known, keys, seen, frozen)
             if value is not None:
