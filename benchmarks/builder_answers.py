@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sys
 import time
@@ -188,7 +189,13 @@ def shown(rows: Sequence[Row], gpus: Sequence[str]) -> None:
 def written(path: Path, rows: Sequence[Row], more: Mapping[str, Any]) -> Row:
     """The file of all rows, one line a row, and what stands at its top; what all generations agree on is one word."""
     gpus = get_rtx_target(None).gpus
-    top = {"tensorrt_rtx": installed_rtx_version(), "gpus": gpus, **more, **summary(rows, gpus)}
+    top = {
+        "tensorrt_rtx": installed_rtx_version(),
+        "gpus": gpus,
+        "cores": os.cpu_count(),
+        **more,
+        **summary(rows, gpus),
+    }
     lines = []
     for row in sorted(rows, key=lambda row: row["call"]):
         if row["state"] == "agree" and len(row["built"]) == len(gpus):

@@ -142,7 +142,7 @@ def main() -> None:
     more = {
         "cases": len(every),
         "asked": len(rows),
-        "command": " ".join(["benchmarks/" + Path(__file__).name, *sys.argv[1:]]),
+        "command": "benchmarks/real_builder_parity.py",
     }
     print(json.dumps(written(path, rows, more)))
 
