@@ -287,6 +287,11 @@ def shown(value: object) -> str:
     return f"{_article(kind)} {kind}"
 
 
+def told_name(name: str) -> str:
+    """A name in a text of ours: as it is where it is short and can be printed, else as Python writes it, and cut."""
+    return name if len(name) <= _SHOWN.maxstring and name.isprintable() else shown(name)
+
+
 def _article(name: str) -> str:
     return "an" if name[:1].lower() in "aeiou" else "a"
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from torch.export import ExportedProgram
 
+from trtdiag.arguments import shown, told_name
 from trtdiag.dims.plan import Plan
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.programs import FixedProgram, Several
@@ -42,6 +43,7 @@ class Reason:
     counterexample: str = ""
 
 
+_MOST_TOLD = 4
 ALLOWED = "allowed by the guards, but no single Dim says it"
 """The note of the alternative that is the exact allowed set."""
 
@@ -158,7 +160,7 @@ class Confirmation:
     not_on_data: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fix:
     """Corrected dims with their reasons, proof and confirmation.
 
@@ -211,6 +213,16 @@ class Fix:
     def _repr_html_(self) -> str | None:
         show = type(self).html_of
         return None if show is None else show(self)
+
+    def __repr__(self) -> str:
+        exported = self.confirmation.exported
+        told = "not exported" if exported is None else "exported" if exported else "its export is refused"
+        proven = "proven" if self.proven else "not proven"
+        lines = [f"Fix(label={shown(self.label)}, {self.outcome.value}, {proven}, {told})"]
+        lines += [f"  {told_name(each.before)} -> {told_name(each.after)}" for each in self.changes[:_MOST_TOLD]]
+        lines += [f"  {told_name(check.code)}" for check in self.checks[:_MOST_TOLD]]
+        more = sum(max(0, len(each) - _MOST_TOLD) for each in (self.changes, self.checks))
+        return "\n".join([*lines, f"  and {more} more"] if more else lines)
 
     def __str__(self) -> str:
         show = type(self).text_of

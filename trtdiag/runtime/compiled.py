@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from trtdiag.arguments import checked, flag, instance, one_of, optional, place, whole
+from trtdiag.arguments import checked, flag, instance, one_of, optional, place, told_name, whole
 from trtdiag.capture.trusted_calls import has_trusting_calls, sizes_vary, trusted_calls_checked
 from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
@@ -21,6 +21,8 @@ from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.program_inputs import Described, ProgramInputs, described
 
+MOST_TOLD = 4
+"""Inputs in the text of a program."""
 MOST_REMEMBERED = 4096
 """Own choice: calls of other sizes than these are looked at again."""
 
@@ -181,6 +183,20 @@ class CompiledProgram:
         """The buffers that a call may change, as they are now; changing one changes what the next call sees."""
         engines = {node.buffer for node in engine_nodes(self.exported_program)}
         return [buffer for name, buffer in self._runnable().named_buffers() if name not in engines]
+
+    def __repr__(self) -> str:
+        """Its engines and what it takes, and how compiling ended where it was compiled here; a few lines."""
+        by = dict.fromkeys(f"{each.backend} for {told_name(each.target)}" for each in self.manifests)
+        size = sum(node.engine.numel() for node in engine_nodes(self.exported_program))
+        engines = f"{len(self.manifests)} engine{'s' * (len(self.manifests) != 1)}"
+        told = [f"{engines} of {', '.join(by)}, {size:,} bytes" if by else f"{engines}, all runs in PyTorch"]
+        inputs = list(self._inputs.words())
+        more = f", and {len(inputs) - MOST_TOLD} more" if len(inputs) > MOST_TOLD else ""
+        told.append("takes " + ", ".join(inputs[:MOST_TOLD]) + more if inputs else "takes no tensors")
+        verdict = getattr(self.report, "verdict", None)
+        if isinstance(verdict, str):
+            told.append(verdict)
+        return "CompiledProgram(" + "\n  ".join(told) + ")"
 
     def _by_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments that the program was exported with by place may be given by name, as to the module."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from trtdiag.arguments import told_name
 from trtdiag.capture.call_leaves import call_leaves
 from trtdiag.capture.load import capture
 from trtdiag.capture.program import InputDim, InputTensor, Program
@@ -29,6 +30,7 @@ from trtdiag.symbolic import (
 Described = tuple[object, ...]
 """All that decides whether a call is refused: of each tensor what but its elements, each number as it is."""
 
+_MOST_TOLD_DIMS = 8
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -75,6 +77,19 @@ class ProgramInputs:
         if not kwargs and len(args) == self._plain and all(isinstance(arg, torch.Tensor) for arg in args):
             return args
         return call_leaves(self._exported, args, kwargs)
+
+    def words(self) -> Iterator[str]:
+        """Each tensor with its dtype and the sizes that it may have: ``x: float32[1..8, 3]``."""
+        for known in self._inputs:
+            if known.dtype is not None:
+                sizes = ", ".join(self._size_words(dim) for dim in known.dims[:_MOST_TOLD_DIMS])
+                more = ", ..." if len(known.dims) > _MOST_TOLD_DIMS else ""
+                yield f"{told_name(known.name)}: {str(known.dtype).removeprefix('torch.')}[{sizes}{more}]"
+
+    def _size_words(self, dim: InputDim) -> str:
+        if isinstance(dim.expr, Sym):
+            return str(self._ranges.get(dim.expr.name, Range()))
+        return told_name(to_text(dim.expr))
 
     def check(self, leaves: Sequence[Any]) -> None:
         """Refuse arguments that the program was not compiled for.

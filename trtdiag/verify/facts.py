@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trtdiag.arguments import told_name
 from trtdiag.network.origin import Origin
 
 
@@ -125,7 +126,13 @@ class Culprit:
     ends: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+def _off(worst: OutputError) -> str:
+    """How far the worst output is off, or what else is wrong of it."""
+    how = told_name(worst.why) if worst.why else f"at most {worst.max_rel:.1e} of its magnitude off"
+    return f"{told_name(worst.output)}: {how}"
+
+
+@dataclass(frozen=True, repr=False)
 class Verification:
     """The comparison of a compiled program with the original.
 
@@ -156,6 +163,19 @@ class Verification:
         Where this and ``passed`` are both false no point was compared, and neither is known.
         """
         return any(not result.skipped and not result.passed for result in self.results)
+
+    def __repr__(self) -> str:
+        ran = [result for result in self.results if not result.skipped]
+        if not ran:
+            why = next((result.skipped for result in self.results), "there were none")
+            return f"Verification(no point could be compared: {told_name(why)})"
+        wrong = [result for result in ran if not result.passed]
+        agrees = f"{len(ran) - len(wrong)} of {len(ran)} points agree"
+        if wrong and wrong[0].failed:
+            return f"Verification({agrees}; at {wrong[0].point.label} it failed: {told_name(wrong[0].failed)})"
+        worst = self.worst
+        off = "" if worst is None else f"; {_off(worst)}"
+        return f"Verification({agrees}{off}; allowed is {self.tolerance.relative:g} of the magnitude)"
 
     @property
     def unstable(self) -> tuple[PointResult, ...]:
