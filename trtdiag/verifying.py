@@ -32,7 +32,7 @@ from trtdiag.verify.by_reference import by_reference, told_not_run
 from trtdiag.verify.facts import Verification
 from trtdiag.verify.run import VerifyLimits
 
-_NAME_IT = "name the original: trtdiag verify compiled.ep --model model.ep"
+_NAME_IT = "name the original: verify(compiled, against=model), or trtdiag verify compiled.ep --model model.ep"
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def test_a_report_takes_up_the_times_and_compares_them(folder: Path, capsys: pyt
     without = (folder / "old.html").read_text(encoding="utf-8")
     assert 'id="speed"' not in without
     timed = ("bench", "small_trt.ep", "--against", "eager,onnx-trt", "--rounds", "1", "--json", "times.json")
-    assert run(*timed, "--report", "old.json") == 0
+    assert run(*timed, "--add-to-report", "old.json") == 0
     assert "timed: old.json, old.html" in capsys.readouterr().out
     old = json.loads((folder / "old.json").read_text(encoding="utf-8"))
     jsonschema.validate(old, json.loads(SCHEMA_PATH.read_text(encoding="utf-8")))
@@ -107,7 +107,7 @@ def test_a_report_of_another_program_is_refused_before_measuring(
     assert run(*whole, "--min-segment-ops", "0", "--precision", "fp16", "-o", "half.ep", "--json", "half.json") == 0
     for report, why in (("planned.json", "it was made without compiling"), ("half.json", "have other networks")):
         before = (folder / report).read_bytes()
-        assert run("bench", "small_trt.ep", "--rounds", "1", "--report", report) == 2
+        assert run("bench", "small_trt.ep", "--rounds", "1", "--add-to-report", report) == 2
         told = capsys.readouterr().err
         assert "bench-of-another-program" in told
         assert why in told

@@ -202,7 +202,7 @@ def test_a_file_of_someone_else_is_not_overwritten(run: Run, tmp_path: Path, the
     assert "[file-exists]" in done.stderr
     assert done.asked == ()  # said before minutes of exports
     assert path.read_bytes() == before
-    assert run("factory:build", "--write", "dims.py", "--force", answer=made()).code == 1
+    assert run("factory:build", "--write", "dims.py", "--overwrite", answer=made()).code == 1
     assert imported(path).dynamic_shapes
     assert run("factory:build", "--write", "dims.py", answer=made()).code == 1  # its own file it may replace
 
@@ -250,7 +250,7 @@ def test_nothing_is_written_where_nothing_helps(run: Run, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--apply"], ["-o", "fixed.ep"], ["--force"], ["--time-limit", "0"], ["--time-limit", "soon"], ["--no-such"]],
+    [["--apply"], ["-o", "fixed.ep"], ["--overwrite"], ["--time-limit", "0"], ["--time-limit", "soon"], ["--no-such"]],
 )
 def test_wrong_usage(run: Run, arguments: list[str]) -> None:
     done = run("factory:build", *arguments, answer=made())

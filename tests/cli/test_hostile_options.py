@@ -23,7 +23,7 @@ from trtdiag.cli.main import main
 COMMANDS = {
     "analyze": ["m.pt2", "--no-html"],
     "compile": ["m.pt2", "--no-html", "--backend", "reference", "--no-verify", "-o", "o.ep"],
-    "verify": ["c.ep", "--against", "m.pt2"],
+    "verify": ["c.ep", "--model", "m.pt2"],
     "bench": ["c.ep", "--rounds", "1", "--model", "m.pt2"],
     "fix-dims": ["error.log"],
     "report": ["m.json", "--no-html"],

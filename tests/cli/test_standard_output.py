@@ -56,7 +56,7 @@ PRINTING = {
     "analyze": ["m.pt2", "--no-html"],
     "analyze as JSON": ["analyze", "m.pt2", "--no-html", "--json", "-"],
     "compile": ["m.pt2", "--no-html", "--backend", "reference", "-o", "o.ep"],
-    "verify": ["c.ep", "--against", "m.pt2"],
+    "verify": ["c.ep", "--model", "m.pt2"],
     "bench": ["c.ep", "--rounds", "1", "--model", "m.pt2"],
     "fix-dims": ["error.log"],
     "report": ["m.json", "--no-html"],

@@ -190,7 +190,7 @@ def test_what_ends_the_process_is_named(body: str, reference: str, tmp_path: Pat
 def test_no_command_passes_by_a_factory(
     command: tuple[str, ...], factory: str, reference: str, folder: Path, compiled: Path
 ) -> None:
-    source = (str(compiled), "--against", f"users:{factory}") if command[0] == "verify" else (f"users:{factory}",)
+    source = (str(compiled), "--model", f"users:{factory}") if command[0] == "verify" else (f"users:{factory}",)
     done = _trtdiag(folder, *command, *source, "--factory-limit", "20" if factory == "hangs" else "200", "--json", "-")
     assert done.returncode == 2, done.stderr
     assert f"[{reference}]" in done.stderr

@@ -142,7 +142,7 @@ def test_a_saved_program_differs_from_another_model(tmp_path: Path) -> None:
 def test_without_an_original_it_says_what_to_give(tmp_path: Path) -> None:
     path = tmp_path / "model_trt.ep"
     trtdiag.save(trtdiag.compile(mlp(), backend="reference", verify=False), path)
-    with pytest.raises(UserError, match="--against"):
+    with pytest.raises(UserError, match="--model"):
         verify_saved(path)
 
 

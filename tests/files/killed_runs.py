@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "bench": (["bench", "model.ep", "--rounds", "1", "--json", "b.json"], ["b.json"]),
     "fix-dims": (
-        ["fix-dims", "shuffle:build", "--apply", "-o", "f.ep", "--write", "f.py", "--force", "--json", "f.json"],
+        ["fix-dims", "shuffle:build", "--apply", "-o", "f.ep", "--write", "f.py", "--overwrite", "--json", "f.json"],
         ["f.ep", "f.py", "f.json"],
     ),
 }

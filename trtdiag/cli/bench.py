@@ -10,6 +10,7 @@ from rich.text import Text
 from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
+from trtdiag.cli.renamed import RenamedOption, typed_name
 from trtdiag.cli.report_files import json_file
 from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_output
 from trtdiag.cli.users_options import import_module, users_options
@@ -46,8 +47,10 @@ from trtdiag.report.save import write_atomically
     "--json", "json_path", type=OutputFile(), metavar="PATH", help="Also write it as JSON; - for standard output."
 )
 @click.option(
-    "--report",
+    "--add-to-report",
     "report_path",
+    cls=RenamedOption,
+    old="--report",
     type=OutputFile(path_type=Path),
     metavar="JSON",
     help="Add the times to this --json report of COMPILED, and write its page again, beside it.",
@@ -74,7 +77,8 @@ def bench_command(
     times = json_file(json_path)
     writes = report_places(times)
     if report_path is not None:
-        writes += [Named("--report", str(report_path)), Named("the page of --report", str(page_of(report_path)))]
+        added_to = typed_name("--add-to-report")
+        writes += [Named(added_to, str(report_path)), Named(f"the page of {added_to}", str(page_of(report_path)))]
     check_reports(read_by([("COMPILED", compiled), ("--model", model)], imports), writes)
     with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=times.to_stdout):
         step(LOADING)

@@ -14,6 +14,7 @@ import trtdiag
 from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, place_of, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
+from trtdiag.cli.renamed import RenamedOption, typed_name
 from trtdiag.cli.report_files import ReportFiles, json_file
 from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_output
 from trtdiag.cli.users_options import import_module, users_options
@@ -43,7 +44,13 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
     help="Also write the answer as JSON; - for standard output.",
 )
 @click.option("--write", "module_path", type=OutputFile(path_type=Path), metavar="PATH", help="Write a module dims.py.")
-@click.option("--force", is_flag=True, help="Let --write replace a file that trtdiag did not write.")
+@click.option(
+    "--overwrite",
+    cls=RenamedOption,
+    old="--force",
+    is_flag=True,
+    help="Let --write replace a file that trtdiag did not write.",
+)
 @click.option("--apply", "apply_", is_flag=True, help="Save the program exported with the answer, see -o.")
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="Where --apply saves it: fixed.ep.")
 @click.option(
@@ -78,7 +85,7 @@ def fix_dims(
     source: str,
     json_path: str | None,
     module_path: Path | None,
-    force: bool,
+    overwrite: bool,
     apply_: bool,
     output: Path | None,
     programs: int | None,
@@ -103,7 +110,7 @@ def fix_dims(
     if apply_ and programs is None:
         most = 1 if output is not None and is_written_through(output) else _WITH_APPLY
     answer = json_file(json_path)
-    _check_usage(source, module_path, output, most or 1, answer, imports, apply_=apply_, force=force)
+    _check_usage(source, module_path, output, most or 1, answer, imports, apply_=apply_, overwrite=overwrite)
     text = _standard_input() if source == "-" else None
     with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=answer.to_stdout):
         step(LOADING)
@@ -120,7 +127,9 @@ def fix_dims(
             fix = replace(fix, label="standard input")
         made, refusal = _programs(fix, step) if apply_ else ([], None)
     json_path = "-" if answer.to_stdout else json_path
-    return _given_out(fix, json_path, module_path, output, made, refusal, force=force, quiet=quiet or json_path == "-")
+    return _given_out(
+        fix, json_path, module_path, output, made, refusal, overwrite=overwrite, quiet=quiet or json_path == "-"
+    )
 
 
 def _given_out(
@@ -131,7 +140,7 @@ def _given_out(
     programs: list[ExportedProgram],
     refusal: TrtdiagError | None,
     *,
-    force: bool,
+    overwrite: bool,
     quiet: bool,
 ) -> int:
     """Write and print what was asked for, and give the exit code."""
@@ -147,7 +156,7 @@ def _given_out(
         if impossible:
             click.echo(f"{module_path} not written: there is nothing to declare", err=True)
         else:
-            write_module(fix, module_path, force=force)
+            write_module(fix, module_path, force=overwrite)
             written.append(f"written: {module_path}")
     if output is not None and len(programs) > 1:
         *saved, table = write_programs(fix, programs, output)
@@ -182,7 +191,7 @@ def _check_usage(
     imports: tuple[str, ...],
     *,
     apply_: bool,
-    force: bool,
+    overwrite: bool,
 ) -> None:
     """Say what is wrong with the options before minutes of exports.
 
@@ -194,8 +203,9 @@ def _check_usage(
         wrong = "--apply needs a place for the program", "-o is not given", "add -o fixed.ep"
     elif output is not None and not apply_:
         wrong = "-o without --apply saves nothing", "only --apply makes a program", "add --apply, or leave out -o"
-    elif force and module_path is None:
-        wrong = "--force without --write does nothing", "it is about the file of --write", "add --write dims.py"
+    elif overwrite and module_path is None:
+        name = typed_name("--overwrite")
+        wrong = f"{name} without --write does nothing", "it is about the file of --write", "add --write dims.py"
     if wrong is not None:
         message, because, fix = wrong
         raise UserError(message, because=because, fix=fix, reference="wrong-options")
@@ -207,7 +217,7 @@ def _check_usage(
         from trtdiag.report.program_table import may_write_programs
 
         may_write_programs(output, programs)
-    if module_path is not None and not force and module_path.is_file():
+    if module_path is not None and not overwrite and module_path.is_file():
         from trtdiag.report.fix_module import may_write
 
         may_write(module_path)

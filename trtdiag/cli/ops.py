@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trtdiag.cli.named_files import check_reports, report_places
+from trtdiag.cli.report_files import json_file, printed_json_option, write_json
 from trtdiag.cli.values import CheckedCommand
 
 if TYPE_CHECKING:
@@ -18,20 +20,22 @@ if TYPE_CHECKING:
 
 @click.command(cls=CheckedCommand)
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@printed_json_option
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
-def ops(target: str | None, as_json: bool, debug: bool) -> None:
+def ops(target: str | None, json_path: str | None, debug: bool) -> None:
     """List the ops that have a converter, and the core ATen ops that stay with PyTorch, with the reason.
 
     A converter may still refuse a call: `trtdiag analyze` says which and why.
     """
     del debug  # read by main
+    files = json_file(json_path)
+    check_reports([], report_places(files))
     from trtdiag.convert.coverage import coverage  # the converters need torch, which takes seconds
     from trtdiag.targets.versions import get_target
 
     found = coverage(get_target(target))
-    if as_json:
-        click.echo(json.dumps(_plain(found), indent=2))
+    if json_path is not None:
+        write_json(files, json.dumps(_plain(found), indent=2) + "\n")
     else:
         _print(found, Console(soft_wrap=False))
 

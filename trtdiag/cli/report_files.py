@@ -29,6 +29,16 @@ json_option = click.option(
     metavar="PATH",
     help="Also write the report as JSON; - for standard output.",
 )
+printed_json_option = click.option(
+    "--json",
+    "json_path",
+    type=OutputFile(),
+    is_flag=False,
+    flag_value=STDOUT,
+    metavar="[PATH]",
+    help="Give it as JSON: in a file, or on standard output.",
+)
+"""Of commands that print a list, which they print as JSON where no file is named."""
 sarif_option = click.option(
     "--sarif", "sarif_path", type=OutputFile(), metavar="PATH", help="Also write SARIF 2.1.0; - for standard output."
 )
@@ -131,6 +141,15 @@ def json_file(place: str | None) -> ReportFiles:
     if place is None:
         return ReportFiles(())
     return ReportFiles((("json", _place(place)),), arguments=("--json",))
+
+
+def write_json(files: ReportFiles, text: str) -> None:
+    """Write a text to where ``--json`` says."""
+    for _, place in files.places:
+        if place == STDOUT:
+            standard_output().write_utf8(text)
+        else:
+            write_atomically(Path(place), text, what="list")
 
 
 def asked_files(

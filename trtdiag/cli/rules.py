@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trtdiag.cli.named_files import check_reports, report_places
+from trtdiag.cli.report_files import json_file, printed_json_option, write_json
 from trtdiag.cli.values import CheckedCommand
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
@@ -26,17 +28,19 @@ def explain(rule: str, debug: bool) -> None:
 
 
 @click.command(cls=CheckedCommand)
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@printed_json_option
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
-def rules(as_json: bool, debug: bool) -> None:
+def rules(json_path: str | None, debug: bool) -> None:
     """List every rule."""
     del debug  # read by main
+    files = json_file(json_path)
+    check_reports([], report_places(files))
     from trtdiag.analysis.explain import catalogue  # as above
 
     entries = catalogue()
-    if as_json:
+    if json_path is not None:
         listed = [{"id": e.id, "name": e.name, "severity": e.severity.value, "title": e.title} for e in entries]
-        click.echo(json.dumps(listed, indent=2))
+        write_json(files, json.dumps(listed, indent=2) + "\n")
         return
     table = Table("id", "name", "severity", "finds", box=None, pad_edge=False)
     for entry in entries:

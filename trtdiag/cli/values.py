@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from trtdiag.cli.renamed import tell_new_names, with_new_names
 from trtdiag.errors import UserError
 
 _LONGEST_NAME = 255
@@ -69,6 +70,7 @@ class CheckedCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, then look at each text."""
+        tell_new_names(ctx, args := with_new_names(ctx, self.params, args))
         rest = super().parse_args(ctx, args)
         for param in self.params:
             for text in _texts(ctx.params.get(param.name or "")):

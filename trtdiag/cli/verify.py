@@ -7,6 +7,7 @@ import click
 from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
+from trtdiag.cli.renamed import RenamedOption, typed_name
 from trtdiag.cli.report_files import json_file, json_option
 from trtdiag.cli.streams import own_console, prints_on_standard_error
 from trtdiag.cli.users_options import import_module, users_options
@@ -16,7 +17,13 @@ from trtdiag.files.same import Named, refuse_same
 
 @click.command("verify", cls=CheckedCommand)
 @click.argument("compiled")
-@click.option("--against", metavar="SOURCE", help="The original  [default: the file that it was compiled from]")
+@click.option(
+    "--model",
+    cls=RenamedOption,
+    old="--against",
+    metavar="SOURCE",
+    help="The original  [default: the file that it was compiled from]",
+)
 @users_options
 @click.option(
     "--point-s", type=Seconds(min=0), default=120.0, show_default=True, help="Skip points that would take longer."
@@ -26,7 +33,7 @@ from trtdiag.files.same import Named, refuse_same
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def verify_command(
     compiled: str,
-    against: str | None,
+    model: str | None,
     imports: tuple[str, ...],
     point_s: float,
     json_path: str | None,
@@ -40,7 +47,7 @@ def verify_command(
     """
     del debug  # read by main
     files = json_file(json_path)
-    reads = read_by([("COMPILED", compiled), ("--against", against)], imports)
+    reads = read_by([("COMPILED", compiled), (typed_name("--model"), model)], imports)
     check_reports(reads, report_places(files))
     with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=files.to_stdout):
         step(LOADING)
@@ -54,7 +61,7 @@ def verify_command(
         step("load")
         program = load(compiled)
         refuse_same([Named("the original of COMPILED", program.source or "")], report_places(files))
-        found = verify_saved(program, against, progress=step, limits=VerifyLimits(seconds=point_s))
+        found = verify_saved(program, model, progress=step, limits=VerifyLimits(seconds=point_s))
     files.write(found.report)
     if not quiet and not files.to_stdout:
         own_console().print(verification_text(found.verification, found.report.analysis.program.names))

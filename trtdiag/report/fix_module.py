@@ -71,7 +71,7 @@ def may_write(path: Path) -> None:
     raise UserError(
         f"{path} exists",
         because="it was edited since trtdiag wrote it" if match else "it was not written by trtdiag fix-dims",
-        fix="name another file, or add --force",
+        fix="name another file, or add --overwrite",
         reference="file-exists",
     )
 
