@@ -21,7 +21,6 @@ TRULY_STATIC: dict[str, dict[str, str]] = {
     "timm_mixer": dict.fromkeys("hw", "timm asserts the one image size that the model was configured for"),
     "timm_nest": dict.fromkeys("hw", "timm asserts the one image size that the model was configured for"),
     "hf_clip_vision_static": dict.fromkeys("hw", "the model raises ValueError for any other image size"),
-    "hf_bigbird": {"t": "its random attention is laid out for the example's blocks: t // 4 == 24 at 96, == 32 at 128"},
     "hf_mamba": {"t": "without its kernels the model loops over the positions: any other example is pinned as well"},
     "lstm_bt": {
         "t": "torch.export runs nn.LSTM for the example's number of steps: any other example is pinned as well"

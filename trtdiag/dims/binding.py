@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -10,9 +10,10 @@ from trtdiag.capture.program import InputTensor, Program
 from trtdiag.dims.asked_ranges import affine, dims_in, stated, system_of
 from trtdiag.dims.compared import same_plan
 from trtdiag.dims.declare import declared, refused_names, respelled
+from trtdiag.dims.facts import GuardOrigin
+from trtdiag.dims.one_dim import chosen_sizes
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.program_plan import program_plan
-from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.spelling.spell import spell, spell_sites
@@ -76,14 +77,14 @@ def asked_of(program: Program) -> Asked:
 
 
 def binding_of(
-    program: Program, asked: Asked, conditions: Iterable[Condition], doubtful: AbstractSet[str]
+    program: Program, asked: Asked, conditions: Mapping[Condition, GuardOrigin], doubtful: AbstractSet[str]
 ) -> Binding | None:
     """One plan for all dims; ``None`` where all that was declared can stay.
 
     Args:
         program: Its inputs, ranges and example.
         asked: What was declared for it.
-        conditions: Everything that it relies on.
+        conditions: Everything that it relies on, and where it comes from.
         doubtful: Symbols that a condition may refuse a declared size of.  Only they, and what conditions connect
             with them, are solved: all else holds as it is.
     """
@@ -96,7 +97,7 @@ def binding_of(
     if not asked.plan.leaves or not (concerned or pinned):
         return None
     solved = [each for each, part in _parts(every) if part & concerned]
-    chosen = choose(solved, system.box, program.hints)
+    chosen = chosen_sizes(solved, conditions, system.box, program.hints)
     plan = asked.plan
     by_example = _pinned_by_example(program.inputs, asked.plan)
     if chosen.conflict is None:

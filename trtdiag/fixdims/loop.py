@@ -9,10 +9,11 @@ from time import thread_time
 from trtdiag.dims.asked_ranges import System, dims_in, stated, system_of
 from trtdiag.dims.compared import same_plan
 from trtdiag.dims.declare import declared, dim_names, refused_names, respelled
+from trtdiag.dims.one_dim import chosen_sizes
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
-from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.fixdims.allowance import UNLIMITED, Allowance
+from trtdiag.fixdims.asked_elsewhere import with_asked
 from trtdiag.fixdims.changes import NO_PROOF
 from trtdiag.fixdims.conflicts import conflict_set
 from trtdiag.fixdims.corners import low_hints, named_instead, note_named, raised_minimum
@@ -62,7 +63,7 @@ class Found:
         open: Conditions that were not decided over the sizes of the plan, in the user's names.
         from_data: torch's words about a size that data decides; empty where there was none.
         widest: The first plan whose conditions were solved, and its try: later ones ask for less, and torch then leaves
-            fewer conditions.
+            fewer conditions.  It has what ops were seen to ask in any try.
     """
 
     plan: Plan | None
@@ -211,7 +212,7 @@ class Search:
             plan, tried, chosen = OtherExamples(self).for_collapsed(plan, tried, chosen)
             system = system_of(tried.inputs, plan)
         found.last = tried
-        found.widest = found.widest or (plan, tried)
+        found.widest = (plan, tried) if found.widest is None else (found.widest[0], with_asked(found.widest[1], tried))
         if chosen.conflict is not None:
             found.plan = None
             found.conflicts.append(conflict_set(plan, tried, system, chosen, self.notebook))
@@ -281,7 +282,9 @@ class Search:
         """The sizes that satisfy what a try has left."""
         limit_s = self.solving.least(CHOICE_S)
         given = stated(tried.conditions, system)
-        found = choose(given, system.box, tried.hints, determine=self._determine, limit_s=limit_s)
+        found = chosen_sizes(
+            given, tried.conditions, system.box, tried.hints, determine=self._determine, limit_s=limit_s
+        )
         if limit_s < CHOICE_S:
             self.solving.look()
         return found
