@@ -124,7 +124,9 @@ def built_for_each_gpu(program: torch.export.ExportedProgram, run: Row, case: Ro
         "bytes": sum(sizes.values()),
         "bytes_of": dict(sizes),
         "build_s": round(sum(clock.seconds.values()), 2),
+        "build_cpu_s": round(sum(clock.cpu_seconds.values()), 2),
         "seconds_of": {gpu: round(seconds, 2) for gpu, seconds in clock.seconds.items()},
+        "cpu_seconds_of": {gpu: round(seconds, 2) for gpu, seconds in clock.cpu_seconds.items()},
         "all_s": round(time.perf_counter() - began, 2),
         "in_pytorch": sum(entry.computes for entry in made.plan.partitioned.fallback),
         "notes": list(made.report.analysis.compilation.notes) if made.report.analysis.compilation else [],
@@ -138,21 +140,23 @@ def _children_cpu_s() -> float:
 
 
 class _Generations:
-    """Listens to a compilation: the seconds that the engines of each GPU generation took."""
+    """Listens to a compilation: wall and processor seconds of each GPU generation's engines."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
-        self._gpu, self._since = "", 0.0
+        self.cpu_seconds: Counter[str] = Counter()
+        self._gpu, self._since, self._cpu_since = "", 0.0, 0.0
 
     def __call__(self, step: str) -> None:
         """Begin another generation, or end the last one."""
         named = re.search(r": for (sm\d+)$", step)
         if step.startswith("building") and named is None:
             return  # a step of the same build
-        now = time.perf_counter()
+        now, cpu = time.perf_counter(), time.process_time()
         if self._gpu:
             self.seconds[self._gpu] += now - self._since
-        self._gpu, self._since = (named[1], now) if named else ("", now)
+            self.cpu_seconds[self._gpu] += cpu - self._cpu_since
+        self._gpu, self._since, self._cpu_since = named[1] if named else "", now, cpu
 
 
 def _state(tried: TriedBuilds) -> str:

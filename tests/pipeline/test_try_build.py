@@ -114,6 +114,7 @@ def test_what_is_built_is_told_with_size_and_warnings(program, monkeypatch):
     assert not [finding for finding in report.findings if finding.rule == "BLD701"]
     assert not any("none was built" in told for told in report.analysis.not_checked)
     assert "TensorRT-RTX 1.7.1.0 built 1 of 1 engine for all of sm86, sm89: 200 B" in _printed(report)
+    assert "it warns of 1 thing (in the report); none was run" in _printed(report)
     body = json.loads(json.dumps(report_json(report.analysis)))
     jsonschema.validate(body, json.loads(SCHEMA_PATH.read_text(encoding="utf-8")))
     assert body["tried_builds"]["engines"][0]["bytes"] == 200

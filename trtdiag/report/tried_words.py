@@ -23,6 +23,9 @@ def tried_line(tried: TriedBuilds) -> str:
     late = sum(bool(engine.untried) for engine in tried.engines)
     if late:
         told += f"; {late:,} not to the end, since {tried.limit_s:,g} s (--build-limit) were over"
+    warned = {text for engine in tried.engines for text in engine.warnings}
+    if warned:
+        told += f"; it warns of {amount(len(warned), 'thing')} (in the report)"
     told += "; none was run"
     return f"{told}; {one_line(tried.unsearched, _LONGEST_SAID_CHARS)}" if tried.unsearched else told
 
