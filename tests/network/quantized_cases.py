@@ -6,6 +6,7 @@ import torch
 from network_cases import POINTS, Case, In
 
 from trtdiag.network import DType
+from trtdiag.network.layers.attention import Attention
 from trtdiag.network.layers.quantize import Dequantize, DynamicQuantize, Quantize
 
 _X = In(("b", "s", 6))
@@ -49,6 +50,13 @@ def _nvfp4(x: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.T
     stored = torch.stack(scales, 1).to(torch.float8_e4m3fn)
     parts = [_nearest(part / (stored[:, i, None].float() * second)) for i, part in enumerate(x.split(16, 1))]
     return torch.cat([part.float() for part in parts], 1).to(torch.float8_e4m3fn), stored
+
+
+def _attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+    scores = torch.einsum("bhqd,bhkd->bhqk", query, key) + (rest[0] if len(rest) == 2 else 0)
+    weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
+    stored = (weights / rest[-1]).to(torch.float8_e4m3fn).float()
+    return torch.einsum("bhqk,bhkd->bhqd", stored * rest[-1], value)
 
 
 CASES = [
@@ -97,6 +105,16 @@ CASES = [
         (In((2, 64), DType.FP8), torch.tensor([[0.5, 2.0], [4.0, 1.0]]).to(torch.float8_e8m0fnu)),
         lambda x, s: x.float() * s.float().repeat_interleave(32, 1),
         points=POINTS[:2],
+    ),
+    *(
+        Case(
+            f"attention_quantized{'_masked' if masks else ''}",
+            Attention(quantize_to=DType.FP8),
+            (*(In(("b", 4, "s", 5)),) * 3, *masks, torch.tensor(1 / 448)),
+            _attended,
+            1e-5,
+        )
+        for masks in ((), (In((1, 1, "s", "s")),))
     ),
     Case("dynamic_quantize_mxfp8", DynamicQuantize(DType.FP8, 1, 32), (In(("b", 64), spread=50.0),), _mxfp8),
     Case("dynamic_quantize_nvfp4", DynamicQuantize(DType.FP4, 1, 16), (In(("b", 32)), torch.tensor(0.01)), _nvfp4),

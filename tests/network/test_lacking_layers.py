@@ -9,6 +9,7 @@ from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Layer, NetworkBuilder
 from trtdiag.network.lacks import lacks
 from trtdiag.network.layers.activation import Activation, ActivationType
+from trtdiag.network.layers.attention import Attention
 from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.slice import SampleMode, Slice
@@ -65,6 +66,12 @@ def test_softmax_of_one_dim_is_missing() -> None:
     for version in ("8.6", "10.16", "11.4"):
         assert lacks(get_target(version), SoftMax(0), [vector]) == "SoftMax of 1 dims"
         assert lacks(get_target(version), SoftMax(0), [matrix]) is None
+
+
+def test_a_softmax_is_not_quantized_to_what_a_generation_lacks() -> None:
+    target = get_target("rtx-1.7")
+    assert lacks(target.on(("sm89",)), Attention(quantize_to=DType.FP8), []) is None
+    assert "float8_e4m3fn" in (lacks(target.on(("sm80",)), Attention(quantize_to=DType.FP8), []) or "")
 
 
 def test_a_dtype_that_is_missing_is_not_written() -> None:

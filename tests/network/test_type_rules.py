@@ -59,6 +59,11 @@ RULES: dict[str, tuple[Layer, tuple[Spec, ...], set[DType]]] = {
         (*(((1, 1, 3, 2), DType.FLOAT16),) * 3, ((1, 1, 3, 3), T)),
         {DType.FLOAT16, DType.BOOL},
     ),
+    "attention_quantized": (
+        Attention(quantize_to=DType.FP8),
+        (*(((1, 1, 3, 2), DType.FLOAT16),) * 3, ((), T)),
+        {DType.FLOAT16, DType.FLOAT32},
+    ),
     "cast": (Cast(DType.INT32), (_VECTOR,), ANY),
     "identity": (Identity(), (_VECTOR,), ANY),
     "concatenation": (Concatenation(0), (_VECTOR, _VECTOR), COMPUTED),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import Layer
 from trtdiag.network.layers.activation import Activation
+from trtdiag.network.layers.attention import Attention
 from trtdiag.network.layers.convolution import Deconvolution
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.slice import SampleMode, Slice
@@ -27,6 +28,8 @@ def lacks(target: Target, layer: Layer, inputs: Sequence[Tensor]) -> str | None:
         return f"unary operation {layer.op.name}"
     if isinstance(layer, Normalization) and layer.groups != 1 and not target.groups:
         return "normalization of groups with a scale for each channel"
+    if isinstance(layer, Attention) and layer.quantize_to is not None and layer.quantize_to.value not in target.dtypes:
+        return f"{layer.quantize_to.value}, which the softmax of an Attention is quantized to"
     if isinstance(layer, Deconvolution) and lacks_dilation(target, layer):
         return "Deconvolution with strides and dilation"
     if inputs and inputs[0].rank < target.least_rank(layer.kind):

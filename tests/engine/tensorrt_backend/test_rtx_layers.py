@@ -13,9 +13,10 @@ from trtdiag.engine.watch import Watch
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Network, NetworkBuilder
 from trtdiag.network.lacks import lacks
+from trtdiag.network.layers.attention import Attention
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.layers.matmul import MatrixMultiply
-from trtdiag.network.layers.quantize import Dequantize
+from trtdiag.network.layers.quantize import Dequantize, Quantize
 from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.options import CompileOptions
 from trtdiag.symbolic import Sym
@@ -43,6 +44,22 @@ class FewBits(Case):
         return builder.build()
 
 
+class FewBitsOfAttention(Case):
+    """Attention whose softmax meets the values in FP8, as those are."""
+
+    def network(self) -> Network:
+        builder = NetworkBuilder(RANGES)
+        scale = builder.constant(torch.tensor(0.1).half(), ORIGIN)
+        parts = []
+        for name in ("query", "key", "value"):
+            x = builder.input(name, DType.FLOAT16, [Sym("b"), 4, Sym("s"), 64])
+            stored = builder.add_single(Quantize(DType.FP8), x, scale, origin=ORIGIN)
+            parts.append(builder.add_single(Dequantize(DType.FLOAT16), stored, scale, origin=ORIGIN))
+        own = builder.constant(torch.tensor(1 / 448), ORIGIN)
+        builder.output("y", builder.add_single(Attention(quantize_to=DType.FP8), *parts, own, origin=ORIGIN))
+        return builder.build()
+
+
 def _cases() -> dict[str, Case]:
     """The first case of each kind of layer, and those that a generation or the release lacks."""
     found: dict[str, Case] = {}
@@ -64,6 +81,7 @@ def _cases() -> dict[str, Case]:
         kernel = torch.randn(6, 2, 2, 3)
         found[f"Deconvolution {dilation} {stride} {groups}"] = Case("dilated", layer, (image, kernel), torch.add)
     found["weights of INT4"] = FewBits("weights of INT4", MatrixMultiply(), (), torch.matmul)
+    found["attention in FP8"] = FewBitsOfAttention("attention in FP8", Attention(), (), torch.matmul)
     found["SoftMax of one dim"] = Case("one", SoftMax(0), (In(("b",)),), torch.softmax)
     return found
 

@@ -60,7 +60,7 @@ class Quantize(Layer):
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Divided in float32."""
         x, scale = (tensor.float() for tensor in inputs)
-        return (_rounded(x / _spread(scale, x, self.axis), self.to),)
+        return (rounded(x / _spread(scale, x, self.axis), self.to),)
 
 
 @dataclass(frozen=True)
@@ -155,11 +155,11 @@ class DynamicQuantize(Layer):
             whole = scales.float()
         else:
             second = inputs[1].float()
-            scales = _rounded(greatest / second, DType.FP8)
+            scales = rounded(greatest / second, DType.FP8)
             whole = scales.float() * second
         spread = whole.repeat_interleave(self.block_size, self.axis)
         quotient = torch.where(spread == 0, torch.zeros_like(x), x / spread)
-        return _rounded(quotient, self.to), scales
+        return rounded(quotient, self.to), scales
 
 
 def _require_scales(x: Tensor, scale: Tensor, axis: int, facts: SizeFacts) -> None:
@@ -189,7 +189,7 @@ def _spread(scale: torch.Tensor, x: torch.Tensor, axis: int) -> torch.Tensor:
     return scale
 
 
-def _rounded(x: torch.Tensor, to: DType) -> torch.Tensor:
+def rounded(x: torch.Tensor, to: DType) -> torch.Tensor:
     """The nearest number of a quantized dtype, ties to even; greater ones are its greatest."""
     most = _GREATEST[to]
     if to in (DType.INT8, DType.INT4):

@@ -26,7 +26,7 @@ def attention(step: Step, layer: Attention) -> Outputs:
     is that of the upper left.  So where there is a mask too, both become one; it has the full size of the scores.
     """
     kinds = step.dialect.target.release >= _KINDS_SINCE
-    masked = step.count == 4
+    masked = layer.has_mask(step.count)
     native = not masked and (kinds or layer.causal is not CausalMaskKind.LOWER_RIGHT)
     own = layer.causal if native else CausalMaskKind.NONE
     arguments = [step.tensor(0), step.tensor(1), step.tensor(2), step.dialect.member(layer.op)]
@@ -36,8 +36,11 @@ def attention(step: Step, layer: Attention) -> Outputs:
         made = step.definition.add_attention(*arguments, own is not CausalMaskKind.NONE)
     outputs = step.place(made)
     made.decomposable = True
+    if layer.quantize_to is not None:
+        made.normalization_quantize_scale = step.tensor(step.count - 1)
+        made.normalization_quantize_to_type = step.dialect.dtype(layer.quantize_to)
     if not native:
-        made.mask = _mask(step, layer.causal) if layer.causal is not CausalMaskKind.NONE else _full_mask(step)
+        made.mask = _mask(step, layer.causal, masked) if layer.causal is not CausalMaskKind.NONE else _full_mask(step)
     return outputs
 
 
@@ -46,13 +49,13 @@ def _full_mask(step: Step) -> Any:
     mask = step.type(3)
     if (mask.shape[2], mask.shape[3]) == (step.type(0).shape[_QUERIES], step.type(1).shape[_KEYS]):
         return step.tensor(3)
-    return _mask(step, CausalMaskKind.NONE)
+    return _mask(step, CausalMaskKind.NONE, True)
 
 
-def _mask(step: Step, causal: CausalMaskKind) -> Any:
+def _mask(step: Step, causal: CausalMaskKind, given: bool) -> Any:
     """What each query sees, the given mask included, in the size of the scores."""
     seen = _seen(step, causal)
-    if step.count < 4:
+    if not given:
         return seen
     mask = step.type(3)
     if mask.dtype is DType.BOOL:
