@@ -102,25 +102,14 @@ def check_op(
     """
     target = get_target(target) if isinstance(target, str) else target
     traced = _traced(op, args, kwargs or {}, dynamic, constants, read, shared)
-    left, planned = _left_by_types(traced.module), _planned(traced.module, target)
-    for greatest in (GREATEST, min(GREATEST, FEWER)):
-        ranges = traced.ranges(greatest)
-        source = Source(traced.module, planned, target, ranges, traced.given, {}, traced.held)
-        found = support(source, left)
-        if not any(limit.code == "too-many-elements" for limit in found.limits.values()):
-            break
-    if found.limits:
-        return Outcome(found.limits, None, 0)
-    held = [node.name for node in traced.held]
-    parts = partition(traced.module, {}, PartitionOptions(require_full=True), held=held)
-    if not parts.segments:
-        return Outcome({f.node: f.limit for f in parts.fallback}, None, 0)
-    (segment,) = parts.segments
-    converted = convert_segment(source, segment)
+    outcome, ranges = _converted(traced, target)
+    converted = outcome.converted
+    if converted is None:
+        return outcome
     compared: list[Compared] = []
     for inputs in _inputs(traced, ranges, dynamic):
         try:
-            wanted = _outputs(traced, inputs, segment.outputs)
+            wanted = _outputs(traced, inputs, converted.segment.outputs)
         except (RuntimeError, IndexError, ValueError):
             if not compared:
                 raise
@@ -139,6 +128,37 @@ def check_op(
     if also is not None:
         also(converted, compared)
     return Outcome({}, converted, len(compared))
+
+
+def convert_op(
+    op: OpOverload,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    target: Target,
+    read: Collection[int] | None = None,
+) -> Outcome:
+    """Convert ``op(*args, **kwargs)`` for its own sizes, as numbers, and compare nothing; ``read`` as above."""
+    return _converted(_traced(op, args, kwargs or {}, False, False, read, False), target)[0]
+
+
+def _converted(traced: _Traced, target: Target) -> tuple[Outcome, dict[str, Range]]:
+    """What became of an op, and the ranges of its symbols."""
+    left, planned = _left_by_types(traced.module), _planned(traced.module, target)
+    for greatest in (GREATEST, min(GREATEST, FEWER)):
+        ranges = traced.ranges(greatest)
+        source = Source(traced.module, planned, target, ranges, traced.given, {}, traced.held)
+        found = support(source, left)
+        if not any(limit.code == "too-many-elements" for limit in found.limits.values()):
+            break
+    if found.limits:
+        return Outcome(found.limits, None, 0), ranges
+    held = [node.name for node in traced.held]
+    parts = partition(traced.module, {}, PartitionOptions(require_full=True), held=held)
+    if not parts.segments:
+        return Outcome({f.node: f.limit for f in parts.fallback}, None, 0), ranges
+    (segment,) = parts.segments
+    return Outcome({}, convert_segment(source, segment), 0), ranges
 
 
 @dataclass(frozen=True)
