@@ -30,7 +30,6 @@ class PlanKeywords(TypedDict, total=False):
     partition: PartitionOptions
     precision: Precision | Literal["keep", "fp16", "bf16"]
     keep_fp32: Words
-    gpu: Words
     min_segment_ops: int
     keep_in_torch: Words
     require_full: bool
@@ -41,18 +40,16 @@ class AnalyzeKeywords(PlanKeywords, total=False):
 
     select: Words
     ignore: Words
+    gpu: Words
     try_build: bool
     build_limit_s: float
 
 
-class CompileKeywords(PlanKeywords, total=False):
-    """The fields of ``CompileOptions``, with the values that they take."""
+class EngineKeywords(TypedDict, total=False):
+    """The fields of ``CompileOptions`` about how engines are built and run, whatever is in them."""
 
-    backend: str | None
-    opt: Sizes
+    gpu: Words
     portable: bool
-    force: bool
-    verify: bool
     workspace_mib: int | None
     optimization_level: int | None
     tactic_sources: Words
@@ -68,6 +65,15 @@ class CompileKeywords(PlanKeywords, total=False):
     engine_cache_mib: int
     build_jobs: int | None
     engine_per_gpu: bool
+
+
+class CompileKeywords(PlanKeywords, EngineKeywords, total=False):
+    """The fields of ``CompileOptions``, with the values that they take."""
+
+    backend: str | None
+    opt: Sizes
+    force: bool
+    verify: bool
     profile_layers: bool
 
 
@@ -82,19 +88,20 @@ def option_names(kind: type[AnalyzeOptions | CompileOptions]) -> tuple[str, ...]
     return tuple(entry.name for each in (kind, PartitionOptions) for entry in fields(each))
 
 
-def shows_options(kind: type[AnalyzeOptions | CompileOptions]) -> Callable[[_F], _F]:
+def shows_options(kind: type[AnalyzeOptions | CompileOptions], keywords: Any = None) -> Callable[[_F], _F]:
     """Let the signature of a function name each option in the place of its ``**changes``.
 
     Args:
         kind: Whose fields, and those of whose ``partition``, the function takes; a parameter of its own that has the
             name of an option stays as it is.
+        keywords: Those that it takes, where these are not all.
     """
 
     def decorate(function: _F) -> _F:
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
         usual = {**vars(kind()), **vars(PartitionOptions())}
-        words = _KEYWORDS[kind].__annotations__
+        words = (_KEYWORDS[kind] if keywords is None else keywords).__annotations__
         named = [
             inspect.Parameter(
                 name,
@@ -103,7 +110,7 @@ def shows_options(kind: type[AnalyzeOptions | CompileOptions]) -> Callable[[_F],
                 annotation=getattr(words.get(name), "__forward_arg__", inspect.Parameter.empty),
             )
             for name in option_names(kind)
-            if name not in signature.parameters
+            if name not in signature.parameters and (keywords is None or name in words)
         ]
         function.__signature__ = signature.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
         return function

@@ -24,6 +24,7 @@ COMMANDS = {
     "analyze": ["m.pt2", "--no-html"],
     "compile": ["m.pt2", "--no-html", "--backend", "reference", "--no-verify", "-o", "o.ep"],
     "verify": ["c.ep", "--model", "m.pt2"],
+    "rebuild": ["c.ep"],
     "bench": ["c.ep", "--rounds", "1", "--model", "m.pt2"],
     "fix-dims": ["error.log"],
     "report": ["m.json", "--no-html"],

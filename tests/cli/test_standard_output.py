@@ -57,6 +57,7 @@ PRINTING = {
     "analyze as JSON": ["analyze", "m.pt2", "--no-html", "--json", "-"],
     "compile": ["m.pt2", "--no-html", "--backend", "reference", "-o", "o.ep"],
     "verify": ["c.ep", "--model", "m.pt2"],
+    "rebuild": ["c.ep"],
     "bench": ["c.ep", "--rounds", "1", "--model", "m.pt2"],
     "fix-dims": ["error.log"],
     "report": ["m.json", "--no-html"],

@@ -18,7 +18,7 @@ from torch.export import Dim, ExportedProgram
 import trtdiag
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import ArgumentError, DimsError, TrtdiagError, UserError
-from trtdiag.option_keywords import option_names
+from trtdiag.option_keywords import EngineKeywords, option_names
 from trtdiag.options import PartitionOptions, Precision
 from trtdiag.targets import get_target
 
@@ -115,6 +115,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
                 "backend": get_backend("reference"),
                 "options": trtdiag.CompileOptions(),
                 "target": get_target(None),
+                "progress": None,
             },
         ),
         "bench": (
@@ -186,6 +187,7 @@ NAMES = (
 OF_OPTIONS: Mapping[str, set[str]] = {
     "analyze": set(option_names(trtdiag.AnalyzeOptions)),
     "compile": set(option_names(trtdiag.CompileOptions)),
+    "rebuild": set(EngineKeywords.__annotations__),
 }
 """What the signatures name beside the functions' own arguments; the rows of the options' own classes have these."""
 
@@ -240,8 +242,8 @@ def test_what_an_argument_does_not_take_is_named(
         ("bench", "rounds", 0, "rounds cannot be 0"),
         ("bench", "sizes", ["opt", {"n": "a"}], r"sizes\[1\]\['n'\] cannot be 'a'"),
         ("bench", "sizes", [], r"sizes cannot be \[\]"),
-        ("rebuild", "backend", "reference", "backend cannot be 'reference'"),
-        ("rebuild", "target", "10.16", "target cannot be '10.16'"),
+        ("rebuild", "backend", object(), "backend cannot be an object"),
+        ("rebuild", "target", 10.16, "target cannot be 10.16"),
         ("CompileOptions", "opt", {"h": "a"}, r"opt\['h'\] cannot be 'a'"),
         ("CompileOptions", "opt", {"h": 10**5000}, r"opt\['h'\] cannot be a number of 16610 bits"),
         ("CompileOptions", "opt", {"h": True}, r"opt\['h'\] cannot be True"),
@@ -285,6 +287,7 @@ def test_the_error_says_what_was_given(
         (lambda: trtdiag.compile(_exported(), workspace_mb=3), "workspace_mib"),
         (lambda: trtdiag.fix_dims(Tiny(), (torch.ones(3, 2),), dynamic_shape=None), "dynamic_shapes"),
         (lambda: trtdiag.bench("a.ep", round=3), "rounds"),
+        (lambda: trtdiag.rebuild(trtdiag.CompiledProgram(_exported()), optimisation_level=3), "optimization_level"),
         (lambda: trtdiag.verify("a.ep", agianst="b"), "against"),
         (lambda: Precision.named("FP16"), "fp16"),
         (lambda: trtdiag.CompileOptions(hardware_compatibility="Ampere"), "ampere+"),

@@ -27,7 +27,7 @@ def good(module: torch.nn.Module, program: torch.export.ExportedProgram) -> trtd
     trtdiag.compile(module, inputs={"x": sizes}, backend="reference")
     fix: trtdiag.Fix = trtdiag.fix_dims(module, (torch.ones(2, 2),))
     print(report.verdict, verification.passed, times.results, fix.proven)
-    trtdiag.save(compiled, "model_trt.pt2")
+    trtdiag.save(trtdiag.rebuild(compiled, "tensorrt", target="10.16", optimization_level=5), "model_trt.pt2")
     return trtdiag.load("model_trt.pt2")
 
 
@@ -37,6 +37,7 @@ def wrong(program: torch.export.ExportedProgram) -> None:
     trtdiag.compile(program, precision="fp17")  # type: ignore[arg-type]
     trtdiag.compile(program, workspace_mib="3")  # type: ignore[arg-type]
     trtdiag.compile(program, trtdiag.AnalyzeOptions())  # type: ignore[arg-type]
+    trtdiag.rebuild("compiled.ep", precision="fp16")  # type: ignore[call-arg]
     trtdiag.verify("compiled.ep", agianst=program)  # type: ignore[call-arg]
     trtdiag.Input(min_shape=(1, 8))  # type: ignore[call-arg]
     trtdiag.load(3)  # type: ignore[arg-type]

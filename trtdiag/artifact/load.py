@@ -136,7 +136,7 @@ def _check_engines(file: str, description: Description, engines: tuple[EngineNod
 
 
 def _check_runs_here(file: str, engine: EngineNode, *, portable: bool) -> None:
-    again = "rebuild it with trtdiag.rebuild, as its networks were kept" if portable else "compile the program here"
+    again = "rebuild it (trtdiag rebuild), as its networks were kept" if portable else "compile the program here"
     try:
         differences = get_backend(engine.manifest.backend).differences(engine.manifest)
     except PlatformError as error:

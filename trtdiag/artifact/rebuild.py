@@ -2,65 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
-from trtdiag.arguments import checked, instance, wrong
+from trtdiag.arguments import checked, function, instance, optional, path_or, unknown, wrong
+from trtdiag.artifact.load import load_anywhere
 from trtdiag.capture.rebuilt_program import rebuilt_program
-from trtdiag.engine.backend import Backend, Profile
+from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError
 from trtdiag.graph.fake_values import FakeValues
-from trtdiag.network import Network, canonical_hash, from_bytes
-from trtdiag.options import CompileOptions
+from trtdiag.network import Network, canonical_hash, from_bytes, to_bytes
+from trtdiag.option_keywords import EngineKeywords, shows_options
+from trtdiag.options import CompileOptions, with_changes
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.engine_cache import engine_bytes, engine_tensor
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 from trtdiag.targets import Target
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 def _backend(name: str, value: Any) -> Any:
-    """What builds: it is told by what it can do, and may be anybody's class."""
+    """What builds: its name, or what is told by what it can do, and may be anybody's class."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, type) or not all(hasattr(value, each) for each in ("name", "device", "build", "load")):
-        fix = "give trtdiag.engine.backend.get_backend('tensorrt')"
-        raise wrong(name, value, "a backend", "wrong-argument", fix=fix)
+        raise wrong(name, value, "the name of a backend", "wrong-argument", fix="give its name, such as 'tensorrt'")
     return value
 
 
+def _target(name: str, value: Any) -> str | Target:
+    if not isinstance(value, (str, Target)):
+        raise wrong(name, value, "a version", "wrong-argument", fix="give a version, such as '10.16'")
+    return value
+
+
+@shows_options(CompileOptions, EngineKeywords)
 @checked(
-    compiled=instance(CompiledProgram, how="make one with trtdiag.compile, or load it with trtdiag.load"),
-    backend=_backend,
-    options=instance(CompileOptions),
-    target=instance(Target, how="give trtdiag.targets.get_target('10.16')"),
+    compiled=path_or(CompiledProgram),
+    backend=optional(_backend),
+    options=optional(instance(CompileOptions)),
+    target=optional(_target),
+    progress=optional(function),
 )
-def rebuild(compiled: CompiledProgram, backend: Backend, options: CompileOptions, target: Target) -> CompiledProgram:
-    """The program with engines that ``backend`` builds here, for the profiles that the old ones were built for.
+def rebuild(
+    compiled: str | os.PathLike[str] | CompiledProgram,
+    backend: str | Backend | None = None,
+    options: CompileOptions | None = None,
+    target: str | Target | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+    **changes: Unpack[EngineKeywords],
+) -> CompiledProgram:
+    """The program with engines that are built here, for the sizes that the old ones were built for.
 
     Args:
-        compiled: A program whose networks were kept, or whose engines are networks; it stays as it is.
-        backend: Builds the engines; the program is moved to its device.
-        options: What to build with.
-        target: The TensorRT version to build for; the networks were written for the manifests' one.
+        compiled: A program whose networks were kept (``portable=True``), or whose engines are networks, or its file,
+            which need not run here; it stays as it is.
+        backend: What builds the engines, as in ``CompileOptions``; the one of ``options`` where not given.  The program
+            is moved to its device.
+        options: What to build with; what the program was compiled with where not given.
+        target: The TensorRT version to build for, ``10.16``; the one that the networks were written for where not
+            given.  Another may refuse layers that it does not have.
+        progress: Called with each long step as it begins.
+        **changes: Single options about building and running engines, by name: ``optimization_level=5``.
 
     Raises:
-        ArtifactError: ``networks-not-kept``.
+        ArtifactError: ``networks-not-kept``; the file is damaged or foreign.
         EngineBuildError: The backend refuses a network.
-        UserError: ``wrong-argument``.
+        PlatformError: The backend cannot be used here, or builds for another version (``engine-target``).
+        UserError: ``wrong-argument``, ``unknown-option``, ``wrong-option``, ``unknown-target``, ``unknown-gpu``.
     """
-    exported = compiled.exported_program
+    program = compiled if isinstance(compiled, CompiledProgram) else load_anywhere(compiled)
+    exported = program.exported_program
     calls = engine_nodes(exported)
-    wanted = [(_network(compiled, index, call), _profile(call.manifest)) for index, call in enumerate(calls)]
-    engines = build_engines(backend, wanted, options, target)
-    made = on_engine_device(_with_engines(exported, calls, engines), backend.device)
-    return CompiledProgram(made, compiled.networks, options=options)
+    builder, chosen, version = _chosen(program, calls, backend, options, target, changes)
+    begun = time.perf_counter()
+    networks = [_network(program, index, call) for index, call in enumerate(calls)]
+    profiles = [_profile(call.manifest) for call in calls]
+    engines = build_engines(builder, list(zip(networks, profiles, strict=True)), chosen, version, progress)
+    made = _with_engines(exported, calls, engines)
+    if not builder.cannot_run(chosen.gpu):
+        made = on_engine_device(made, builder.device)
+    kept = program.networks or (tuple(map(to_bytes, networks)) if chosen.portable else ())
+    seconds = time.perf_counter() - begun
+    return CompiledProgram(made, kept, options=chosen, source=program.source, build_s=seconds)
+
+
+def _chosen(
+    program: CompiledProgram,
+    calls: tuple[EngineNode, ...],
+    backend: str | Backend | None,
+    options: CompileOptions | None,
+    target: str | Target | None,
+    changes: EngineKeywords,
+) -> tuple[Backend, CompileOptions, Target]:
+    """What builds, with which options, for which version."""
+    for name in changes:
+        if name not in EngineKeywords.__annotations__:
+            raise unknown(name, sorted(EngineKeywords.__annotations__))
+    before = options or program.options or CompileOptions()
+    named = before.backend if backend is None else backend
+    builder = get_backend(named) if named is None or isinstance(named, str) else named
+    if options is None and builder.name not in {call.manifest.backend for call in calls}:
+        before = replace(before, gpu=())  # another backend may build for none of them
+    chosen = with_changes(before, changes)
+    if isinstance(target, Target):
+        return builder, chosen, target
+    written = {call.manifest.target for call in calls}
+    version = builder.target(target or (written.pop() if len(written) == 1 else None))
+    chosen = replace(chosen, gpu=builder.chosen_gpus(version, chosen.gpu))
+    builder.require(version)
+    return builder, replace(chosen, backend=builder.name, target=version.version), version.on(chosen.gpu)
 
 
 def _network(compiled: CompiledProgram, index: int, call: EngineNode) -> Network:

@@ -130,18 +130,28 @@ def chosen_build_options(config: Mapping[str, Any], given: Mapping[str, Any]) ->
     Raises:
         UserError: ``config-wrong-value`` where the file has a hardware compatibility that there is not.
     """
+    chosen = {name: getattr(_PLAIN, name) for name in BUILD_OPTIONS}
+    return BuildOptions(**{**chosen, **given_build_options(config, given)})
 
-    def value(name: str) -> Any:
-        told = given[name]
-        return config.get(name.replace("_", "-"), getattr(_PLAIN, name)) if told is None else told
 
-    chosen = {name: value(name) for name in BUILD_OPTIONS if name != "tactic_sources"}
-    if chosen["hardware_compatibility"] not in HARDWARE:
-        raise UserError(
-            f"hardware-compatibility cannot be {chosen['hardware_compatibility']!r}",
-            because="[tool.trtdiag] in pyproject.toml says so",
-            fix=f"write one of {', '.join(HARDWARE)}",
-            reference="config-wrong-value",
-        )
-    sources = listed(given["tactic_sources"]) or tuple(config.get("tactic-sources", ()))
-    return BuildOptions(tactic_sources=sources, **chosen)
+def given_build_options(config: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given, or in the file; takes and raises as ``chosen_build_options``."""
+    chosen: dict[str, Any] = {}
+    for name in BUILD_OPTIONS:
+        told = listed(given[name]) or None if name == "tactic_sources" else given[name]
+        if told is None:
+            told = config.get(name.replace("_", "-"))
+        if told is not None:
+            chosen[name] = tuple(told) if name == "tactic_sources" else told
+    if chosen.get("hardware_compatibility", HARDWARE[0]) not in HARDWARE:
+        raise _unknown_hardware(chosen["hardware_compatibility"])
+    return chosen
+
+
+def _unknown_hardware(text: str) -> UserError:
+    return UserError(
+        f"hardware-compatibility cannot be {text!r}",
+        because="[tool.trtdiag] in pyproject.toml says so",
+        fix=f"write one of {', '.join(HARDWARE)}",
+        reference="config-wrong-value",
+    )

@@ -10,6 +10,7 @@ from trtdiag.cli.bench import bench_command
 from trtdiag.cli.compile import compile_command
 from trtdiag.cli.fix_dims import fix_dims
 from trtdiag.cli.ops import ops
+from trtdiag.cli.rebuild import rebuild_command
 from trtdiag.cli.report import report_command
 from trtdiag.cli.rules import explain, rules
 from trtdiag.cli.verify import verify_command
@@ -41,6 +42,7 @@ cli.add_command(analyze)
 cli.add_command(compile_command)
 cli.add_command(verify_command)
 cli.add_command(bench_command)
+cli.add_command(rebuild_command)
 cli.add_command(fix_dims)
 cli.add_command(report_command)
 cli.add_command(explain)

@@ -137,7 +137,7 @@ def compile_command(
     page = usual if is_written_through(destination) else destination
     files = asked_files(rest, html, page.with_suffix(".html"), output_option="--report")
     program_place = compiled_place("-o" if output else "the program's usual name", destination)
-    places = [program_place, *report_places(files), *_caches(options)]
+    places = [program_place, *report_places(files), *caches(options)]
     reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
     refuse_same(reads, places)
     check_reports([], report_places(files))
@@ -218,7 +218,7 @@ def _tell_findings(error: DiagnosisError, earlier: SavedReport | None, files: Re
             print_summary(report.analysis, own_console(), written, comparison=report.comparison)
 
 
-def _caches(options: CompileOptions) -> Iterator[Named]:
+def caches(options: CompileOptions) -> Iterator[Named]:
     """The caches that are made or written."""
     if options.engine_cache is not None and not Path(options.engine_cache).expanduser().exists():
         yield Named("--engine-cache", str(Path(options.engine_cache).expanduser()))

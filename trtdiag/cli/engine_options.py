@@ -16,6 +16,12 @@ from trtdiag.options import PartitionOptions, Precision
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PRECISIONS = tuple(precision.value for precision in Precision)
 
+gpu_option = click.option(
+    "--gpu",
+    multiple=True,
+    metavar="GENERATION",
+    help="With TensorRT-RTX: for these GPUs, sm75 to sm121, or all  [default: the one here, else sm80 and later]",
+)
 _OPTIONS = (
     click.option(
         "--keep-in-torch",
@@ -35,12 +41,7 @@ _OPTIONS = (
         "--precision", type=click.Choice(_PRECISIONS), help="What engines compute float32 in  [default: keep]"
     ),
     click.option("--keep-fp32", multiple=True, metavar="OP|MODULE", help="Stays float32 under fp16 and bf16."),
-    click.option(
-        "--gpu",
-        multiple=True,
-        metavar="GENERATION",
-        help="With TensorRT-RTX: for these GPUs, sm75 to sm121, or all  [default: the one here, else sm80 and later]",
-    ),
+    gpu_option,
 )
 
 

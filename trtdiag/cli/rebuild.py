@@ -1,0 +1,84 @@
+"""``trtdiag rebuild``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trtdiag.cli.build_options import build_options, given_build_options
+from trtdiag.cli.compile import caches
+from trtdiag.cli.config import read_config
+from trtdiag.cli.engine_options import gpu_option
+from trtdiag.cli.last_words import last_words
+from trtdiag.cli.named_files import compiled_place, read_by
+from trtdiag.cli.names import name_after
+from trtdiag.cli.progress import LOADING, step_line
+from trtdiag.cli.streams import own_console, prints_on_standard_error
+from trtdiag.cli.values import CheckedCommand, OutputFile
+from trtdiag.cli.words import listed
+from trtdiag.files.destination import is_written_through
+from trtdiag.files.same import Named, refuse_same
+from trtdiag.options import CompileOptions
+
+
+@click.command("rebuild", cls=CheckedCommand)
+@click.argument("compiled")
+@click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <compiled>_rebuilt.ep]")
+@click.option(
+    "--backend",
+    type=click.Choice(("reference", "tensorrt", "tensorrt-rtx")),
+    help="[default: the one that COMPILED was compiled with]",
+)
+@click.option("--target", metavar="VERSION", help="TensorRT version to build for  [default: that of the networks]")
+@gpu_option
+@build_options
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def rebuild_command(
+    compiled: str,
+    output: Path | None,
+    backend: str | None,
+    target: str | None,
+    gpu: tuple[str, ...],
+    quiet: bool,
+    debug: bool,
+    **rest: Any,
+) -> int:
+    """Build the engines of COMPILED again on this machine, from the networks that compile --portable kept.
+
+    The model is not needed.  Sizes and all that the networks compute stay; options about building are those of
+    COMPILED where they are not given.
+    """
+    del debug  # read by main
+    config = read_config(Path.cwd())
+    changes = given_build_options(config, rest)
+    gpus = listed(gpu) or tuple(config.get("gpu", ()))
+    if gpus:
+        changes["gpu"] = gpus
+    usual = Path(f"{name_after(compiled)}_rebuilt.ep")
+    destination = output or usual
+    place = compiled_place("-o" if output else "the program's usual name", destination)
+    reads = read_by([("COMPILED", compiled)], configured=True)
+    refuse_same(reads, [place, *caches(CompileOptions(**changes))])
+    with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=False):
+        step(LOADING)
+        from trtdiag.artifact.load import load_anywhere  # torch takes seconds: --help should not wait for it
+        from trtdiag.artifact.rebuild import rebuild
+        from trtdiag.artifact.save import save
+
+        step("load")
+        program = load_anywhere(compiled)
+        refuse_same([Named("the original of COMPILED", program.source or "")], [place])
+        made = rebuild(program, backend, target=target, progress=step, **changes)
+        step("save")
+        save(made, destination)
+    if not quiet:
+        console = own_console()
+        for index, manifest in enumerate(made.manifests):
+            built = f"engine {index}: {manifest.backend} for {manifest.target}"
+            console.print(built, highlight=False, markup=False, soft_wrap=True)
+        size = "" if is_written_through(destination) else f" ({destination.stat().st_size:,} bytes)"
+        console.print(f"rebuilt: {destination}{size}", highlight=False, markup=False, soft_wrap=True)
+    return 0
