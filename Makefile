@@ -17,6 +17,8 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Python compiles the modules that are imported, a fraction of those that are installed.
+INSTALL = $(PIP) install --no-compile -c $(CONSTRAINTS)
 CHECKED := trtdiag tests benchmarks examples
 ZOO_WITHOUT_DEPS := torchvision timm segmentation-models-pytorch
 ZOO := transformers diffusers torch-geometric
@@ -85,20 +87,21 @@ $(VENV)/.torch: $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "trtdiag needs Python 3.10 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1).  Try: make PYTHON=python3.11"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c $(CONSTRAINTS) torch
+	$(INSTALL) torch
 	@touch $@
 
 $(VENV)/.package: $(VENV)/.torch pyproject.toml
-	$(PIP) install -c $(CONSTRAINTS) -e .
+	$(INSTALL) -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.package
-	$(PIP) install -c $(CONSTRAINTS) -e '.[test]'
-	@$(PIP) install -q -c $(CONSTRAINTS) -e '.[rtx]' || echo "tensorrt-rtx cannot be had here: tests that build with it are skipped"
-	@touch $@
+# One run of pip for all: each builds the package again.
+$(VENV)/.test: $(VENV)/.torch pyproject.toml
+	@$(INSTALL) -e '.[test,rtx]' || { \
+	  echo "tensorrt-rtx cannot be had here: tests that build with it are skipped"; $(INSTALL) -e '.[test]'; }
+	@touch $(VENV)/.package $@
 
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.
 $(VENV)/.zoo: $(VENV)/.test
-	$(PIP) install -c $(CONSTRAINTS) --no-deps $(ZOO_WITHOUT_DEPS)
-	$(PIP) install -c $(CONSTRAINTS) $(ZOO) scipy pyyaml safetensors pillow tqdm
+	$(INSTALL) --no-deps $(ZOO_WITHOUT_DEPS)
+	$(INSTALL) $(ZOO) scipy pyyaml safetensors pillow tqdm
 	@touch $@
