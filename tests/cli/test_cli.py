@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export, save
 
+from trtdiag import pipeline
 from trtdiag.cli.main import main
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Doubles(nn.Module):
@@ -182,18 +179,14 @@ def test_explain_and_rules(trtdiag: Run, tmp_path: Path) -> None:
     assert "GRD301" in wrong.stderr
 
 
-def test_our_own_fault_says_so_and_leaves_a_reproducer(folder: Path, tmp_path: Path) -> None:
-    code = (
-        "import trtdiag.pipeline as p, sys\n"
-        "def broken(*a, **k): raise ZeroDivisionError('planted')\n"
-        "p.check_metadata = broken\n"
-        "from trtdiag.cli.main import main\n"
-        f"main(['analyze', {str(folder / 'clean.pt2')!r}])\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+def test_our_own_fault_says_so_and_leaves_a_reproducer(
+    trtdiag: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_given: object, **_named: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(pipeline, "check_metadata", broken)
+    done = trtdiag("analyze", str(folder / "clean.pt2"), cwd=tmp_path)
     assert done.returncode == 4
     assert "planted" in done.stderr
     assert "Traceback" not in done.stderr

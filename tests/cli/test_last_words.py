@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.harness.forked_runs import run_forked
 
 ROOT = Path(__file__).resolve().parents[2]
 START = """
@@ -35,17 +38,9 @@ def program():
 """
 
 
-def _run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Until the last process that has its streams is gone, which is the one that speaks."""
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(cwd)]))
-    return subprocess.run(
-        [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-
-
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
 def test_the_step_is_named(number: signal.Signals, tmp_path: Path) -> None:
-    ended = _run("-c", START + f"    os.kill(os.getpid(), {int(number)})", cwd=tmp_path)
+    ended = run_forked(START + f"    os.kill(os.getpid(), {int(number)})", cwd=tmp_path)
     assert ended.returncode == -number
     first, because, fix, reference = ended.stderr.strip().splitlines()[-4:]
     assert first.startswith("error: ")
@@ -57,19 +52,29 @@ def test_the_step_is_named(number: signal.Signals, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "raise ValueError('ours')", "raise KeyboardInterrupt"])
 def test_nothing_is_said_of_a_command_that_ends_by_itself(end: str, tmp_path: Path) -> None:
-    ended = _run("-c", START + f"    {end}", cwd=tmp_path)
+    ended = run_forked(START + f"    {end}", cwd=tmp_path)
     assert "process-ended" not in ended.stderr
 
 
+def run_fresh(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(cwd)]))
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+# Slow: it imports torch again.  A command that starts before torch has a guard, whose words are in test_users_code.py.
+@pytest.mark.parametrize("run", [run_forked, pytest.param(run_fresh, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("where", "step", "fix"),
     [("load", "comparing at example (1 of", "--no-verify"), ("build", "building the", "level 0")],
 )
-def test_a_library_that_crashes(where: str, step: str, fix: str, tmp_path: Path) -> None:
+def test_a_library_that_crashes(
+    where: str, step: str, fix: str, run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     (tmp_path / "crashes.py").write_text(MODEL.format(where=where), encoding="utf-8")
     call = "import sys; from trtdiag.cli.main import main; main(sys.argv[1:])"
     arguments = ("compile", "crashes:program", "--backend", "reference", "--no-html", "-o", "out.ep")
-    ended = _run("-c", call, *arguments, cwd=tmp_path)
+    ended = run(call, *arguments, cwd=tmp_path)
     assert ended.returncode == -signal.SIGABRT
     assert f"at this step: {step}" in ended.stderr
     assert fix in ended.stderr
@@ -78,7 +83,7 @@ def test_a_library_that_crashes(where: str, step: str, fix: str, tmp_path: Path)
 
 def test_a_step_cannot_be_told_by_what_is_gone(tmp_path: Path) -> None:
     """The command goes on where the process that would speak was ended first."""
-    ended = _run("-c", START.replace("steps = []", "steps = []; import subprocess") + GONE, cwd=tmp_path)
+    ended = run_forked(START.replace("steps = []", "steps = []; import subprocess") + GONE, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
 

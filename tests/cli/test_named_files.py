@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.compiling.programs import exported, mlp
+from tests.harness.forked_runs import run_forked
 from trtdiag.artifact.save import save
 from trtdiag.cli.main import main
 from trtdiag.compiling import compile as compile_program
@@ -213,14 +214,7 @@ def test_a_device_that_is_full_is_told(compiled: Path, tmp_path: Path) -> None:
     """In a process of its own: PyTorch ends it where a write of a program fails under it."""
     model = str(compiled / "model.pt2")
     command = ["compile", model, "--backend", "reference", "--no-verify", "--no-html", "-o", "/dev/full"]
-    done = subprocess.run(
-        [sys.executable, "-c", "from trtdiag.cli.main import main; main()", *command],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_forked("from trtdiag.cli.main import main; main()", *command, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "No space left on device" in done.stderr
     assert "[file-not-written]" in done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 import torch
 
 from examples import captioner, raft_like, two_linears, unet
+from tests.harness.forked_runs import run_forked
 from trtdiag.analysis.finding import Severity
 from trtdiag.dims.facts import DimRow
 from trtdiag.pipeline import analyze
@@ -111,7 +110,9 @@ def test_unet_is_clean_as_built_and_corrected_where_naive() -> None:
 
 def test_captioner_from_the_saved_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "model.pt2"
-    subprocess.run([sys.executable, ROOT / "examples" / "demo.py", path], cwd=tmp_path, check=True)
+    demo = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    done = run_forked(demo, str(ROOT / "examples" / "demo.py"), str(path), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     report = analyze(path)
     rules = {finding.rule for finding in report.findings}
     assert {"SYM201", "GRD301", "TYP402"} <= rules
