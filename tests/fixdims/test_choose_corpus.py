@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.harness.rows import each
 from trtdiag.dims.solver.choose import choose
 from trtdiag.symbolic import Range, Sym, evaluate, free_symbols, parse_condition
 
@@ -22,7 +21,7 @@ def test_the_corpus_is_mostly_of_one_size():
     assert len(ALONE) > 280
 
 
-@pytest.mark.parametrize("guard", ALONE)
+@each("guard", ALONE)
 def test_every_chosen_size_satisfies_the_guard(guard):
     condition = parse_condition(guard, lambda _: Sym("h"))
     good = holding(condition)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.guards.text_exceptions import CALLED, FEWER, NO_CONDITION, STATIC_BY_TORCH
+from tests.harness.rows import each
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.fix import Fix, Outcome
@@ -35,14 +36,14 @@ def fixes() -> dict[str, Fix]:
     return {name: fix_text(TEXTS[name]["message"], name) for name in READABLE}
 
 
-@pytest.mark.parametrize("name", [name for name in TEXTS if name not in READABLE])
+@each("name", [name for name in TEXTS if name not in READABLE])
 def test_text_without_a_condition_says_what_to_paste(name: str) -> None:
     with pytest.raises(DimsError) as caught:
         fix_text(TEXTS[name]["message"], name)
     assert caught.value.reference == "no-conditions-in-text"
 
 
-@pytest.mark.parametrize("name", READABLE)
+@each("name", READABLE)
 def test_code_can_be_imported(name: str, fixes: dict[str, Fix]) -> None:
     made: dict[str, Any] = {}
     exec(fixes[name].code, made)
@@ -52,7 +53,7 @@ def test_code_can_be_imported(name: str, fixes: dict[str, Fix]) -> None:
         assert repr(made["dynamic_shapes"])
 
 
-@pytest.mark.parametrize("name", READABLE)
+@each("name", READABLE)
 def test_nothing_is_called_proven_with_an_unread_condition(name: str, fixes: dict[str, Fix]) -> None:
     fix = fixes[name]
     assert fix.source == "text"
@@ -139,7 +140,7 @@ def of_example(name: str) -> bool:
     return any("example" in text for text in TEXTS[name]["truth"]["ideal"]) and bool(TEXTS[name]["truth"]["static"])
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_TRUTH if name not in NOT_ANSWERED])
+@each("name", [name for name in WITH_TRUTH if name not in NOT_ANSWERED])
 def test_suggestion_is_sound_and_keeps_most(name: str, fixes: dict[str, Fix]) -> None:
     fix, truth = fixes[name], TEXTS[name]["truth"]
     if of_example(name):
@@ -172,7 +173,7 @@ def test_suggestion_is_sound_and_keeps_most(name: str, fixes: dict[str, Fix]) ->
         assert name not in FEWER or count == best - fewer
 
 
-@pytest.mark.parametrize("name", WITH_TRUTH)
+@each("name", WITH_TRUTH)
 def test_no_static_pin_where_a_dynamic_answer_exists(name: str, fixes: dict[str, Fix]) -> None:
     static = TEXTS[name]["truth"]["static"] or {}
     pinned = {leaf.value for leaf in fixes[name].plan.leaves.values() if leaf.kind is LeafKind.STATIC}

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.guards.text_exceptions import OTHER_THAN_TRUTH, UNPARSED
+from tests.harness.rows import each
 from trtdiag.dims.torch_text import TextGuard, read_export_error
 from trtdiag.symbolic.evaluate_array import holds_array
 from trtdiag.symbolic.tree import free_symbols
@@ -38,7 +38,7 @@ def stated(text: str) -> set[str]:
     return {line.strip() for line in head.splitlines() if STATES_A_CONDITION.search(line)}
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@each("name", MESSAGES)
 def test_no_condition_is_dropped(name: str) -> None:
     read = read_export_error(MESSAGES[name])
     # Two statements may say the same condition, so the reader may give fewer only where texts repeat.
@@ -83,7 +83,7 @@ def over_one(guards: tuple[TextGuard, ...], variable: str) -> list[tuple[str, Te
     return found
 
 
-@pytest.mark.parametrize("name", single_variable())
+@each("name", single_variable())
 def test_conditions_mean_what_the_program_needs(name: str) -> None:
     truth = TEXTS[name]["truth"]
     ((variable, (low, high)),) = truth["vars"].items()

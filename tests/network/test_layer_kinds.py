@@ -8,13 +8,13 @@ from __future__ import annotations
 import choosing_cases
 import language_cases
 import pointwise_cases
-import pytest
 import quantized_cases
 import reducing_cases
 import spatial_cases
 import torch
 from network_cases import Case, In
 
+from tests.harness.rows import each
 from trtdiag.network import canonical_hash, from_bytes, run, size_at, to_bytes, to_json
 from trtdiag.network.binding import bind
 from trtdiag.network.layers import KINDS
@@ -36,7 +36,7 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
     return (tensor.float() if tensor.dtype.itemsize == 1 else tensor).nan_to_num()
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_kind_computes_what_pytorch_does(name: str) -> None:
     case = CASES[name]
     network = case.network()
@@ -52,7 +52,7 @@ def test_kind_computes_what_pytorch_does(name: str) -> None:
             torch.testing.assert_close(got, want, rtol=case.close, atol=case.close, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_inferred_shape_is_that_of_a_run(name: str) -> None:
     case = CASES[name]
     network = case.network()
@@ -67,7 +67,7 @@ def test_inferred_shape_is_that_of_a_run(name: str) -> None:
             assert tensor.dtype.torch is actual.dtype
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_round_trip_keeps_everything(name: str) -> None:
     network = CASES[name].network()
     again = from_bytes(to_bytes(network))

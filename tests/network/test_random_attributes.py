@@ -6,11 +6,11 @@ import math
 import random
 from collections.abc import Sequence
 
-import pytest
 import torch
 import torch.nn.functional as F
 from network_cases import ORIGIN
 
+from tests.harness.rows import each
 from trtdiag.network import DType, Layer, NetworkBuilder, canonical_hash, from_bytes, run, to_bytes
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.layers.cumulative import Cumulative
@@ -47,7 +47,7 @@ def _pads(before: Sequence[int], after: Sequence[int]) -> list[int]:
     return [number for pair in reversed(list(zip(before, after, strict=True))) for number in pair]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_convolutions(seed: int) -> None:
     pick = random.Random(seed)
     torch.manual_seed(seed)
@@ -74,7 +74,7 @@ def test_convolutions(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_poolings(seed: int) -> None:
     pick = random.Random(seed)
     torch.manual_seed(seed)
@@ -99,7 +99,7 @@ def test_poolings(seed: int) -> None:
     torch.testing.assert_close(actual[:, :, : mean.size(2), : mean.size(3)], mean, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_resizes(seed: int) -> None:
     pick = random.Random(seed)
     torch.manual_seed(seed)
@@ -117,7 +117,7 @@ def test_resizes(seed: int) -> None:
             torch.testing.assert_close(run(builder.build(), [x])[0], expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_slices(seed: int) -> None:
     pick = random.Random(seed)
     x = torch.arange(3 * 7 * 5, dtype=torch.float32).reshape(3, 7, 5)
@@ -143,7 +143,7 @@ def test_slices(seed: int) -> None:
     assert torch.equal(actual, torch.tensor(expected).reshape(size))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_slices_beyond_the_ends(seed: int) -> None:
     pick = random.Random(seed)
     length = pick.choice(ODD)
@@ -161,7 +161,7 @@ def test_slices_beyond_the_ends(seed: int) -> None:
         assert _run(Slice((start,), (count,), (step,), mode), x).tolist() == numbers
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_shuffles(seed: int) -> None:
     pick = random.Random(seed)
     sizes = [pick.choice((1, 2, 3, 4)) for _ in range(4)]
@@ -175,7 +175,7 @@ def test_shuffles(seed: int) -> None:
     assert torch.equal(run(builder.build(), [x])[0], torch.einsum(flat, list(range(3)), list(second)))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_reductions_sums_and_gathers(seed: int) -> None:
     pick = random.Random(seed)
     torch.manual_seed(seed)

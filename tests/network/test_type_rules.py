@@ -6,6 +6,7 @@ import pytest
 import torch
 from network_cases import ORIGIN
 
+from tests.harness.rows import each
 from trtdiag.errors import InternalError
 from trtdiag.network import DType, Layer, LayerError, NetworkBuilder, run
 from trtdiag.network.dtype import QUANTIZED
@@ -148,7 +149,7 @@ def _result(name: str, offered: tuple[DType, ...]) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("dtype", DType, ids=lambda dtype: dtype.value)
-@pytest.mark.parametrize("name", RULES)
+@each("name", RULES)
 def test_dtype_is_taken_or_refused(name: str, dtype: DType) -> None:
     if dtype in RULES[name][2]:
         assert _result(name, (dtype,))
@@ -162,7 +163,7 @@ def test_dtype_is_taken_or_refused(name: str, dtype: DType) -> None:
 MIXED = [name for name, (_, specs, _) in RULES.items() if [fixed for _, fixed in specs].count(T) > 1]
 
 
-@pytest.mark.parametrize("name", MIXED)
+@each("name", MIXED)
 def test_nothing_is_promoted(name: str) -> None:
     taken = sorted(RULES[name][2], key=lambda dtype: dtype.value)
     first = taken[0]

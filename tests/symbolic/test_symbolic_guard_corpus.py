@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.harness.rows import each
 from trtdiag.symbolic import (
     Range,
     Sym,
@@ -65,7 +66,7 @@ def test_the_corpus_is_whole_and_every_guard_is_read():
         parse_condition(guard)  # raises on the first that cannot be read
 
 
-@pytest.mark.parametrize("guard", GUARDS)
+@each("guard", GUARDS)
 def test_a_guard_means_what_python_says(guard):
     condition = parse_condition(guard)
     symbols = free_symbols(condition)
@@ -75,7 +76,7 @@ def test_a_guard_means_what_python_says(guard):
         assert evaluate(condition, dict.fromkeys(symbols, value)) is (wanted is True), value
 
 
-@pytest.mark.parametrize("guard", GUARDS)
+@each("guard", GUARDS)
 def test_a_guard_survives_printing(guard):
     condition = parse_condition(guard)
     assert parse_condition(to_text(condition)) == condition

@@ -11,6 +11,7 @@ from network_cases import ORIGIN
 from standin import ContractError, TensorRT
 from written import write
 
+from tests.harness.rows import each
 from trtdiag.engine.tensorrt.emit import EMITTERS
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, NetworkBuilder
@@ -25,7 +26,7 @@ VERSIONS = [target.version for target in (*TARGETS, *RTX_TARGETS)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_a_layer_is_written_with_names_that_the_version_has(name: str, version: str) -> None:
     network = case_for(name, version).network()
     if lacks(name, version):
@@ -56,7 +57,7 @@ def test_a_layer_is_written_with_names_that_the_version_has(name: str, version: 
 UNPINNED = {"IConstantLayer", "ICastLayer", "IFillLayer", "IShapeLayer"}
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_float16_is_pinned_on_the_weakly_typed_version(name: str) -> None:
     half = in_half(case_for(name, "8.6"))
     if half is None or lacks(name, "8.6"):
