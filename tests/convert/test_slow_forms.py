@@ -61,9 +61,24 @@ def activations(segment: ConvertedSegment) -> int:
     return sum(isinstance(placed.layer, Activation) for placed in segment.network.layers)
 
 
-@pytest.mark.parametrize("precision", [Precision.KEEP, Precision.FP16])
-@pytest.mark.parametrize("act", [nn.ReLU(), nn.LeakyReLU(0.1), nn.LeakyReLU(1.0), nn.RReLU()])
-@pytest.mark.parametrize("norm", [nn.InstanceNorm2d(6, affine=True), nn.GroupNorm(2, 6)])
+NORMS = {"instance": nn.InstanceNorm2d(6, affine=True), "group": nn.GroupNorm(2, 6)}
+ACTS = {"relu": nn.ReLU(), "leaky": nn.LeakyReLU(0.1), "identity": nn.LeakyReLU(1.0), "random": nn.RReLU()}
+# Each norm, activation and precision; the other pairs are slow.
+QUICK = {
+    ("instance", "relu", Precision.FP16),
+    ("group", "leaky", Precision.KEEP),
+    ("instance", "identity", Precision.KEEP),
+    ("group", "random", Precision.FP16),
+}
+FOLLOWING = [
+    pytest.param(NORMS[norm], ACTS[act], precision, marks=[] if (norm, act, precision) in QUICK else pytest.mark.slow)
+    for norm in NORMS
+    for act in ACTS
+    for precision in (Precision.KEEP, Precision.FP16)
+]
+
+
+@pytest.mark.parametrize(("norm", "act", "precision"), FOLLOWING)
 def test_what_follows_a_normalization_is_elementwise_on_8_6(
     norm: nn.Module, act: nn.Module, precision: Precision
 ) -> None:
