@@ -52,13 +52,21 @@ def test_a_saved_program_runs_as_before(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "imports", [pytest.param("import torch, trtdiag", marks=pytest.mark.slow), "import trtdiag, torch"]
+    "imports",
+    [
+        pytest.param("import torch, trtdiag", marks=pytest.mark.slow),
+        "import sys, trtdiag; assert 'torch' not in sys.modules; import torch",
+    ],
 )
 def test_torch_loads_it_in_another_program(tmp_path: Path, imports: str) -> None:
     model, program = _linear()
     save(program, tmp_path / "linear.pt2")
     x = torch.linspace(-1, 1, 35).reshape(7, 5)
     code = f"{imports}\nx = torch.linspace(-1, 1, 35).reshape(7, 5)\n"
+    # One interpreter answers for all that an import of both must do.
+    code += "torch.ops.trtdiag.execute_engine.default\n"
+    code += "from torch._dynamo.backends.registry import lookup_backend\n"
+    code += "assert lookup_backend('trtdiag').__module__ == 'trtdiag.runtime.torch_compile'\n"
     code += f"print(torch.export.load({str(tmp_path / 'linear.pt2')!r}).module()(x).double().sum().item())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -36,7 +36,16 @@ def test_a_model_is_one_engine_and_agrees_at_every_corner(model: Callable[[], As
     assert len(found.verification.results) >= 4
 
 
-@pytest.mark.parametrize("model", [decoder, unet, instance_norm, linear], ids=lambda model: model.__name__)
+@pytest.mark.parametrize(
+    "model",
+    [
+        decoder,
+        linear,
+        # Slow: one engine and one output, as the linear layer's.
+        *(pytest.param(model, marks=pytest.mark.slow) for model in (unet, instance_norm)),
+    ],
+    ids=lambda model: model.__name__,
+)
 def test_saved_loaded_by_torch_and_run(model: Callable[[], Asked], tmp_path: Path) -> None:
     module, args, _, _ = asked = model()
     path = tmp_path / "compiled.ep"

@@ -31,7 +31,14 @@ def _assert_agrees(actual: Any, expected: Any) -> None:
         torch.testing.assert_close(got, wanted, **CLOSE)
 
 
-@pytest.mark.parametrize("target", ["10.16", "11.4"])
+# Slow: the same layers as for 11.4, where each model is quick.
+OLDER = [pytest.param("10.16", marks=pytest.mark.slow), "11.4"]
+# Slow: they cross an engine's border as these two do, with one engine and with several.
+QUICK = ("cloud", "unique")
+SAVED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+
+
+@pytest.mark.parametrize("target", OLDER)
 @pytest.mark.parametrize("name", MODELS)
 def test_it_agrees_with_the_model(name: str, target: str) -> None:
     found = compile_in_stages(asked(name), _options(target))
@@ -58,7 +65,7 @@ def _saved(name: str, folder: Path) -> tuple[Any, Path]:
     return compiled, folder / "counted.ep"
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", SAVED)
 def test_saved_loaded_and_exported_again(name: str, tmp_path: Path) -> None:
     compiled, path = _saved(name, tmp_path)
     own, x = model(name), rows(29, "some", seed=3)
@@ -176,7 +183,7 @@ def test_a_size_without_an_end_stays_with_pytorch() -> None:
     _assert_agrees(found.compiled(rows(7, "some")), Endless()(rows(7, "some")))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", SAVED)
 def test_a_target_that_does_not_build_them(name: str) -> None:
     found = compile_in_stages(asked(name), _options("8.6"))
     assert found.verification is not None

@@ -38,8 +38,15 @@ def _asked(steps: int, low: int, high: int) -> Asked:
     return Halves(steps).eval(), (torch.randn(2, 2, 40, 53),), {}, dims
 
 
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
-@pytest.mark.parametrize("steps", [1, 2, 3])
+# Slow: more of the same rounding, on the target that the other has.
+@pytest.mark.parametrize(
+    ("steps", "target"),
+    [
+        (1, "8.6"),
+        (3, "11.4"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, "11.4"), (2, "8.6"), (2, "11.4"), (3, "8.6"))),
+    ],
+)
 def test_every_size_agrees(steps: int, target: str) -> None:
     options = CompileOptions(
         target=target,

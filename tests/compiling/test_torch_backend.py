@@ -103,8 +103,8 @@ def test_the_entry_point_leads_to_the_backend() -> None:
 
 @pytest.mark.parametrize(
     "imports",
-    [
-        "import trtdiag, torch",
+    [  # slow: each imports torch again, and test_saved_programs.py has the first order in the quick run
+        pytest.param("import trtdiag, torch", marks=pytest.mark.slow),
         pytest.param("import torch, trtdiag", marks=pytest.mark.slow),
         pytest.param("import torch._dynamo, trtdiag", marks=pytest.mark.slow),
     ],

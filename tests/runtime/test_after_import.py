@@ -76,8 +76,9 @@ def test_a_module_that_is_missing_stays_missing(folder: Path) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import sys, trtdiag; assert 'torch' not in sys.modules; import torch",
-        "import torch, trtdiag",
+        # Slow: each imports torch again.  test_saved_programs.py has this order in the quick run.
+        pytest.param("import sys, trtdiag; assert 'torch' not in sys.modules; import torch", marks=pytest.mark.slow),
+        pytest.param("import torch, trtdiag", marks=pytest.mark.slow),
         "import trtdiag.runtime.op, torch, trtdiag",
     ],
 )
