@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests.random_cases import take_fewer
 from tests.whole_float32 import in_whole_float32
 
 # Several test runs share a small machine: one thread each keeps them from slowing each other down.
@@ -19,6 +20,11 @@ logging.getLogger("torch.__trace").propagate = True
 # Libraries and test modules stay until the end: looking through millions of their objects for garbage, again with each
 # import, took a third of collecting the tests.
 gc.disable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "not slow" in config.option.markexpr:
+        take_fewer()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -22,6 +22,7 @@ from tests.capture.archive_samples import (
     saved,
     shared,
 )
+from tests.random_cases import cases
 from trtdiag.capture.archive import inspect_archive, read_archive
 from trtdiag.errors import CaptureError
 
@@ -91,7 +92,7 @@ def _flipped(content: bytes, flips: list[tuple[int, int]]) -> bytes:
     return bytes(changed_content)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(flips=FLIPS)
 def test_flipped_bits(flips: list[tuple[int, int]], samples: Samples, tmp_path: Path) -> None:
     """Most flips hit a checksum; those in padding and in unused fields leave a program."""
@@ -145,7 +146,9 @@ def _changed_json(draw: st.DrawFn, samples: Samples) -> tuple[str, str, bytes]:
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=cases(300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(drawn=st.data())
 def test_changed_descriptions(drawn: st.DataObject, samples: Samples, tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_changed_descriptions(drawn: st.DataObject, samples: Samples, tmp_path: 
     _outcome(changed(samples.paths[name], tmp_path / "changed.pt2", {member: content}))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(flips=FLIPS)
 def test_changed_example_inputs(flips: list[tuple[int, int]], samples: Samples, tmp_path: Path) -> None:
     """Damaged inputs never keep a program from being read."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._sympy.functions import CeilToInt, CleanDiv, FloorDiv, IntTrueDiv, Mod, PowByNatural, PythonMod, Where
 
+from tests.random_cases import cases
 from trtdiag.capture.archive_expressions import NotArithmeticError, check_guard, check_symbol_expression
 
 S, T = sympy.symbols("s0 s77", positive=True, integer=True)
@@ -213,7 +214,7 @@ def test_guards_that_do_more_are_refused(text: str) -> None:
         check_guard(text)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(400), deadline=None)
 @given(st.text(max_size=60) | st.text(alphabet="Ls0'[]().,+-*/%<=> _xint\"\\{}:", max_size=60))
 def test_nothing_but_the_refusal_is_raised(text: str) -> None:
     for check in (check_symbol_expression, check_guard):

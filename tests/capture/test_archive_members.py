@@ -18,6 +18,7 @@ from torch._export.serde import schema
 from torch.utils import _pytree as pytree
 
 from tests.capture.archive_samples import PROGRAM, PROGRAMS, Pair, members, saved, torch_saved
+from tests.random_cases import cases
 from trtdiag.capture.archive_operators import Verdict, advice_for, judge, namespace_of
 from trtdiag.capture.archive_schema import MismatchError, SchemaReader
 from trtdiag.capture.archive_treespecs import UnknownTypeError, UnsafeSpecError, check_treespec
@@ -166,7 +167,7 @@ def test_damaged_payloads(content: bytes) -> None:
         load_plain(content, "member")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: pickle.dumps([1, "a", {}])[:-1] + tail))
 def test_scanning_any_bytes_ends(content: bytes) -> None:
     assert all(isinstance(name, str) for name in foreign_globals(content))

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.random_cases import cases
 from tests.symbolic.random_guards import Guard, expressions, guards, value_of
 from trtdiag.convert.refused import Refused
 from trtdiag.convert.sizes import SizeWriter
@@ -94,7 +95,7 @@ def _is_refused(node: Expr | Condition, index: DType) -> bool:
     return any(_is_refused(part, index) for part in children(node))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(
     text=expressions(leaves=5),
     shapes=st.sampled_from(SHAPES),
@@ -118,7 +119,7 @@ def test_random_expressions(
             assert _values(network, shapes, point) == [true]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(guard=guards(leaves=3), index=st.sampled_from(INDICES), a=st.integers(0, 40), b=st.integers(0, 40))
 def test_random_conditions(guard: Guard, index: DType, a: int, b: int) -> None:
     condition = parse_condition(guard.text)

@@ -13,6 +13,7 @@ from torch import nn
 from torch.export import Dim
 
 from tests.dims.programs import OP, USER, program
+from tests.random_cases import cases
 from trtdiag.capture.program import RawGuard
 from trtdiag.dims.facts import Verdict
 from trtdiag.dims.system import dim_system
@@ -169,7 +170,7 @@ class Pins(nn.Module):
 residues = st.integers(2, 12).flatmap(lambda m: st.tuples(st.just(m), st.integers(0, m - 1)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(
     low=st.integers(1, 40),  # nobody asks for a size of 0, and torch writes it where no minimum is given
     width=st.integers(0, 120),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.random_cases import cases
 from trtdiag.dims import torch_text
 from trtdiag.dims.torch_text import MOST_GUARD_CHARACTERS, MOST_GUARDS, read_export_error
 from trtdiag.errors import DimsError
@@ -78,13 +79,13 @@ def answer(text: str) -> Fix | None:
 
 
 @given(st.text())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 def test_arbitrary_text_is_read(text: str) -> None:
     answer(text)
 
 
 @given(st.lists(PIECES | st.text(max_size=5), max_size=14).map("".join))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 def test_pieces_of_messages_in_any_order_are_read(text: str) -> None:
     answer(text)
 
@@ -108,7 +109,7 @@ def damaged(draw: st.DrawFn) -> str:
 
 
 @given(damaged())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 def test_damaged_messages_are_read(text: str) -> None:
     fix = answer(text)
     assert fix is None or not (fix.unread and fix.proof.proven)

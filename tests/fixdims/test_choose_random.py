@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.random_cases import cases
 from tests.symbolic.random_guards import Guard, guards
 from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver.sizes import PIN
 from trtdiag.symbolic import Range, evaluate, free_symbols, parse_condition
 
-QUICK = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=cases(80), deadline=None, suppress_health_check=list(HealthCheck))
 LONG = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 MOST = 11
 

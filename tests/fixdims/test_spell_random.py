@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.export import Dim, export
 
 from tests.fixdims.structure_cases import Pair, Sample, Two
+from tests.random_cases import cases
 from trtdiag.capture.factory import Recipe
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.spelling.asked import asked_plan, structure_of
@@ -82,7 +83,7 @@ def run(code: str) -> Any:
 
 
 @given(planned())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 def test_spelled_plan_is_read_back(case: tuple[Recipe, Plan]) -> None:
     recipe, plan = case
     spelled = spell(plan, structure_of(recipe))
@@ -132,7 +133,7 @@ def test_names_alone_give_the_same_leaves(case: tuple[Recipe, Plan]) -> None:
 
 
 @given(st.sampled_from([1, 2, 3, 8]), st.integers(-20, 20), st.integers(0, 9), st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 def test_derived_sizes_keep_every_size_from_zero(scale: int, offset: int, low: int, more: int) -> None:
     structure = structure_of(Recipe(Two(), (torch.ones(3),), {}, None))
     values = [scale * root + offset for root in range(low, low + more + 1)]

@@ -12,6 +12,7 @@ from torch.fx import Graph, GraphModule
 
 from tests.partition.checks import assert_acyclic, assert_complete, assert_maximal, homes_of, torch_segments
 from tests.partition.running import plain_run, run
+from tests.random_cases import cases
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
@@ -73,7 +74,7 @@ def arguments_of(module):
     return [torch.randn(2, 4) for node in module.graph.nodes if node.op == "placeholder"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(graphs())
 def test_random_graph_has_the_fewest_segments(made: Made) -> None:
     found = partition(made.module, made.limits, EVERY_SEGMENT)
@@ -85,7 +86,7 @@ def test_random_graph_has_the_fewest_segments(made: Made) -> None:
     assert len(found.segments) <= torch_segments(found, made.module, sizes=False)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(graphs(), st.integers(0, 6))
 def test_random_graph_computes_the_same(made: Made, least: int) -> None:
     found = partition(made.module, made.limits, PartitionOptions(min_segment_ops=least))
@@ -95,7 +96,7 @@ def test_random_graph_computes_the_same(made: Made, least: int) -> None:
         assert torch.equal(got, wanted)  # the same ops on the same numbers: not a bit may differ
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(graphs(), st.integers(1, 6))
 def test_random_graph_has_no_small_segment(made: Made, least: int) -> None:
     every = partition(made.module, made.limits, EVERY_SEGMENT)
@@ -113,7 +114,7 @@ def test_random_graph_has_no_small_segment(made: Made, least: int) -> None:
     assert sizes == {entry.node for entry in found.fallback} - set(made.limits)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(graphs())
 def test_random_graph_what_if_is_the_partition_without_the_limit(made: Made) -> None:
     found = partition(made.module, made.limits, PartitionOptions(min_segment_ops=2))
@@ -129,7 +130,7 @@ def test_random_graph_what_if_is_the_partition_without_the_limit(made: Made) -> 
     assert {name for answer in answers for name in answer.nodes} == set(made.limits)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(graphs())
 def test_random_graph_placing_never_adds_traffic(made: Made) -> None:
     found = partition(made.module, made.limits, EVERY_SEGMENT)
@@ -140,7 +141,7 @@ def test_random_graph_placing_never_adds_traffic(made: Made) -> None:
     assert homes_of(found) == homes_of(partition(made.module, made.limits, EVERY_SEGMENT))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(graphs())
 def test_random_graph_is_the_same_with_a_reader_that_knows_it(made: Made) -> None:
     reader = NodeReader()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.random_cases import cases
 from trtdiag.errors import UserError
 from trtdiag.report.drawing import layout_builtin, layout_dot
 from trtdiag.report.drawing.layout import lay_out
@@ -59,7 +60,7 @@ def on_border(point: tuple[float, float], box: tuple[float, float, float, float]
 
 
 @given(level_graphs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 def test_builtin_layout(graph: LevelGraph) -> None:
     check(graph, layout_builtin.lay_out(graph))
 

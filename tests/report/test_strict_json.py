@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_analysis import analysis
 
+from tests.random_cases import cases
 from trtdiag.analysis.finding import Applicability, Severity
 from trtdiag.capture.program import SourceKind
 from trtdiag.dims.facts import Verdict
@@ -159,7 +160,7 @@ def let_through(fault: jsonschema.ValidationError) -> bool:
     return fault.validator == "additionalProperties"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.sampled_from(PLACES), ODD)
 def test_it_agrees_with_a_validator_of_json_schema(place: tuple[Any, ...], value: Any) -> None:
     body, schema = changed(place, value), report_schema()

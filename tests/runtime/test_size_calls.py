@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.export import Dim
 
+from tests.random_cases import cases
 from trtdiag.runtime.size_calls import call_now, computed
 from trtdiag.symbolic import ExpressionError, evaluate, is_condition, parse_condition, parse_expr
 
@@ -129,7 +130,7 @@ def _deeper(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(st.recursive(_LEAVES, _deeper, max_leaves=8), st.integers(0, 40), st.integers(0, 40))
 def test_any_expression(text: str, a: int, b: int) -> None:
     try:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.random_cases import cases
 from trtdiag.symbolic import ExpressionError, Sym, evaluate, free_symbols, number, parse_condition, parse_expr, to_text
 
 SAME = {
@@ -175,7 +176,7 @@ FRAGMENTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.one_of(st.text(max_size=40), st.lists(FRAGMENTS, max_size=14).map(" ".join)))
 def test_any_text_is_read_or_refused(text):
     for parse in (parse_condition, parse_expr):

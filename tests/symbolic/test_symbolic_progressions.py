@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_symbolic_valueset import masks, spelled
 
+from tests.random_cases import cases
 from trtdiag.symbolic import Range, ValueSet, allowed, parse_condition, progressions
 
 
@@ -77,7 +78,7 @@ def test_a_step_that_divides_no_period_is_found_in_a_few_periods() -> None:
     assert (best.step, best.offset, best.kept) == (8, 0, 3)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(80), deadline=None)
 @given(masks(), st.data())
 def test_progressions_are_inside_maximal_and_the_best_is_the_best(one, data):
     low, mask = one[0] + 40, one[1]  # sizes are not negative

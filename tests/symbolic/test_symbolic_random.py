@@ -8,6 +8,7 @@ import random_guards as rg
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.random_cases import cases
 from trtdiag.symbolic import (
     BoundsCache,
     ProofKind,
@@ -29,7 +30,7 @@ from trtdiag.symbolic import (
 )
 from trtdiag.symbolic.polynomials import NotApplicableError
 
-SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=cases(100), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def ranges(box):

@@ -11,6 +11,7 @@ import torch.utils._sympy.functions as torch_functions
 from hypothesis import HealthCheck, assume, example, given, settings
 from torch.utils._sympy.numbers import int_oo
 
+from tests.random_cases import cases
 from trtdiag.symbolic import (
     ExpressionError,
     condition_from_sympy,
@@ -216,7 +217,7 @@ def to_sympy(expr: Expr) -> sympy.Basic:
             raise NotImplementedError
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rg.expressions(leaves=4))
 @example("(-((a // (2)) // ((a // (-1)))))")
 def test_random_expressions_keep_their_values(text):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.random_cases import cases
 from trtdiag.symbolic import Range, ValueSet, allowed, holds, membership, parse_condition
 
 
@@ -32,7 +33,7 @@ def built(low: int, mask: list[bool]) -> ValueSet:
     return ValueSet.from_mask(low, np.array(mask))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(masks(), masks(), st.integers(-40, 120), st.integers(1, 6))
 def test_sets_are_sets(one, two, value, step):
     first, second = built(*one), built(*two)
@@ -57,7 +58,7 @@ def test_sets_are_sets(one, two, value, step):
     assert first.describe("v")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(masks())
 def test_membership_says_the_set(one):
     values = built(*one)
