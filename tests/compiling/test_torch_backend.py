@@ -101,6 +101,32 @@ def test_the_entry_point_leads_to_the_backend() -> None:
     assert EntryPoint(name, home.strip('"'), "torch_dynamo_backends").load() is trtdiag.torch_backend.compile_graph
 
 
+# Two threads at once: torch itself registers what it looks up first, and then refuses the second.
+LOOK = """
+import importlib.metadata, threading
+from torch._dynamo.backends.registry import lookup_backend
+load, both, failed = importlib.metadata.EntryPoint.load, threading.Barrier(2, timeout=60), []
+def at_once(self):
+    if self.name == "trtdiag":
+        both.wait()
+    return load(self)
+importlib.metadata.EntryPoint.load = at_once
+def look():
+    try:
+        lookup_backend("trtdiag")
+    except BaseException as error:
+        failed.append(error)
+threads = [threading.Thread(target=look) for _ in range(2)]
+for each in threads: each.start()
+for each in threads: each.join()
+print(failed, lookup_backend("trtdiag").__module__)
+"""
+
+
+def _ended(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize(
     "imports",
     [  # slow: each imports torch again, and test_saved_programs.py has the first order in the quick run
@@ -109,8 +135,23 @@ def test_the_entry_point_leads_to_the_backend() -> None:
         pytest.param("import torch._dynamo, trtdiag", marks=pytest.mark.slow),
     ],
 )
-def test_is_found_by_name_after_import_trtdiag(imports: str) -> None:
-    code = f"{imports}\nfrom torch._dynamo.backends.registry import lookup_backend\n"
-    code += "print(lookup_backend('trtdiag').__module__)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "trtdiag.runtime.torch_compile", done.stderr
+def test_threads_find_it_by_name_after_import_trtdiag(imports: str) -> None:
+    done = _ended(f"{imports}\n{LOOK}")
+    assert done.stdout.split() == ["[]", "trtdiag.graph.dynamo_registry"], done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_is_found_by_its_entry_point_alone() -> None:
+    """An installed package that nobody imported: torch looks for entry points, and imports it in the middle of that."""
+    done = _ended("""
+import importlib.metadata, torch
+every = importlib.metadata.entry_points
+ours = importlib.metadata.EntryPoint("trtdiag", "trtdiag.torch_backend:compile_graph", "torch_dynamo_backends")
+importlib.metadata.entry_points = lambda **asked: (
+    importlib.metadata.EntryPoints([ours]) if asked.get("group") == ours.group else every(**asked)
+)
+model, x = torch.nn.ReLU(), torch.randn(3, 5)
+with torch.no_grad():
+    print(torch.equal(torch.compile(model, backend="trtdiag")(x), model(x)))
+""")
+    assert done.stdout.strip() == "True", done.stderr
