@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from trtdiag.runtime.after_import import after_import
 
+TYPE_CHECKING = False  # typing takes longer than all of this file
 if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
     __version__: str
     from trtdiag.artifact.load import load
     from trtdiag.artifact.rebuild import rebuild
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     from trtdiag.verify.facts import Verification
     from trtdiag.verify.run import VerifyLimits
     from trtdiag.verifying import verify
+
+else:
+    ModuleType = type(sys)
 
 __all__ = [
     "AnalyzeOptions",

@@ -147,3 +147,17 @@ def test_ctrl_c_at_any_moment(after_s: float, tmp_path: Path) -> None:
     assert run.returncode in (0, 130), told
     assert told == ""
     assert list(tmp_path.glob("*.part")) == []
+
+
+def test_little_is_imported_before_ctrl_c_is_answered() -> None:
+    """What stands before the ``try`` of main: an interrupt there is Python's to print."""
+    code = "import sys; before = {*sys.modules}; import trtdiag.cli.main; print(*sorted({*sys.modules} - before))"
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import os, sys; sys.path.insert(0, {root!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    ours = {"trtdiag", "trtdiag.cli", "trtdiag.cli.main", "trtdiag.runtime", "trtdiag.runtime.after_import"}
+    assert {*done.stdout.split()} - {"__future__"} == ours, done.stderr

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # typing takes longer than all else that is imported here
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trtdiag.cli.guard import Guard
 
 _INTERRUPTED = 130

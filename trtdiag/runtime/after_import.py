@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, cast
 
+TYPE_CHECKING = False  # typing takes longer than all else that `import trtdiag` does
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from importlib.abc import Loader  # takes longer than all else that `import trtdiag` does
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
     from types import ModuleType
 
     Action = Callable[[], None]
@@ -37,13 +36,15 @@ class _Watch:
         del path, target
         if fullname != self._name or self._searching:
             return None
+        from importlib.util import find_spec
+
         self._searching = True
         try:
             spec = find_spec(fullname)
         finally:
             self._searching = False
         if spec is not None and spec.loader is not None:
-            spec.loader = cast("Loader", _Acting(spec.loader, self, self._action))
+            spec.loader = _Acting(spec.loader, self, self._action)  # type: ignore[assignment]  # it loads as one
         return spec
 
 
