@@ -24,8 +24,9 @@ ZOO_WITHOUT_DEPS := torchvision timm segmentation-models-pytorch
 ZOO := transformers diffusers torch-geometric
 
 .DEFAULT_GOAL := help
+CHECKED += docs
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch quick budgets lint format bench bench-report bench-fix-dims clean
+.PHONY: help demo docs test test-all test-torch quick budgets lint format bench bench-report bench-fix-dims clean
 
 help: ## Print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
@@ -38,12 +39,12 @@ demo: $(VENV)/.package ## Export an example model and analyze it: no GPU, no Ten
 	@echo
 	@echo "The report: $(CURDIR)/demo/report.html (open it in a browser; report.json beside it says the same)"
 
-test: $(VENV)/.test lint $(if $(ARGS),,budgets) quick ## Lint, type check and run the tests that need neither GPU nor minutes
+test: $(VENV)/.test lint $(if $(ARGS),,docs budgets) quick ## Lint, type check and run the tests that need neither GPU nor minutes
 
 quick: $(VENV)/.test
 	$(PYTEST) -m "not slow and not gpu and not budget" $(ARGS)
 
-test-all: $(VENV)/.zoo lint $(if $(ARGS),,budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
+test-all: $(VENV)/.zoo lint $(if $(ARGS),,docs budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
 	$(PYTEST) -m "not gpu and not budget" $(ARGS)
 
 # No lint: the linters read the torch of constraints.txt.  Not for CI: where pip offers CUDA builds alone, torch brings
@@ -55,6 +56,9 @@ test-torch: ## The quick tests with another torch: make test-torch TORCH=2.15.0 
 # Wall times, so nothing may run beside them: not the other tests, and not what they wait for (.NOTPARALLEL).
 budgets: $(VENV)/.test ## Hold the report's pages to their budgets of size and time, with nothing beside
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m budget tests/browser
+
+docs: $(VENV)/.docs ## The documents as a site, in site/: links are strict, nothing is fetched
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/ruff check $(CHECKED)
@@ -75,7 +79,7 @@ bench-fix-dims: $(VENV)/.zoo ## Corrected dims beside torch's own loop on all li
 	$(BIN)/python benchmarks/fix_dims.py
 
 clean: ## Remove the virtual environment, caches and the demo's output
-	rm -rf $(VENV) .venv-torch-* demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-torch-* demo site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and alone: pip then takes the build that this machine offers, and nothing below replaces it.
@@ -104,4 +108,9 @@ $(VENV)/.test: $(VENV)/.torch pyproject.toml
 $(VENV)/.zoo: $(VENV)/.test
 	$(INSTALL) --no-deps $(ZOO_WITHOUT_DEPS)
 	$(INSTALL) $(ZOO) scipy pyyaml safetensors pillow tqdm
+	@touch $@
+
+# The names of the extra docs, not the extra: that would build the package again.
+$(VENV)/.docs: $(VENV)/.package
+	$(PIP) install -c $(CONSTRAINTS) mkdocs-material
 	@touch $@

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.documents.pages import ROOT, blocks, commands
 from tests.documents.run_page import Page
 from tests.documents.shown import missing
+from trtdiag.cli.commands import cli
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 README = ROOT / "README.md"
@@ -25,6 +28,23 @@ def as_case(page: Path) -> object:
 @pytest.mark.parametrize("page", [as_case(page) for page in (README, *TUTORIALS)])
 def test_a_page_does_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Page(page, tmp_path, monkeypatch).run() > 0
+
+
+PAGES = [README, *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "adr")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_in_pages_have_options_that_there_are(page: Path) -> None:
+    context = click.Context(cli)
+    for line in page.read_text(encoding="utf-8").splitlines():
+        for words in re.findall(r"\btrtdiag ((?:[a-z-]+)(?: [^`#|)]*)?)", line):
+            name, *rest = words.split()
+            command = cli.get_command(context, name)
+            if command is None:
+                continue
+            known = {each for option in command.get_params(context) for each in (*option.opts, *option.secondary_opts)}
+            asked = {each.rstrip(",;:.") for each in rest if each.startswith("--")}
+            assert asked <= known, f"{page.name}: {line.strip()} asks for {asked - known}"
 
 
 def test_the_readme_is_short() -> None:

@@ -1,0 +1,60 @@
+"""Which ops have a converter, and what each target lacks: what ``trtdiag ops`` prints, for all targets."""
+
+from __future__ import annotations
+
+from words import cells, table
+
+from trtdiag.convert.coverage import Coverage, coverage
+from trtdiag.targets.versions import ALL_TARGETS
+
+
+def pages() -> dict[str, str]:
+    """The page by its place."""
+    found = {target.version: coverage(target) for target in ALL_TARGETS}
+    first = next(iter(found.values()))
+    own = first.core - len(first.decomposed) - len(first.sizes) - len(first.missing)
+    lines = [
+        "# Ops",
+        "",
+        f"{len(first.converters)} ops have a converter. Of {first.core} core ATen ops {own} have one, "
+        f"{len(first.decomposed)} are taken apart, {len(first.sizes)} are sizes, {len(first.missing)} stay with "
+        "PyTorch. A converter may refuse a call: `trtdiag analyze` says which, and why.",
+        "",
+        "## Targets",
+        "",
+        table(
+            ("target", "dtypes", "layers that it lacks, written with others"),
+            [_target(each) for each in found.values()],
+        ),
+        "",
+        "## Core ops that stay with PyTorch",
+        "",
+        table(("op", "reason", "", "targets"), _missing(found)),
+        "",
+        "## Converters",
+        "",
+        table(
+            ("op", "family", "what it does not take, or does in its own way"),
+            [cells(f"`{each.op}`", each.family, each.notes) for each in first.converters],
+        ),
+    ]
+    return {"reference/ops.md": "\n".join(lines) + "\n"}
+
+
+def _target(found: Coverage) -> str:
+    target = found.target
+    return cells(
+        f"{target.name} (`{target.version}`)", ", ".join(sorted(target.dtypes)), ", ".join(found.written_otherwise)
+    )
+
+
+def _missing(found: dict[str, Coverage]) -> list[str]:
+    """A row for each op that some target leaves to PyTorch."""
+    where: dict[tuple[str, str, str], list[str]] = {}
+    for version, each in found.items():
+        for core in each.missing:
+            where.setdefault((core.op, core.why, core.meaning), []).append(version)
+    return [
+        cells(f"`{op}`", why, meaning, "all" if len(versions) == len(found) else ", ".join(versions))
+        for (op, why, meaning), versions in sorted(where.items())
+    ]
