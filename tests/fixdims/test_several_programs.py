@@ -33,6 +33,28 @@ class WideRows(nn.Module):
         return x * 2
 
 
+@torch.library.custom_op("trtdiag_tests::narrow_rows", mutates_args=())
+def narrow_rows(x: Tensor) -> Tensor:
+    """As kernels that have a limit of their own, which shapes alone do not show."""
+    if x.shape[1] > 24:
+        raise RuntimeError("at most 24 columns")
+    return x * 2
+
+
+@narrow_rows.register_fake
+def _narrow_rows_shape(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+class NarrowKernel(nn.Module):
+    """Goes another way with wide rows, where its op takes none of them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] > 24:
+            return narrow_rows(x).relu()
+        return narrow_rows(x)
+
+
 class Groups(nn.Module):
     """Needs a number of pixels that 4 divides: two sizes together."""
 
@@ -296,3 +318,13 @@ def test_a_run_that_is_stopped_between_its_files_is_known_and_done_again(
     assert "stopped half-way" in caught.value.because
     trtdiag.save_programs(wide_fix, tmp_path / "fixed.ep")
     assert "programs" in json.loads((tmp_path / "fixed.programs.json").read_text())
+
+
+def test_a_program_that_fails_at_its_own_example_is_not_offered() -> None:
+    """It was saved beside the first, with a word that it fails."""
+    fix = trtdiag.fix_dims(
+        NarrowKernel(), (torch.rand(2, 12),), dynamic_shapes={"x": {1: Dim("w", min=2, max=61)}}, programs=4
+    )
+    assert fix.proven
+    assert fix.programs == ()
+    fix.program.module()(torch.rand(2, 24))

@@ -31,6 +31,10 @@ class NotRunnableError(Exception):
     """Shapes alone do not tell how this program goes on; the reason is a readable clause."""
 
 
+class FailsAtExampleError(NotRunnableError):
+    """The program fails with the very inputs that it was exported with."""
+
+
 class ShapeRunner:
     """Runs one program at any number of points.
 

@@ -20,7 +20,14 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trtdiag.capture.beside_model import difference
-from trtdiag.capture.corner_run import NotRunnableError, ShapeRunner, first_line, most_elements, put_back
+from trtdiag.capture.corner_run import (
+    FailsAtExampleError,
+    NotRunnableError,
+    ShapeRunner,
+    first_line,
+    most_elements,
+    put_back,
+)
 from trtdiag.capture.made_inputs import InputMaker
 from trtdiag.capture.origins import origin_of
 from trtdiag.capture.program import InputDim, InputTensor
@@ -126,7 +133,7 @@ class RealRunner:
         """Run at the example, where that is not too large.
 
         Raises:
-            NotRunnableError: It fails there: what fails elsewhere then says nothing about sizes.
+            FailsAtExampleError: It fails there: what fails elsewhere then says nothing about sizes.
             BeyondTensorsError: It would reach beyond its tensors there.
         """
         if self._too_large(hints):
@@ -136,7 +143,7 @@ class RealRunner:
         if isinstance(error, BeyondTensorsError):
             raise error
         if error is not None and not isinstance(error, _StoppedError):
-            raise NotRunnableError(f"it fails at the example itself: {_words(error)}")
+            raise FailsAtExampleError(f"it fails at the example itself: {_words(error)}")
 
     def run(self, point: Mapping[str, int]) -> Ran:
         """Run at ``point`` (symbol -> value)."""

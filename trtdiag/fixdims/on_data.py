@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 
 from torch.export import ExportedProgram
 
-from trtdiag.capture.corner_run import NotRunnableError
+from trtdiag.capture.corner_run import FailsAtExampleError, NotRunnableError
 from trtdiag.capture.factory import Recipe
 from trtdiag.capture.real_run import Failing, Ran, RealRunner, RunOutcome
 from trtdiag.dims.asked_ranges import dims_in, from_data, system_of
@@ -45,7 +45,7 @@ def run_on_data(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recip
         runner = RealRunner(exported, tried.inputs, used.args, used.kwargs, seconds, used.module)
         runner.check_example(tried.hints)
     except NotRunnableError as error:
-        return replace(tried, on_data=OnData(unrun=str(error)))
+        return replace(tried, on_data=OnData(unrun=str(error), failed=isinstance(error, FailsAtExampleError)))
     search = _Search(tried, plan, runner)
     search.run()
     on_data = OnData(tuple(search.runs), search.unrun)

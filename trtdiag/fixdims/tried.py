@@ -33,10 +33,11 @@ class Run:
 
 @dataclass(frozen=True)
 class OnData:
-    """What the program said to tensors: its runs, or why there are none."""
+    """What the program said to tensors: its runs, or why there are none; ``failed`` where it fails at its example."""
 
     runs: tuple[Run, ...] = ()
     unrun: str = ""
+    failed: bool = False
 
 
 @dataclass(frozen=True)
