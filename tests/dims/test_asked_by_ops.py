@@ -124,8 +124,18 @@ def past_and_present(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.cat([first, table[torch.arange(x.shape[0]) + y.shape[0]]])
 
 
+def one_position_behind_a_cache(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    past = x.shape[0]
+    return torch.embedding(torch.zeros(40, 2), torch.arange(past, past + 1)) + y.sum()
+
+
 @pytest.mark.parametrize(
-    ("function", "text"), [(rows, "x.shape[0] <= 40"), (past_and_present, "y.shape[0] + x.shape[0] <= 40")]
+    ("function", "text"),
+    [
+        (rows, "x.shape[0] <= 40"),
+        (past_and_present, "y.shape[0] + x.shape[0] <= 40"),
+        (one_position_behind_a_cache, "x.shape[0] <= 39"),
+    ],
 )
 def test_positions_that_sizes_count_lie_inside_the_table(function: Callable[..., Any], text: str) -> None:
     ((condition, origin),) = asked(program_of(function, torch.randn(6), torch.randn(7))).items()

@@ -131,8 +131,14 @@ def _demands(nodes: Iterable[LocatedNode]) -> Iterator[tuple[LocatedNode, tuple[
         if key in seen:
             continue
         seen.add(key)
-        if any(reader.node(source).symbols for source in located.node.all_input_nodes):
+        if any(reader.node(source).symbols or _counts(source, sized) for source in located.node.all_input_nodes):
             yield located, demands_of(OpCall(located.node, op, reader))
+
+
+def _counts(source: Node, sized: Mapping[Node, Any]) -> bool:
+    """Whether sizes decide the values of a tensor whose own sizes are numbers: the one position behind a cache."""
+    _, ends = sized[source]
+    return ends is not None and any(free_symbols(end) for end in ends)
 
 
 def _frozen(value: Any, sized: dict[Node, Any], reader: NodeReader) -> Any:
