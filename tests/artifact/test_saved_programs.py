@@ -66,7 +66,7 @@ def test_torch_loads_it_in_another_program(tmp_path: Path, imports: str) -> None
     # One interpreter answers for all that an import of both must do.
     code += "torch.ops.trtdiag.execute_engine.default\n"
     code += "from torch._dynamo.backends.registry import lookup_backend\n"
-    code += "assert lookup_backend('trtdiag').__module__ == 'trtdiag.runtime.torch_compile'\n"
+    code += "assert lookup_backend('trtdiag').__module__.startswith('trtdiag.')\n"
     code += f"print(torch.export.load({str(tmp_path / 'linear.pt2')!r}).module()(x).double().sum().item())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ from trtdiag.cli.analyze import analyze
 from trtdiag.cli.compile import compile_command
 from trtdiag.cli.main import main
 from trtdiag.options import AnalyzeOptions, CompileOptions
-from trtdiag.report.settings import settings_of
+from trtdiag.report.settings import flag_of, settings_of
 
 
 class Sorts(nn.Module):
@@ -153,5 +153,4 @@ def test_the_command_in_a_report_names_options_that_there_are(command: click.Com
     flags = {flag for parameter in command.params for flag in parameter.opts}
     names = [name for name, _, _ in settings_of(options())]
     assert len(names) > 5
-    told = {"--no-verify" if name == "verify" else f"--{name.replace('_', '-')}" for name in names}
-    assert told <= flags
+    assert {flag_of(name) for name in names} <= flags

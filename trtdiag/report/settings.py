@@ -42,11 +42,14 @@ def reproduce_command(analysis: Analysis) -> str:
     return shlex.join(parts)
 
 
+def flag_of(name: str) -> str:
+    """The option of the command line for a setting: ``--build-limit`` for ``build_limit_s``, without the unit."""
+    return "--no-verify" if name == "verify" else f"--{name.removesuffix('_s').replace('_', '-')}"
+
+
 def _flags(name: str, value: object) -> Iterator[str]:
-    flag = f"--{name.replace('_', '-')}"
-    if name == "verify":
-        yield "--no-verify"
-    elif isinstance(value, bool):
+    flag = flag_of(name)
+    if isinstance(value, bool):
         yield flag
     elif isinstance(value, tuple):
         for each in value:

@@ -64,7 +64,9 @@ def _cases() -> dict[str, Case]:
     """The first case of each kind of layer, and those that a generation or the release lacks."""
     found: dict[str, Case] = {}
     for case in CASES.values():
-        found.setdefault(case.layer.kind, case)
+        # A softmax in float32 that is quantized is built for all: what FP8 needs shows where its inputs are FP8, below.
+        if not isinstance(case.layer, Attention) or case.layer.quantize_to is None:
+            found.setdefault(case.layer.kind, case)
     more = [name for name in CASES if name.startswith(("rotary", "quantize", "dequantize", "dynamic"))]
     more.append("attention_shared_lower_right")
     found.update({name: CASES[name] for name in more})
