@@ -10,7 +10,7 @@ import pytest
 
 from trtdiag.cli.commands import cli
 from trtdiag.cli.main import main
-from trtdiag.cli.renamed import RenamedOption
+from trtdiag.cli.renamed_options import RenamedOption
 
 RENAMED = {
     ("verify", "--against"): "--model",

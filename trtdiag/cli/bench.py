@@ -10,7 +10,7 @@ from rich.text import Text
 from trtdiag.cli.last_words import last_words
 from trtdiag.cli.named_files import check_reports, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
-from trtdiag.cli.renamed import RenamedOption, typed_name
+from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import json_file
 from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_output
 from trtdiag.cli.users_options import import_module, users_options

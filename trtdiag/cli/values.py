@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from trtdiag.cli.renamed import tell_new_names, with_new_names
+from trtdiag.cli.renamed_options import tell_new_names, with_new_names
 from trtdiag.errors import UserError
 
 _LONGEST_NAME = 255

@@ -11,9 +11,9 @@ from trtdiag.dims.asked_ranges import affine, dims_in, stated, system_of
 from trtdiag.dims.compared import same_plan
 from trtdiag.dims.declare import declared, refused_names, respelled
 from trtdiag.dims.facts import GuardOrigin
-from trtdiag.dims.one_dim import chosen_sizes
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.program_plan import program_plan
+from trtdiag.dims.shared_dim import chosen_sizes
 from trtdiag.dims.solver.chosen import Chosen
 from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.spelling.spell import spell, spell_sites

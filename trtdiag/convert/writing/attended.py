@@ -9,7 +9,7 @@ import torch
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
 from trtdiag.convert.writer import ONE, Writer
-from trtdiag.convert.writing.made_of import unrepeated_heads
+from trtdiag.convert.writing.layer_patterns import unrepeated_heads
 from trtdiag.convert.writing.products import product
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.refused import refuse
-from trtdiag.convert.writing.deconvolving import deconvolved
 from trtdiag.convert.writing.spatial import reaching, spatial
+from trtdiag.convert.writing.transposed_convolution import deconvolved
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.convolution import Deconvolution
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -8,7 +8,7 @@ from itertools import product
 import torch
 
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing.made_of import (
+from trtdiag.convert.writing.layer_patterns import (
     combined,
     flattened,
     joined,
