@@ -21,7 +21,7 @@ from typing import Any
 from case_pool import Pool, Row
 
 from trtdiag.engine.backend import Profile, get_backend
-from trtdiag.engine.watch import Watch
+from trtdiag.engine.build_watch import Watch
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import trtdiag
 from tests.lower.agreement import called, user_outputs
 from tests.models import zoo
-from trtdiag.capture.load import capture
+from trtdiag.frontend.capture import capture
 from trtdiag.lower.lowered import lower
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.lower.metadata import check_metadata

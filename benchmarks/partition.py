@@ -38,7 +38,7 @@ from tests.models import zoo
 from tests.partition.checks import quiet, torch_partitioner, torch_segments
 from tests.partition.programs import limits_on
 from tests.partition.test_partition_models import QUICK, SLOW, UNSUPPORTED
-from trtdiag.capture.torch_private import backed_hints, plain_ranges, shape_env_of
+from trtdiag.frontend.torch_private import backed_hints, plain_ranges, shape_env_of
 from trtdiag.graph.inputs import placeholders
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import NodeReader

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from trtdiag.dims.torch_text import read_export_error
+from trtdiag.dims.torch_text.read import read_export_error
 
 TEXTS = Path(__file__).resolve().parents[1] / "tests" / "guards" / "texts.jsonl"
 SIZE = "L['x'].size()[2]"

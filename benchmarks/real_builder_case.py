@@ -36,12 +36,12 @@ import trtdiag
 from tests.models import zoo
 from tests.models.registry import LIBRARIES
 from tests.models.torchvision_ops import declare_missing_ops
-from trtdiag import trying_builds
 from trtdiag.analysis.tried_builds import Refusal, TriedBuilds
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.errors import TrtdiagError
 from trtdiag.options import CompileOptions, Precision
+from trtdiag.pipeline import try_build
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.report import Report
 from trtdiag.targets.versions import EVERY_GPU
 
@@ -106,7 +106,7 @@ def built_for_each_gpu(program: torch.export.ExportedProgram, run: Row, case: Ro
     began, clock = time.perf_counter(), _Generations()
     options = CompileOptions(
         target=run["target"],
-        backend=trying_builds.BACKEND,
+        backend=try_build.BACKEND,
         precision=Precision(run["precision"]),
         gpu=(EVERY_GPU,),
         engine_per_gpu=True,

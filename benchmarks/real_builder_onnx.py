@@ -42,7 +42,7 @@ def exported(case: Row) -> Row:
     """The model as a program, and the sizes that its engines are built for, by symbol."""
     from real_builder_case import exported as program_of
 
-    from trtdiag.capture.load import capture
+    from trtdiag.frontend.capture import capture
     from trtdiag.shapes.opt_sizes import symbol_profiles
 
     row, case["program"] = program_of(case["model"], Path(case["folder"]))
@@ -72,9 +72,9 @@ def written(case: Row) -> Row:
 
 def parsed(case: Row) -> Row:
     """What the builder's own parser and the builder make of the ONNX file."""
+    from trtdiag.engine.tensorrt.api_versions import Dialect
     from trtdiag.engine.tensorrt.config import new_config
-    from trtdiag.engine.tensorrt.dialect import Dialect
-    from trtdiag.engine.tensorrt.door import TENSORRT_RTX, open_door
+    from trtdiag.engine.tensorrt.lazy_import import TENSORRT_RTX, open_door
     from trtdiag.engine.tensorrt.log import last_lines, logger_of
     from trtdiag.options import CompileOptions
 

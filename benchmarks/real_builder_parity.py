@@ -30,10 +30,10 @@ from gpu_parity import LAYER_DTYPES, PRECISIONS, sample
 from layer_samples import CASES
 from seed_models import SEEDS, seeds
 
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.profiles import network_profile
-from trtdiag.network.lacks import lacks
+from trtdiag.network.missing_features import lacks
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import Target, get_rtx_target, installed_rtx_version
 
 RESULTS = Path(__file__).with_name("results")

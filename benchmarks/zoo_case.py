@@ -28,19 +28,19 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.models import zoo
 from tests.partition.checks import quiet, torch_partitioner, torch_segments
-from trtdiag.capture.load import capture
-from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.convert.engine_plan import EnginePlan
 from trtdiag.errors import TrtdiagError
+from trtdiag.frontend.capture import capture
 from trtdiag.graph.walk import NodeKind, classify
-from trtdiag.lower.concrete import Point, UnplaceableError
+from trtdiag.lower.concrete_values import Point, UnplaceableError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.partition.facts import Partitioned, SymbolSizes
 from trtdiag.partition.partition import partition, symbol_sizes
+from trtdiag.pipeline.compile import Compilation, compile_in_stages
 from trtdiag.report.compile_words import movement_words
-from trtdiag.verify import engine_search, run
-from trtdiag.verify.facts import Culprit
-from trtdiag.verify.run import VerifyLimits
+from trtdiag.verification import engine_search, run
+from trtdiag.verification.facts import Culprit
+from trtdiag.verification.run import VerifyLimits
 
 Row = dict[str, Any]
 EXPORT = Path(__file__).with_name("zoo_export.py")

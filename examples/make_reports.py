@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions, PartitionOptions
-from trtdiag.pipeline import analyze
+from trtdiag.pipeline.analyze import analyze
+from trtdiag.pipeline.compile import compile_in_stages
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a script, Python knows this folder but not the one above it

@@ -25,7 +25,7 @@ ORDER = (
     "symbolic",
     "graph",
     "targets",
-    "capture",
+    "frontend",
     "lower",
     "shapes",
     "dims",
@@ -37,17 +37,11 @@ ORDER = (
     "engine",
     "runtime",
     "artifact",
-    "verify",
+    "verification",
     "analysis",
     "report",
-    "mending",
-    "refused_builds",
-    "trying_builds",
-    "not_compiled",
     "pipeline",
-    "compiling",
-    "verifying",
-    "benching",
+    "benchmark",
     "torch_backend",
     PACKAGE,  # the front door, trtdiag/__init__.py
     "cli",
@@ -58,7 +52,7 @@ CHECKED_FOLDERS = (PACKAGE, "tests", "benchmarks", "examples")
 MOST_LINES = 400
 BANNED_NAMES = frozenset({"utils", "helpers", "misc", "common", "manager", "handler", "process", "data", "info", "tmp"})
 BANNED_WORDS_IN_FILE_NAMES = frozenset({"util", "utils", "helper", "helpers", "misc", "common"})
-MAY_USE_PRIVATE_TORCH = frozenset({"graph", "capture", "lower", "shapes", "dims"})
+MAY_USE_PRIVATE_TORCH = frozenset({"graph", "frontend", "lower", "shapes", "dims"})
 MAY_IMPORT_TENSORRT = "trtdiag/engine/tensorrt/"
 
 
@@ -240,7 +234,7 @@ PLANTED: dict[str, tuple[Check, str, str, str, str]] = {
     ),
     "import_of_the_front_door": (
         imports_against_the_order,
-        "trtdiag/capture/load.py",
+        "trtdiag/frontend/capture.py",
         "from trtdiag import analyze",
         "trtdiag/cli/main.py",
         "from trtdiag import analyze",
@@ -295,7 +289,7 @@ PLANTED: dict[str, tuple[Check, str, str, str, str]] = {
         private_torch,
         "trtdiag/report/a.py",
         "from torch._guards import detect_fake_mode",
-        "trtdiag/capture/a.py",
+        "trtdiag/frontend/a.py",
         "from torch._guards import detect_fake_mode",
     ),
     "private_name": (

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-
 from trtdiag.runtime.after_import import after_import
 
 TYPE_CHECKING = False  # typing takes longer than all of this file
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
     __version__: str
     from trtdiag.artifact.load import load
     from trtdiag.artifact.rebuild import rebuild
     from trtdiag.artifact.save import save
-    from trtdiag.benching.facts import Benchmark
-    from trtdiag.benching.run import bench
-    from trtdiag.capture.input import Input
-    from trtdiag.capture.load import capture
-    from trtdiag.compiling import compile
+    from trtdiag.benchmark.facts import Benchmark
+    from trtdiag.benchmark.run import bench
     from trtdiag.errors import (
         ArgumentError,
         ArtifactError,
@@ -37,19 +31,19 @@ if TYPE_CHECKING:
     )
     from trtdiag.fixdims.fix import Fix
     from trtdiag.fixdims.run import fix_dims
+    from trtdiag.frontend.capture import capture
+    from trtdiag.frontend.input import Input
     from trtdiag.option_warnings import OptionWarning
     from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
-    from trtdiag.pipeline import analyze
+    from trtdiag.pipeline.analyze import analyze
+    from trtdiag.pipeline.compile import compile
+    from trtdiag.pipeline.verify import verify
     from trtdiag.report.fix_programs import save_programs
     from trtdiag.report.program_table import program_for
     from trtdiag.report.report import Report
     from trtdiag.runtime.compiled import CompiledProgram
-    from trtdiag.verify.facts import Verification
-    from trtdiag.verify.run import VerifyLimits
-    from trtdiag.verifying import verify
-
-else:
-    ModuleType = type(sys)
+    from trtdiag.verification.facts import Verification
+    from trtdiag.verification.run import VerifyLimits
 
 __all__ = [
     "AnalyzeOptions",
@@ -95,7 +89,7 @@ _HOMES = {
     "AnalyzeOptions": "trtdiag.options",
     "ArgumentError": "trtdiag.errors",
     "ArtifactError": "trtdiag.errors",
-    "Benchmark": "trtdiag.benching.facts",
+    "Benchmark": "trtdiag.benchmark.facts",
     "CaptureError": "trtdiag.errors",
     "CompileOptions": "trtdiag.options",
     "CompiledProgram": "trtdiag.runtime.compiled",
@@ -103,7 +97,7 @@ _HOMES = {
     "DimsError": "trtdiag.errors",
     "EngineBuildError": "trtdiag.errors",
     "Fix": "trtdiag.fixdims.fix",
-    "Input": "trtdiag.capture.input",
+    "Input": "trtdiag.frontend.input",
     "InternalError": "trtdiag.errors",
     "OptionWarning": "trtdiag.option_warnings",
     "PartitionOptions": "trtdiag.options",
@@ -114,20 +108,20 @@ _HOMES = {
     "TrtdiagError": "trtdiag.errors",
     "UnsupportedOpError": "trtdiag.errors",
     "UserError": "trtdiag.errors",
-    "Verification": "trtdiag.verify.facts",
+    "Verification": "trtdiag.verification.facts",
     "VerificationError": "trtdiag.errors",
-    "VerifyLimits": "trtdiag.verify.run",
-    "analyze": "trtdiag.pipeline",
-    "bench": "trtdiag.benching.run",
-    "capture": "trtdiag.capture.load",
-    "compile": "trtdiag.compiling",
+    "VerifyLimits": "trtdiag.verification.run",
+    "analyze": "trtdiag.pipeline.analyze",
+    "bench": "trtdiag.benchmark.run",
+    "capture": "trtdiag.frontend.capture",
+    "compile": "trtdiag.pipeline.compile",
     "fix_dims": "trtdiag.fixdims.run",
     "load": "trtdiag.artifact.load",
     "program_for": "trtdiag.report.program_table",
     "rebuild": "trtdiag.artifact.rebuild",
     "save": "trtdiag.artifact.save",
     "save_programs": "trtdiag.report.fix_programs",
-    "verify": "trtdiag.verifying",
+    "verify": "trtdiag.pipeline.verify",
 }
 _SHOWN_BY = {"fix_dims": "trtdiag.report.fix_notebook", "Fix": "trtdiag.report.fix_notebook"}
 
@@ -162,25 +156,6 @@ def _version() -> str:
         return version("trtdiag")
     except PackageNotFoundError:  # run from a source folder that was never installed
         return "0+source"
-
-
-class _CallableModule(ModuleType):
-    """A subpackage with the name of a public function, which takes the function's place once it is imported."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _public(self.__name__.rpartition(".")[2])(*args, **kwargs)
-
-
-class _FrontDoor(ModuleType):
-    """This package: what is imported into it under the name of a public function can be called like that."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _HOMES and type(value) is ModuleType:
-            value.__class__ = _CallableModule
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _FrontDoor
 
 
 def _register_op() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
-from trtdiag.capture.on_device import program_device
-from trtdiag.compiling import compile
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import UserError
+from trtdiag.frontend.move_to_device import program_device
 from trtdiag.options import CompileOptions, with_changes
+from trtdiag.pipeline.compile import compile
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.torch_compile import backend_of
 

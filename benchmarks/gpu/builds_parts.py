@@ -19,16 +19,16 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.backend import Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.builds import build_engines
-from trtdiag.engine.tensorrt.door import open_door
+from trtdiag.engine.tensorrt.lazy_import import open_door
 from trtdiag.engine.tensorrt.log import Listeners
-from trtdiag.engine.usual_inputs import usual_inputs
+from trtdiag.engine.timing_inputs import usual_inputs
 from trtdiag.errors import TrtdiagError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target
 
 WIDTHS = (32, 48, 64, 96)

@@ -33,12 +33,12 @@ from torch.export import Dim, export
 
 import trtdiag
 from trtdiag.engine.tensorrt.context import EngineContext
-from trtdiag.engine.tensorrt.door import open_door
+from trtdiag.engine.tensorrt.engine_bindings import Ports
 from trtdiag.engine.tensorrt.gpu import Cuda
+from trtdiag.engine.tensorrt.lazy_import import open_door
 from trtdiag.engine.tensorrt.log import logger_of
-from trtdiag.engine.tensorrt.one_context import shares_profiles
-from trtdiag.engine.tensorrt.ports import Ports
 from trtdiag.engine.tensorrt.scratch import Scratch
+from trtdiag.engine.tensorrt.single_context import shares_profiles
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import engine_nodes

@@ -22,19 +22,19 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
-from trtdiag.compiling import compile_in_stages
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation
+from trtdiag.convert.layer_writers.normalization import normalized
+from trtdiag.convert.layer_writers.statistics import by_channel
 from trtdiag.convert.ops import group_norm as converters
-from trtdiag.convert.writing.moments import affine, moments, reciprocal_deviation
-from trtdiag.convert.writing.normalized import normalized
-from trtdiag.convert.writing.statistics import by_channel
 from trtdiag.errors import TrtdiagError
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target
-from trtdiag.verify.run import VerifyLimits
+from trtdiag.verification.run import VerifyLimits
 
 _OWN = converters._group_norm
 

@@ -19,13 +19,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine" 
 from layer_samples import case_for, in_half
 from seed_models import seeds
 
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.profiles import network_profile
 from trtdiag.network import DType, Network, NetworkBuilder
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.constant import Constant
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.pipeline.compile import compile_in_stages
 
 _HALF = {DType.FLOAT32: DType.FLOAT16}
 _CALM = {"Normalization", "SoftMax", "Shuffle", "Select", "Slice", "Concatenation", "Constant", "Gather"}

@@ -19,8 +19,8 @@ from worker_ready import say_ready
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build import build_engine
 from trtdiag.engine.tensorrt import build as building
+from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.config import new_config
-from trtdiag.engine.tensorrt.dialect import Dialect
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, run

@@ -76,7 +76,7 @@ def one(name: str) -> int:
     """Run a case here, print the error as the command line would, and give its exit code."""
     from gpu_refusals import refusal_of
 
-    from trtdiag.cli.failing import show
+    from trtdiag.cli.error_output import show
 
     error = refusal_of(REFUSALS[name])
     if error is None:

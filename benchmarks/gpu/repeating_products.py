@@ -1,6 +1,6 @@
 """Large products that repeat an operand on TensorRT, written as they are and as `compile` writes them.
 
-    python benchmarks/gpu/repeating_products.py --json products.json
+    python benchmarks/gpu/repeating_products.py --json matmul.json
 
 Each runs in a process of its own, since what writes to wrong places may end it.  ``count`` is how many elements of the
 result are off, of ``elements``; ``first`` and ``last`` are the first and the last of them.
@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine" 
 import torch
 from large_products import CASES, program, results, wrong
 
+from trtdiag.convert.layer_writers import matmul
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing import products
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.matmul import MatrixMultiply
 from trtdiag.targets import installed_version
@@ -39,7 +39,7 @@ def _as_it_is(write: Writer, layer: MatrixMultiply, left: Value, right: Value) -
 def one(name: str, form: str) -> Row:
     """A case, here."""
     if form == AS_IS:
-        products._multiplied = _as_it_is
+        matmul._multiplied = _as_it_is
     module, compiled = program(name)
     actual, expected = results(name, module, compiled)
     found = wrong(actual, expected)

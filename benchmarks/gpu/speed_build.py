@@ -96,8 +96,8 @@ def build_onnx(found: Case, name: str, variant: str, folder: Path) -> dict[str, 
 def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str) -> dict[str, Any]:
     """Compile as a user does, or with what a probe changes."""
     import trtdiag
-    from trtdiag.compiling import compile_in_stages
     from trtdiag.options import CompileOptions, PartitionOptions, Precision
+    from trtdiag.pipeline.compile import compile_in_stages
 
     precision = Precision.KEEP if variant == "probe unpinned" else Precision.FP16
     device = "cuda" if backend == "tensorrt" else "cpu"
@@ -161,7 +161,7 @@ def _changed(variant: str) -> Iterator[None]:
 
 @contextmanager
 def _half_gelu() -> Iterator[None]:
-    import trtdiag.convert.ops.gates as gates
+    import trtdiag.convert.ops.gated_activation as gates
 
     plain = gates.in_float32
     gates.in_float32 = lambda write, compose, *values: compose(*values)
@@ -174,7 +174,7 @@ def _half_gelu() -> Iterator[None]:
 @contextmanager
 def _spelled() -> Iterator[None]:
     import trtdiag.convert.ops.group_norm as norms
-    from trtdiag.convert.writing.moments import affine, moments, reciprocal_deviation
+    from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation
     from trtdiag.network.layers.elementwise import ElementWiseOperation
 
     plain = norms.normalized

@@ -11,7 +11,7 @@ from pathlib import Path
 FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("the ground", ("errors", "arguments", "options", "files"), "what everything may use"),
     ("sizes and graphs", ("symbolic", "graph", "targets"), "expressions, fx graphs, what each TensorRT takes"),
-    ("a program", ("capture", "lower"), "file, live program or factory; checked, taken apart op by op"),
+    ("a program", ("frontend", "lower"), "file, live program or factory; checked, taken apart op by op"),
     (
         "what is true of it",
         ("shapes", "dims", "fixdims", "dtypes"),
@@ -19,17 +19,13 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     ("engines on paper", ("network", "partition", "convert"), "typed layers, what goes together, ops as layers"),
     ("engines", ("engine", "runtime", "artifact"), "built, called from a program, saved"),
-    ("what is said", ("verify", "analysis", "report"), "compared with the original; findings; every format"),
-    (
-        "the way through",
-        ("pipeline", "compiling", "verifying", "mending", "refused_builds", "trying_builds"),
-        "the stages in order",
-    ),
-    ("the doors", ("cli", "benching", "torch_backend"), "commands, times beside others, torch.compile"),
+    ("what is said", ("verification", "analysis", "report"), "compared with the original; findings; every format"),
+    ("the way through", ("pipeline",), "the stages in order: analyze, compile, verify, and the repairs between them"),
+    ("the doors", ("cli", "benchmark", "torch_backend"), "commands, times beside others, torch.compile"),
 )
 """Title, rooms, and what they are about, in the order in which data moves."""
-PARTS_OF_ROOMS = frozenset({"option_keywords", "option_warnings", "not_compiled"})
-"""Files that belong to ``options``, and one to ``compiling``."""
+PARTS_OF_ROOMS = frozenset({"option_keywords", "option_warnings"})
+"""Files that belong to ``options``."""
 _WIDTH, _LEFT, _FLOOR, _ROOM, _GAP = 960, 232, 74, 34, 8
 
 

@@ -16,7 +16,7 @@ from torch.export import Dim, export
 import trtdiag
 from trtdiag.analysis.finding import Finding
 from trtdiag.fixdims.run import fix_dims
-from trtdiag.pipeline import analyze
+from trtdiag.pipeline.analyze import analyze
 from trtdiag.report.fix_text import fix_text
 
 OWN = str(Path(trtdiag.__file__).parent)

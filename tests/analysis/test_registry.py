@@ -13,8 +13,8 @@ from trtdiag.analysis.explain import catalogue, page
 from trtdiag.analysis.finding import Evidence, Hit, Severity
 from trtdiag.analysis.registry import matching, ordered, rules
 from trtdiag.analysis.rule import Rule, rule
-from trtdiag.capture.program import Program
 from trtdiag.errors import InternalError, UserError
+from trtdiag.frontend.program import Program
 
 
 @rule("ZZZ101", "an-example", Severity.INFO)

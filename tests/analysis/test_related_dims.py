@@ -7,7 +7,7 @@ import torch
 
 from tests.harness import facts
 from trtdiag.analysis.related_dims import line_of, related_dims
-from trtdiag.capture.program import InputDim, InputTensor, Program
+from trtdiag.frontend.program import InputDim, InputTensor, Program
 from trtdiag.symbolic import parse_expr
 from trtdiag.symbolic.expr import Expr, Sym
 from trtdiag.symbolic.ranges import Range

@@ -10,8 +10,8 @@ import pytest
 from trtdiag.analysis.finding import Evidence, Hit, Severity
 from trtdiag.analysis.page import SECTIONS, parse_page
 from trtdiag.analysis.rule import rule
-from trtdiag.capture.program import Program
 from trtdiag.errors import InternalError
+from trtdiag.frontend.program import Program
 
 GOOD = """One sentence.
 

@@ -14,8 +14,8 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.rules.sym.memory_at_maximum import NOTICE_BYTES, WARN_BYTES
 from trtdiag.analysis.run import run
-from trtdiag.capture.program import OpOrigin, Program, Versions
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, Role, WideTensor
+from trtdiag.frontend.program import OpOrigin, Program, Versions
 from trtdiag.graph.source import Stack
 from trtdiag.lower.facts import Checked, Defect
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable

@@ -11,7 +11,6 @@ import torch
 from tests.harness import facts
 from trtdiag.analysis.finding import Applicability, Finding, Severity
 from trtdiag.analysis.run import run
-from trtdiag.capture.program import ExportFailure, InputDim, InputTensor, Program
 from trtdiag.dims.facts import (
     Conflict,
     DimRow,
@@ -23,6 +22,7 @@ from trtdiag.dims.facts import (
     UnparsedGuard,
     Verdict,
 )
+from trtdiag.frontend.program import ExportFailure, InputDim, InputTensor, Program
 from trtdiag.graph.source import Stack
 from trtdiag.symbolic import mul
 from trtdiag.symbolic.expr import Sym

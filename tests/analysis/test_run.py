@@ -13,8 +13,8 @@ from tests.harness import facts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import Rule, rule
 from trtdiag.analysis.run import run
-from trtdiag.capture.program import Program
 from trtdiag.errors import InternalError, UserError
+from trtdiag.frontend.program import Program
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts
 

@@ -20,7 +20,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.artifact.compiled_mutations import CompiledFile
-from tests.capture.archive_samples import torch_saved
+from tests.frontend.archive_samples import torch_saved
 from trtdiag.errors import TrtdiagError
 
 ROOT = Path(__file__).resolve().parent.parent.parent

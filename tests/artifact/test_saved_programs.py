@@ -18,10 +18,10 @@ from trtdiag.artifact.description import options_from_plain, plain_options
 from trtdiag.artifact.load import load
 from trtdiag.artifact.rebuild import rebuild
 from trtdiag.artifact.save import save
-from trtdiag.capture.archive_summary import inspect_archive
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, PlatformError, UserError
+from trtdiag.frontend.archive.summary import inspect_archive
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 import trtdiag
-from trtdiag.capture import archive_treespecs
 from trtdiag.errors import ArtifactError, CaptureError
+from trtdiag.frontend.archive import treespecs
 from trtdiag.runtime.compiled import CompiledProgram
 
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024  # as users write them
@@ -141,7 +141,7 @@ REFUSED: dict[str, tuple[nn.Module, tuple[Any, ...], str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_saved_runs_and_is_named(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, args, words = REFUSED[case]
-    monkeypatch.setattr(archive_treespecs, "LIMIT_DEPTH", 40)  # where torch itself gives up depends on who calls it
+    monkeypatch.setattr(treespecs, "LIMIT_DEPTH", 40)  # where torch itself gives up depends on who calls it
     _, program = _compiled(model, *args)
     for _ in range(2):
         assert case == "too deep" or _same(program(*args), model(*args))
@@ -156,7 +156,7 @@ def test_what_cannot_be_saved_runs_and_is_named(case: str, tmp_path: Path, monke
 
 
 def test_a_file_that_is_nested_too_deeply_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_treespecs, "LIMIT_DEPTH", 40)
+    monkeypatch.setattr(treespecs, "LIMIT_DEPTH", 40)
     torch.export.save(torch.export.export(Model(_unwrapped), (_deep(X, 60),)), tmp_path / "m.pt2")
     with pytest.raises(CaptureError) as caught:
         trtdiag.analyze(tmp_path / "m.pt2")

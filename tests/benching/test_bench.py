@@ -13,8 +13,8 @@ from rich.console import Console
 
 import trtdiag
 from tests.benching.bench_models import build
-from trtdiag.benching.table import bench_text
-from trtdiag.benching.ways import Ready
+from trtdiag.benchmark.table import bench_text
+from trtdiag.benchmark.ways import Ready
 from trtdiag.errors import DimsError, UserError
 from trtdiag.runtime.compiled import CompiledProgram
 
@@ -131,7 +131,7 @@ def test_a_way_that_breaks_is_a_row(compiled: CompiledProgram, monkeypatch: pyte
     def prepare(original: object, compiled: object) -> Ready:
         return Ready(lambda args, kwargs: call)
 
-    monkeypatch.setattr("trtdiag.benching.run.preparers", lambda names: {"eager": prepare})
+    monkeypatch.setattr("trtdiag.benchmark.run.preparers", lambda names: {"eager": prepare})
     found = trtdiag.bench(compiled, "eager", model=build(), rounds=2)
     assert found.results[0].ways[1].failed == "no more"
     assert found.results[0].ways[0].ms is not None

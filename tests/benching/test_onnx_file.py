@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.benching.bench_models import build
-from trtdiag.benching import onnx_file
-from trtdiag.benching.original import original
+from trtdiag.benchmark import onnx_file
+from trtdiag.benchmark.original import original
 from trtdiag.options import CompileOptions
 
 

@@ -8,8 +8,8 @@ import pytest
 from chromium import drive, needs_browser, open_page
 
 from tests.compiling.programs import exported, mlp
-from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.report import Report
 
 pytestmark = needs_browser

@@ -13,7 +13,7 @@ from large_program import large_program
 from sample_analysis import HOSTILE_NAMES
 
 import trtdiag
-from trtdiag.capture.program import OpOrigin
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.report.report import Report
 
 pytestmark = needs_browser

@@ -8,11 +8,11 @@ import pytest
 from chromium import drive, needs_browser, open_page
 
 from tests.compiling.programs import exported, mlp
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.graph.source import Frame
 from trtdiag.network.origin import Origin
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.report import Report
 from trtdiag.runtime.engine_layers import ToldLayers
 

@@ -13,7 +13,7 @@ from sample_analysis import FINDINGS, analysis, exported_net, finding, graph_ana
 
 from trtdiag.analysis.finding import Evidence, Place, Severity
 from trtdiag.analysis.result import Analysis
-from trtdiag.capture.program import OpOrigin
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.report.report import Report
 
 pytestmark = needs_browser

@@ -101,7 +101,7 @@ def test_a_report_takes_up_the_times_and_compares_them(folder: Path, capsys: pyt
 def test_a_report_of_another_program_is_refused_before_measuring(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trtdiag.benching.run.take_turns", lambda *_: pytest.fail("it measured"))
+    monkeypatch.setattr("trtdiag.benchmark.run.take_turns", lambda *_: pytest.fail("it measured"))
     assert run("analyze", "small.pt2", "--no-html", "--json", "planned.json", "-q") == 0
     whole = ("compile", "small.pt2", "--backend", "reference", "--no-verify", "--no-html", "-q")
     assert run(*whole, "--min-segment-ops", "0", "--precision", "fp16", "-o", "half.ep", "--json", "half.json") == 0

@@ -12,7 +12,7 @@ import click
 import pytest
 import torch
 
-import trtdiag.compiling
+import trtdiag.pipeline.compile
 from tests.compiling.programs import exported, mlp
 from trtdiag.cli.build_options import BUILD_OPTIONS, HARDWARE, BuildOptions
 from trtdiag.cli.compile import GROUPS, compile_command
@@ -68,7 +68,7 @@ def _options(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> CompileOptions
     def seen(_source: Any, options: CompileOptions, **_: Any) -> None:
         raise _SeenError(options)
 
-    monkeypatch.setattr(trtdiag.compiling, "compile_in_stages", seen)
+    monkeypatch.setattr(trtdiag.pipeline.compile, "compile_in_stages", seen)
     with pytest.raises(_SeenError) as caught:
         compile_command.main(["model.pt2", *arguments], standalone_mode=False)
     options = caught.value.args[0]

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export, save
 
-from trtdiag import pipeline
 from trtdiag.cli.main import main
+from trtdiag.pipeline import analyze
 
 
 class Doubles(nn.Module):
@@ -185,7 +185,7 @@ def test_our_own_fault_says_so_and_leaves_a_reproducer(
     def broken(*_given: object, **_named: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(pipeline, "check_metadata", broken)
+    monkeypatch.setattr(analyze, "check_metadata", broken)
     done = trtdiag("analyze", str(folder / "clean.pt2"), cwd=tmp_path)
     assert done.returncode == 4
     assert "planted" in done.stderr

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.capture.archive_samples import changed, members
 from tests.compiling.programs import exported, mlp, registry_with_wrong_relu, unbounded
+from tests.frontend.archive_samples import changed, members
 from trtdiag.cli.main import main
 from trtdiag.convert import registry
 

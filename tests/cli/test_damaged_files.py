@@ -27,8 +27,8 @@ from trtdiag.analysis.explain import catalogue
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import EngineOptions, chosen_engine_options, engine_options
 from trtdiag.errors import UserError
+from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.sources import read_text
-from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.report.fix_json import json_fix
 from trtdiag.report.saved import SavedReport, read_report
 from trtdiag.report.terminal import page_summary

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trtdiag.cli.default_names import name_after
 from trtdiag.cli.main import main
-from trtdiag.cli.names import name_after
 
 FACTORY = """import torch
 def build():

@@ -1,6 +1,6 @@
 """Files that are not what they should be, for every command that reads one: exit code 2 at once, with the file's name.
 
-`.pt2` and `.ep` files have tests of their own (`tests/capture`), as has the engine cache.
+`.pt2` and `.ep` files have tests of their own (`tests/frontend`), as has the engine cache.
 """
 
 from __future__ import annotations

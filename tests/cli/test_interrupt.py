@@ -14,7 +14,7 @@ import pytest
 PROGRAM = """
 import os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-import trtdiag.compiling
+import trtdiag.pipeline.compile
 from tests.compiling.programs import mlp
 from trtdiag.cli.main import main
 from trtdiag.engine import builds
@@ -33,7 +33,7 @@ def build():
     return mlp()
 
 builds._GRACE_S = 0.1
-trtdiag.compiling.get_backend = lambda name: Long()
+trtdiag.pipeline.compile.get_backend = lambda name: Long()
 if __name__ == "__main__":
     main(["compile", "program:build", "--no-html"])
 """
@@ -76,7 +76,7 @@ from trtdiag.cli.main import main
 main(sys.argv[3:])
 """
 MODULES = (
-    "trtdiag.cli.guard",
+    "trtdiag.cli.supervised_process",
     "trtdiag.cli.commands",
     "click",
     "rich.console",
@@ -112,7 +112,9 @@ def test_ctrl_c_during_imports_is_silent(module: str, who: str, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C there")
-@pytest.mark.parametrize("module", ["numpy", "torch._dynamo", "sympy", "torch.export._trace", "trtdiag.pipeline", "z3"])
+@pytest.mark.parametrize(
+    "module", ["numpy", "torch._dynamo", "sympy", "torch.export._trace", "trtdiag.pipeline.analyze", "z3"]
+)
 def test_ctrl_c_during_the_imports_of_a_run_is_silent(module: str, tmp_path: Path) -> None:
     (tmp_path / "users.py").write_text(
         "import torch\ndef build():\n    return torch.nn.ReLU(), (torch.randn(3, 5),), {}, None\n"

@@ -16,7 +16,7 @@ from tests.harness.forked_runs import run_forked
 ROOT = Path(__file__).resolve().parents[2]
 START = """
 import os, signal, sys
-from trtdiag.cli.last_words import last_words
+from trtdiag.cli.crash_reporter import last_words
 
 steps = []
 with last_words(steps.append) as step:

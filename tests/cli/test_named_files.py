@@ -17,7 +17,7 @@ from tests.compiling.programs import exported, mlp
 from tests.harness.forked_runs import run_forked
 from trtdiag.artifact.save import save
 from trtdiag.cli.main import main
-from trtdiag.compiling import compile as compile_program
+from trtdiag.pipeline.compile import compile as compile_program
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")

@@ -13,7 +13,7 @@ import rich.progress
 import trtdiag
 from tests.compiling.programs import mlp
 from trtdiag.cli.progress import ANALYZE_STAGES, COMPILE_STAGES, progress_bar, step_line
-from trtdiag.engine.watch import BuildStep
+from trtdiag.engine.build_watch import BuildStep
 
 Shown = Callable[[], AbstractContextManager[Callable[[str], None]]]
 

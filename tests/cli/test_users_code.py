@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from trtdiag.capture.load import capture
 from trtdiag.cli.main import main
 from trtdiag.errors import CaptureError
+from trtdiag.frontend.capture import capture
 
 ROOT = Path(__file__).resolve().parents[2]
 FACTORIES = """

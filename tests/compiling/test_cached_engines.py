@@ -10,10 +10,10 @@ import torch
 import trtdiag
 from tests.compiling.programs import mlp
 from trtdiag.artifact.rebuild import rebuild
-from trtdiag.compiling import compile_in_stages, with_changes
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.saved_engines import SavedEngines
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages, with_changes
 from trtdiag.targets import get_target
 
 

@@ -9,11 +9,11 @@ import torch
 
 import trtdiag
 from tests.compiling.programs import exported, mlp, refused, registry_with_wrong_relu, unbounded
-from trtdiag.compiling import compile_in_stages, with_changes
 from trtdiag.convert import registry
 from trtdiag.errors import DiagnosisError, DimsError, ShapeOutOfRangeError, UnsupportedOpError, UserError
 from trtdiag.options import CompileOptions, Precision
-from trtdiag.verifying import verify_saved
+from trtdiag.pipeline.compile import compile_in_stages, with_changes
+from trtdiag.pipeline.verify import verify_saved
 
 
 @pytest.mark.parametrize("target", ["8.6", "10.16", "11.4"])

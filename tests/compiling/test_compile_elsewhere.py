@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
-from tests.capture.archive_samples import changed, members
 from tests.compiling.meta_backend import OnMeta, register
 from tests.compiling.programs import Asked, exported, mlp
-from trtdiag.compiling import compile_in_stages
+from tests.frontend.archive_samples import changed, members
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.runtime.compiled_device import compiled_device
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.targets import get_target

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 import trtdiag
-from trtdiag import Input, not_compiled
+from trtdiag import Input
+from trtdiag.pipeline import compile_errors
 from trtdiag.shapes.profile import DimProfile
 
 
@@ -40,7 +41,9 @@ def test_analyze_reports_what_torch_refuses_of_inputs() -> None:
 
 def test_compile_says_what_fix_dims_says_of_the_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     known = trtdiag.fix_dims("Constraints violated (x_dim1)!\nSuggested fixes:\n  x_dim1 = 4*_x_dim1\n")
-    monkeypatch.setattr(not_compiled, "fix_dims", lambda *args, **kwargs: known)  # no exports in processes of their own
+    monkeypatch.setattr(
+        compile_errors, "fix_dims", lambda *args, **kwargs: known
+    )  # no exports in processes of their own
     with pytest.raises(trtdiag.DiagnosisError) as caught:
         trtdiag.compile(Quarters(), inputs=[Input((1, 4), (2, 8), (4, 64))], backend="reference")
     assert caught.value.reference == "inputs-refused"

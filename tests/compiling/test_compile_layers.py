@@ -14,12 +14,12 @@ from tests.compiling.layered_backend import register_layered
 from tests.compiling.programs import exported, mlp
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.cli.compile import compile_command
-from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.verify import verify_saved
 from trtdiag.report.layers_text import slowest_text
 from trtdiag.runtime.engine_cache import EngineCache
 from trtdiag.runtime.engine_layers import TIMED_RUNS, ToldLayers
-from trtdiag.verifying import verify_saved
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ import torch
 from torch.export import export
 
 from tests.lower.test_precision_models import block, conv_net
-from trtdiag.compiling import compile_in_stages
 from trtdiag.network.dtype import DType
 from trtdiag.options import CompileOptions, Precision
+from trtdiag.pipeline.compile import compile_in_stages
 
 HALVES = {Precision.FP16: DType.FLOAT16, Precision.BF16: DType.BFLOAT16}
 

@@ -12,8 +12,8 @@ from torch.utils import _pytree as pytree
 import trtdiag
 from tests.compiling.programs import Asked
 from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wide_types
-from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import Compilation, compile_in_stages
 
 TARGETS = ("8.6", "11.4")
 

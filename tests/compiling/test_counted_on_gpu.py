@@ -7,9 +7,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.compiling.counting_models import MODELS, ROWS, asked, model, rows
-from trtdiag.compiling import compile_in_stages
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target, installed_version
 
 pytestmark = [

@@ -12,9 +12,9 @@ from torch.utils import _pytree as pytree
 
 import trtdiag
 from tests.compiling.counting_models import MODELS, ROWS, asked, model, rows
-from trtdiag.compiling import compile_in_stages
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import compile_in_stages
 
 # The engine sums in PyTorch's own order; a product of few terms may be fused differently.
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}

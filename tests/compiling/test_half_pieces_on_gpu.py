@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from tests.compiling.seed_models import UNet
-from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions, Precision
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target, installed_version
 
 pytestmark = [

@@ -10,7 +10,7 @@ import torch
 from torch.export import Dim
 
 import trtdiag
-from tests.verify.faulty_backend import (
+from tests.verification.faulty_backend import (
     Alter,
     Chain,
     Faulty,
@@ -19,16 +19,16 @@ from tests.verify.faulty_backend import (
     register,
     with_other_activation,
 )
-from trtdiag import mending
-from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import EngineBuildError
-from trtdiag.mending import alike, showing
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline import accuracy_repair
+from trtdiag.pipeline.accuracy_repair import alike, showing
+from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.verify import verify_saved
 from trtdiag.symbolic import Range, symbol
-from trtdiag.verifying import verify_saved
 
 LENGTH, TURN = 23, 11
 
@@ -231,7 +231,7 @@ def test_ops_without_a_source_line_are_alike_with_themselves_alone(blocks: int) 
 
 
 def test_more_blocks_than_are_shown_show_those_alone_that_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mending, "MOST_SHOWN", 4)  # the edge itself, with blocks that are quick to compile
+    monkeypatch.setattr(accuracy_repair, "MOST_SHOWN", 4)  # the edge itself, with blocks that are quick to compile
     found, _, _ = _compiled(monkeypatch, lambda network: network, Blocks(5))
     network = found.converted[0].network
     (first,) = outputs_of(network, "tanh")

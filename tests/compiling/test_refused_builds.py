@@ -14,17 +14,17 @@ from rich.console import Console
 from torch.export import Dim
 
 import trtdiag
-from tests.verify.faulty_backend import Faulty, is_output, outputs_of, register
-from trtdiag import refused_builds
-from trtdiag.compiling import Compilation, compile_in_stages
+from tests.verification.faulty_backend import Faulty, is_output, outputs_of, register
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions, PartitionOptions
-from trtdiag.refused_builds import first_refused
+from trtdiag.pipeline import build_fallback
+from trtdiag.pipeline.build_fallback import first_refused
+from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.verify import verify_saved
 from trtdiag.report.compile_text import engines_text
-from trtdiag.verify.engine_search import made_of_data
-from trtdiag.verifying import verify_saved
+from trtdiag.verification.engine_search import made_of_data
 
 BLOCKS = 5
 Refuses = Callable[[Network], tuple[str, ...]]
@@ -207,7 +207,7 @@ def test_parts_that_are_refused_for_another_reason_say_nothing(monkeypatch: pyte
 
 
 def test_it_ends_where_everything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refused_builds, "MOST_REMEDIES", 1)
+    monkeypatch.setattr(build_fallback, "MOST_REMEDIES", 1)
     with pytest.raises(EngineBuildError) as caught:
         _compiled(monkeypatch, _ends)
     assert caught.value.because.startswith("a test; tried: engine 0 was refused, since TensorRT finds no kernels from ")

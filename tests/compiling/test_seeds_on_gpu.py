@@ -14,13 +14,13 @@ from torch.utils import _pytree as pytree
 import trtdiag
 from tests.compiling.programs import Asked, mlp
 from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wide_types
-from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import UserError
 from trtdiag.network import DType
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.pipeline.compile import Compilation, compile_in_stages
 from trtdiag.targets import get_target, installed_version
-from trtdiag.verify.facts import PointResult
+from trtdiag.verification.facts import PointResult
 
 BACKEND, DEVICE = "tensorrt", "cuda"
 pytestmark = [

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from tests.compiling.programs import Asked
-from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import compile_in_stages
 
 
 class Halves(nn.Module):

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import Compilation, compile_in_stages
 
 Body = Callable[[nn.Module, Tensor], Tensor]
 

@@ -18,9 +18,9 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils import _pytree as pytree
 
+from trtdiag.convert.conversion_context import ConversionContext
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.convert.segment import convert_segment
-from trtdiag.convert.source import Source
 from trtdiag.convert.support import support
 from trtdiag.errors import ShapeOutOfRangeError
 from trtdiag.graph.limit import Limit
@@ -147,7 +147,7 @@ def _converted(traced: _Traced, target: Target) -> tuple[Outcome, dict[str, Rang
     left, planned = _left_by_types(traced.module), _planned(traced.module, target)
     for greatest in (GREATEST, min(GREATEST, FEWER)):
         ranges = traced.ranges(greatest)
-        source = Source(traced.module, planned, target, ranges, traced.given, {}, traced.held)
+        source = ConversionContext(traced.module, planned, target, ranges, traced.given, {}, traced.held)
         found = support(source, left)
         if not any(limit.code == "too-many-elements" for limit in found.limits.values()):
             break

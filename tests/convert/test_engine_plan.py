@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch.export import Dim
 
-from trtdiag.capture.load import capture
-from trtdiag.capture.program import Program
 from trtdiag.convert import registry
 from trtdiag.convert.call import Call
 from trtdiag.convert.engine_plan import EnginePlan, convert_segments, plan_engines
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refusal import refuse
 from trtdiag.dims.system import dim_system
 from trtdiag.errors import UnsupportedOpError
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.program import Program
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.network import run
 from trtdiag.network.builder import Value

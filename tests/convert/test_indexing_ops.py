@@ -12,10 +12,10 @@ from tests.convert import op_check
 from tests.convert.op_check import Outcome, check_op
 from tests.convert.sampled_ops import Sampled, run_samples
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import Refused
+from trtdiag.convert.layer_writers.indices import common_shape
+from trtdiag.convert.refusal import Refused
 from trtdiag.convert.registry import converters
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing.positions import common_shape
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.symbolic import Range, symbol
 from trtdiag.targets.versions import get_target

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.export import Dim
 
-from trtdiag.capture.load import capture
-from trtdiag.capture.program import Program
 from trtdiag.convert.engine_plan import convert_segments, plan_engines
 from trtdiag.dims.system import dim_system
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.program import Program
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.network import run

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import compile_in_stages
 
 PLACES = torch.tensor([3, 0, 2])
 FROM_THE_END = torch.tensor([3, -1, 2])

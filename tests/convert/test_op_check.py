@@ -12,7 +12,7 @@ import torch
 from tests.convert.op_check import check_op
 from trtdiag.convert import registry
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refusal import refuse
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.activation import ActivationType
 

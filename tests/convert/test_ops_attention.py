@@ -13,8 +13,8 @@ from torch.export import Dim
 from tests.convert.family_samples import converted, missing
 from tests.convert.op_check import check_op
 from tests.convert.op_samples import overload
-from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.symbolic import Num
 
 NAME = "aten.scaled_dot_product_attention.default"

@@ -9,10 +9,10 @@ import torch
 from torch.export import Dim
 
 from tests.convert import op_check
-from trtdiag.compiling import compile_in_stages
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.slice import Slice
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.symbolic import Num
 from trtdiag.targets import TARGETS, get_target
 

@@ -11,8 +11,8 @@ from _pytest.mark import ParameterSet
 from torch import nn
 from torch.export import Dim
 
-from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import Compilation, compile_in_stages
 
 Turn = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 BATCH, STEPS = Dim("batch", min=1, max=5), Dim("steps", min=1, max=13)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.random_cases import cases
 from tests.symbolic.random_guards import Guard, expressions, guards, value_of
-from trtdiag.convert.refused import Refused
+from trtdiag.convert.refusal import Refused
 from trtdiag.convert.sizes import SizeWriter
 from trtdiag.network import DType, NetworkBuilder, run
 from trtdiag.network.layer import Layer

@@ -11,7 +11,6 @@ from torch.export import Dim, export
 
 from tests.convert import op_check
 from tests.convert.op_check import Outcome, check_op
-from trtdiag.compiling import compile_in_stages
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.network.layers.activation import Activation
 from trtdiag.network.layers.convolution import Deconvolution
@@ -19,6 +18,7 @@ from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.reduce import Reduce
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.options import CompileOptions, Precision
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target
 
 aten = torch.ops.aten

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
-from trtdiag.convert.refused import Refused
+from trtdiag.convert.refusal import Refused
 from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, NetworkBuilder, run
 from trtdiag.network.builder import Value

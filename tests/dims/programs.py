@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from trtdiag.capture.program import InputDim, InputTensor, Program, RawGuard, SourceKind, Versions
+from trtdiag.frontend.program import InputDim, InputTensor, Program, RawGuard, SourceKind, Versions
 from trtdiag.graph.source import NO_STACK, Frame, Stack
 from trtdiag.symbolic import parse_expr
 from trtdiag.symbolic.ranges import Range

@@ -11,14 +11,14 @@ from torch import nn
 from torch.export import Dim, export
 from torch.nn.functional import scaled_dot_product_attention
 
-from trtdiag.capture.load import capture
-from trtdiag.capture.program import Program
-from trtdiag.dims import asked_by_ops as asking
-from trtdiag.dims import tried_op
-from trtdiag.dims.collect import gather
+from trtdiag.dims import op_conditions as asking
+from trtdiag.dims import op_trial
+from trtdiag.dims.collect_conditions import gather
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.fixdims.run import fix_dims
-from trtdiag.shapes.demand import Ask, Demand
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.program import Program
+from trtdiag.shapes.shape_constraints import Ask, Demand
 from trtdiag.symbolic import Num, to_text
 
 A, B = Dim("a", min=2, max=64), Dim("b", min=2, max=64)
@@ -165,7 +165,7 @@ def test_a_rule_that_the_op_does_not_confirm_is_not_believed(monkeypatch: pytest
 
 
 def test_a_call_too_large_to_run_is_asked_and_said_to_be_untried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tried_op, "MOST_ELEMENTS", 8)
+    monkeypatch.setattr(op_trial, "MOST_ELEMENTS", 8)
     program = program_of(put, torch.randn(6, 4), torch.randn(6, 4))
     (origin,) = asked(program).values()
     assert origin.asked is not None
@@ -226,7 +226,7 @@ def test_an_op_that_does_not_run_here_at_all_is_asked_and_said_to_be_untried(mon
     def broken(*_args: object, **_kwargs: object) -> None:
         raise NotImplementedError("no kernel")
 
-    monkeypatch.setattr(tried_op, "_callable", lambda op: broken)
+    monkeypatch.setattr(op_trial, "_callable", lambda op: broken)
     (origin,) = asked(program_of(put, torch.randn(6, 4), torch.randn(6, 4))).values()
     assert origin.asked is not None
     assert "no kernel" in origin.asked.untried

@@ -14,10 +14,10 @@ from torch.export import Dim
 
 from tests.dims.programs import OP, USER, program
 from tests.random_cases import cases
-from trtdiag.capture.program import RawGuard
 from trtdiag.dims.facts import Verdict
 from trtdiag.dims.system import dim_system
-from trtdiag.pipeline import analyze
+from trtdiag.frontend.program import RawGuard
+from trtdiag.pipeline.analyze import analyze
 from trtdiag.symbolic.proof import ProofKind
 from trtdiag.symbolic.ranges import Range
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 from trtdiag.analysis.finding import Severity
-from trtdiag.capture.load import capture
 from trtdiag.dims.system import dim_system
-from trtdiag.pipeline import analyze
+from trtdiag.frontend.capture import capture
+from trtdiag.pipeline.analyze import analyze
 from trtdiag.symbolic.ranges import Range
 
 

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.random_cases import cases
-from trtdiag.dims import torch_text
-from trtdiag.dims.torch_text import MOST_GUARD_CHARACTERS, MOST_GUARDS, read_export_error
+from trtdiag.dims.torch_text.read import MOST_GUARD_CHARACTERS, MOST_GUARDS, read_export_error
 from trtdiag.errors import DimsError
+from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.fix import Fix
-from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.symbolic import ProofKind
 
 MESSAGES: list[str] = [
@@ -173,7 +172,7 @@ def test_deep_nesting_is_named_unread() -> None:
 
 def test_more_guards_than_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_GUARDS == 10_000
-    monkeypatch.setattr(torch_text, "MOST_GUARDS", 300)  # the real one takes seconds; benchmarks/read_log.py has it
+    monkeypatch.setattr("trtdiag.dims.torch_text.read.MOST_GUARDS", 300)  # the real one takes seconds
     text = "".join(f"{GUARD}({SIZE} + {index}) != 7.\n" for index in range(350))
     read = read_export_error(text)
     assert len(read.guards) == 300

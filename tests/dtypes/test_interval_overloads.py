@@ -6,7 +6,7 @@ import torch
 
 from trtdiag.dtypes.call import Call, MissingArgumentError, Scope
 from trtdiag.dtypes.interval_ops import RULES
-from trtdiag.dtypes.span import Span
+from trtdiag.dtypes.value_span import Span
 from trtdiag.graph.operators import short_name
 from trtdiag.shapes.facts import ShapeFacts
 

@@ -8,8 +8,8 @@ from torch import nn
 from torch.export import Dim
 
 from tests.harness.staged import node_named, staged
-from trtdiag.capture.load import capture
 from trtdiag.dtypes.intervals import value_spans
+from trtdiag.frontend.capture import capture
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.ranges import shape_facts
 

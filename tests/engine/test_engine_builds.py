@@ -14,8 +14,8 @@ import torch
 from tests.engine.linear_network import PROFILE, linear, linear_network
 from trtdiag.engine import builds as building
 from trtdiag.engine.backend import get_backend
+from trtdiag.engine.build_watch import BuildStep, Watch
 from trtdiag.engine.builds import build_engines, engine_name, jobs_of, unfinished
-from trtdiag.engine.watch import BuildStep, Watch
 from trtdiag.errors import EngineBuildError, InternalError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.reference import _Reference
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 
 
 def test_notes_reach_the_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

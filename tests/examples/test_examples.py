@@ -13,7 +13,7 @@ from examples import captioner, raft_like, two_linears, unet
 from tests.harness.forked_runs import run_forked
 from trtdiag.analysis.finding import Severity
 from trtdiag.dims.facts import DimRow
-from trtdiag.pipeline import analyze
+from trtdiag.pipeline.analyze import analyze
 from trtdiag.report.report import Report
 from trtdiag.symbolic.ranges import Range
 

@@ -11,7 +11,7 @@ import torch
 from torch.export import AdditionalInputs, Dim, ShapesCollection
 from torch.utils import _pytree as pytree
 
-from trtdiag.capture.factory import Recipe
+from trtdiag.frontend.factory import Recipe
 
 Pair = namedtuple("Pair", ["image", "mask"])  # noqa: PYI024  # the untyped form is what users have
 

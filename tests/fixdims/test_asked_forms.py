@@ -9,13 +9,13 @@ import torch
 from torch.export import Dim, ShapesCollection, export
 
 from tests.fixdims.structure_cases import CASES, Args, One, Rest, Times, Two, t
-from trtdiag.capture.attempted import attempted
-from trtdiag.capture.factory import Recipe
-from trtdiag.capture.inputs import input_tensors
-from trtdiag.capture.unexported import input_sketch
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind
 from trtdiag.dims.spelling.asked import asked_plan, structure_of
 from trtdiag.errors import CaptureError, DimsError
+from trtdiag.frontend.export_attempt import attempted
+from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.inputs import input_tensors
+from trtdiag.frontend.unexported_inputs import input_sketch
 from trtdiag.symbolic import Range
 
 

@@ -10,9 +10,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.fixdims.structure_cases import CASES, Box, Pair, Rest, Sample, Two, t
-from trtdiag.capture.factory import Recipe
 from trtdiag.dims.spelling.asked import structure_of
 from trtdiag.dims.spelling.examples import resized
+from trtdiag.frontend.factory import Recipe
 
 
 def one(tensor: Any, sizes: dict[str, int]) -> torch.Tensor:

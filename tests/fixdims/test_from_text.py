@@ -10,8 +10,8 @@ from torch.export import Dim, export
 
 from trtdiag.dims.plan import LeafKind
 from trtdiag.errors import DimsError
+from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.fix import Change, Fix, Outcome
-from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.symbolic import ProofKind
 
 SIZE = "L['x'].size()[2]"

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 from torch.nn import functional
 
-from trtdiag.dims.compared import values_of
-from trtdiag.fixdims.text.from_text import fix_text
+from trtdiag.dims.compare_plans import values_of
+from trtdiag.fixdims.error_text.from_text import fix_text
 
 
 class Traced(nn.Module):

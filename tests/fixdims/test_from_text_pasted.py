@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.dims.pasted import PREFIXES, WIDTHS, pasted
-from trtdiag.dims.torch_text import read_export_error
+from trtdiag.dims.torch_text.read import read_export_error
 from trtdiag.errors import DimsError
+from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.fix import Fix
-from trtdiag.fixdims.text.from_text import fix_text
 
 TEXTS: dict[str, str] = {
     entry["id"]: entry["message"]

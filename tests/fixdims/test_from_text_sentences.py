@@ -13,8 +13,8 @@ from torch.export import Dim, export
 
 from trtdiag.cli.fix_dims import fix_dims
 from trtdiag.dims.plan import LeafKind
+from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.fix import Fix, Outcome
-from trtdiag.fixdims.text.from_text import fix_text
 from trtdiag.report.fix_json import fix_json
 from trtdiag.report.fix_text import fix_text as printed
 

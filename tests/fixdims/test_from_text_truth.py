@@ -14,8 +14,8 @@ from tests.guards.text_exceptions import CALLED, FEWER, NO_CONDITION, STATIC_BY_
 from tests.harness.rows import each
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.errors import DimsError
+from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.fix import Fix, Outcome
-from trtdiag.fixdims.text.from_text import fix_text
 
 TEXTS: dict[str, dict[str, Any]] = {
     entry["id"]: entry

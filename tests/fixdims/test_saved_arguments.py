@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram, export
 
 from tests.fixdims.structure_cases import CASES, t
-from trtdiag.capture.again import program_recipe
-from trtdiag.capture.load import capture
 from trtdiag.dims.plan import LeafKind
 from trtdiag.dims.program_plan import program_plan
 from trtdiag.dims.spelling.asked import structure_of
 from trtdiag.fixdims.run import fix_dims
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.reexport import program_recipe
 
 A = Dim.AUTO
 

@@ -12,13 +12,13 @@ from torch.export import Dim
 
 from tests.fixdims import small_models as models
 from trtdiag import fix_dims
-from trtdiag.capture.factory import recipe_of
-from trtdiag.dims.solver.clock import Clock
+from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.spelling.asked import asked_plan, structure_of
-from trtdiag.fixdims.allowance import Allowance
+from trtdiag.fixdims.child_export import planned, trial
 from trtdiag.fixdims.fix import Outcome
 from trtdiag.fixdims.loop import Search
-from trtdiag.fixdims.trials import planned, trial
+from trtdiag.fixdims.time_budget import Allowance
+from trtdiag.frontend.factory import recipe_of
 
 ARGS = (torch.randn(2, 20), torch.randn(2, 10))
 SPEC = {"x": {1: Dim("dx", min=2, max=4096)}, "y": {1: Dim("dy", min=2, max=4096)}}

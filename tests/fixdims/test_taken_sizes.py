@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trtdiag.fixdims.several.coordinates import Coordinate
-from trtdiag.fixdims.several.taken import placed
+from trtdiag.fixdims.several_programs.admitted_sizes import placed
+from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.symbolic import add, mul, to_text
 from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.ranges import Range

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.export import Dim, export
 
-from trtdiag.capture.torch_private import shape_env_of
+from trtdiag.frontend.torch_private import shape_env_of
 from trtdiag.graph.values import NodeReader, NumberValue, OtherValue, TensorValue, ValueReader, is_row_major, leaves
 from trtdiag.symbolic import to_text
 from trtdiag.symbolic.expr import Num, Sym

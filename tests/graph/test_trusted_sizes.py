@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trtdiag.graph.trusted_sizes import reach_of_sizes, trusts_elements, trusts_sizes
+from trtdiag.graph.kernel_bounds.check import reach_of_sizes, trusts_elements, trusts_sizes
 
 ATEN = torch.ops.aten
 Call = tuple[Any, list[Any], dict[str, Any]]

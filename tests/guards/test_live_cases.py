@@ -13,10 +13,10 @@ from tests.guards import cases
 from tests.guards.asks import Span
 from tests.guards.live_exceptions import OTHER_THAN_MEASURED, UNREAD
 from tests.models.library import live_cases, needs_library
-from trtdiag.capture.program import InputDim
-from trtdiag.capture.reading import read_guard
-from trtdiag.capture.sites import Sites
-from trtdiag.pipeline import analyze
+from trtdiag.frontend.dim_sites import Sites
+from trtdiag.frontend.program import InputDim
+from trtdiag.frontend.read_guards import read_guard
+from trtdiag.pipeline.analyze import analyze
 from trtdiag.report.report import Report
 from trtdiag.symbolic.evaluate_array import Array, evaluate_array, holds_array
 from trtdiag.symbolic.expr import And, Sym, Truth

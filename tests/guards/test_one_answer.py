@@ -13,9 +13,9 @@ from torch.export import Dim
 import trtdiag
 from tests.guards import cases
 from tests.models.library import live_cases, needs_library
-from trtdiag.dims.binding import asked_of
-from trtdiag.dims.compared import sharing, values_of
+from trtdiag.dims.compare_plans import sharing, values_of
 from trtdiag.dims.plan import Plan
+from trtdiag.dims.suggestion import asked_of
 from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.report.report import Report
 

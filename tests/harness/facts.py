@@ -8,11 +8,11 @@ import torch
 from torch.fx import GraphModule
 
 from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
-from trtdiag.capture.load import capture
-from trtdiag.capture.program import OpOrigin, Program, SourceKind, Versions
 from trtdiag.convert.engine_plan import plan_engines
 from trtdiag.dims.facts import Constraint, DimSystem, GuardOrigin, Verdict
 from trtdiag.dtypes.facts import DtypeFacts
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.program import OpOrigin, Program, SourceKind, Versions
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
 from trtdiag.lower.metadata import check_metadata

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.fx import Interpreter, Node
 
-from trtdiag.capture.load import capture
-from trtdiag.capture.program import Program
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.program import Program
 from trtdiag.graph.inputs import placeholders
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts

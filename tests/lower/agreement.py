@@ -11,14 +11,14 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
-from trtdiag.capture.load import capture
-from trtdiag.capture.program import Program
-from trtdiag.capture.reading import read_guard
-from trtdiag.capture.sites import Sites
-from trtdiag.lower.kept import keeps_by_default
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.dim_sites import Sites
+from trtdiag.frontend.program import Program
+from trtdiag.frontend.read_guards import read_guard
 from trtdiag.lower.lowered import lower
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.lower.metadata import check_metadata
+from trtdiag.lower.preserved_ops import keeps_by_default
 from trtdiag.symbolic import evaluate, free_symbols, holds
 from trtdiag.symbolic.expr import Num
 

@@ -8,11 +8,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.lower.agreement import ends, inputs_at, lowered_of, user_outputs
-from trtdiag.capture.program import Program
+from trtdiag.frontend.program import Program
 from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.lower.metadata_recheck import recheck
 from trtdiag.lower.precision.apply import with_precision
 from trtdiag.lower.precision.facts import PrecisionFacts
-from trtdiag.lower.recheck import recheck
 from trtdiag.options import Precision
 
 DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}

@@ -12,8 +12,8 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.nn import functional as F
 
 from tests.lower.agreement import keep_nothing, lowered_of, targets
-from trtdiag.lower.kept import keeps_by_default
 from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.lower.preserved_ops import keeps_by_default
 
 
 class State:

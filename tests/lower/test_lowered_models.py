@@ -10,7 +10,7 @@ import torch
 from tests.lower.agreement import assert_lowered_agrees
 from tests.models import zoo
 from tests.models.library import needs_library
-from trtdiag.lower.kept import keeps_by_default
+from trtdiag.lower.preserved_ops import keeps_by_default
 
 # Left out: models whose example indices must stay below a size that the ends change, and random samplers.
 QUICK = ("espcn", "nerf_mlp", "deepfm", "pointnet", "tabular_mlp", "tcn")

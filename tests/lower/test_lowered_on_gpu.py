@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from trtdiag.capture.load import capture
-from trtdiag.capture.on_device import on_device
 from trtdiag.convert.registry import has_converter
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.move_to_device import on_device
 from trtdiag.lower.lowered import lower
 from trtdiag.lower.metadata import check_metadata
 

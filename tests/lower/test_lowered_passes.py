@@ -12,8 +12,8 @@ from torch.export import Dim, ExportedProgram, export
 from torch.export.graph_signature import InputKind
 
 from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
-from trtdiag.capture.load import capture
 from trtdiag.errors import InternalError
+from trtdiag.frontend.capture import capture
 from trtdiag.lower import lowered as lowering
 from trtdiag.lower.draft import Draft
 from trtdiag.lower.lowered_facts import Lowered

@@ -22,8 +22,8 @@ from tests.lower.agreement import (
     targets,
     user_outputs,
 )
-from trtdiag.capture.load import capture
-from trtdiag.capture.torch_private import shape_env_of
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.torch_private import shape_env_of
 
 
 class Mixed(nn.Module):

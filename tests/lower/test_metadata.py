@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
-from trtdiag.capture.load import capture
+from trtdiag.frontend.capture import capture
 from trtdiag.lower.facts import Defect
 from trtdiag.lower.metadata import check_metadata
 

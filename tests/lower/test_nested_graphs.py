@@ -13,7 +13,7 @@ from torch.export import Dim, ExportedProgram, export, load, save
 from torch.nn import functional as F
 
 from tests.lower.agreement import assert_lowered_agrees, assert_same, called, lowered_of, targets, user_outputs
-from trtdiag.capture.load import capture
+from trtdiag.frontend.capture import capture
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.lower.metadata import check_metadata
 

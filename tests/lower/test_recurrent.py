@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
-from trtdiag.capture.load import capture
+from trtdiag.frontend.capture import capture
 from trtdiag.lower.lstm_steps import FAULT
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.lower.recurrent import MOST_CELLS, is_recurrent_call, longest_unrolled, why_not_unrolled
-from trtdiag.pipeline import analyze
+from trtdiag.pipeline.analyze import analyze
 
 
 class Recurrent(nn.Module):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export, save
 from torch.nn import functional as F
 
-from trtdiag.capture.load import capture
+from trtdiag.frontend.capture import capture
 from trtdiag.lower.replay import replay_guards
 from trtdiag.symbolic import parse_condition
 from trtdiag.symbolic.expr import Condition

@@ -11,7 +11,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from tests.models.registry import Ask
-from trtdiag.verify.compare import FLOAT32, compare
+from trtdiag.verification.compare import FLOAT32, compare
 
 SEED = 5
 """For models that draw random numbers themselves."""

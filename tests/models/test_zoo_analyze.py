@@ -11,7 +11,7 @@ import pytest
 from tests.models import zoo
 from tests.models.expected_findings import ERRORS, REFUSED
 from tests.models.library import needs_library
-from trtdiag.pipeline import analyze
+from trtdiag.pipeline.analyze import analyze
 from trtdiag.report.report import Report
 
 # In every test run: a U-Net, a CNN, a point cloud, and, where their libraries are, a decoder and a CNN of timm.

@@ -9,9 +9,9 @@ import pytest
 from tests.models import zoo
 from tests.models.expected_findings import REFUSED
 from tests.models.library import needs_library
-from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions
-from trtdiag.verify.run import VerifyLimits
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.verification.run import VerifyLimits
 
 # In every test run: a convolution over time, a field, and, where its library is, a decoder.
 QUICK = ("tcn", "nerf_mlp", "llm_gpt2_12l")

@@ -7,10 +7,10 @@ import torch
 
 from tests.models import zoo
 from tests.models.library import needs_library
-from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target, installed_version
-from trtdiag.verify.run import VerifyLimits
+from trtdiag.verification.run import VerifyLimits
 
 pytestmark = [
     pytest.mark.gpu,

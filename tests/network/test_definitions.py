@@ -13,7 +13,7 @@ from trtdiag.network import (
     DType,
     Network,
     NetworkBuilder,
-    SizeFacts,
+    ShapeConstraints,
     bind,
     canonical_hash,
     from_json,
@@ -30,13 +30,13 @@ DOWN = {"d": parse_expr("(h - 1)//8 + 1")}
 
 
 def test_defined_symbol_has_the_range_that_follows() -> None:
-    facts = SizeFacts(HEIGHT, (), DOWN)
+    facts = ShapeConstraints(HEIGHT, (), DOWN)
     assert facts.ranges["d"] == Range(25, 50)
-    assert SizeFacts({**HEIGHT, "d": Range(30, 99)}, (), DOWN).ranges["d"] == Range(30, 50)
+    assert ShapeConstraints({**HEIGHT, "d": Range(30, 99)}, (), DOWN).ranges["d"] == Range(30, 50)
 
 
 def test_proofs_look_through_definitions() -> None:
-    plain, facts = SizeFacts({**HEIGHT, "d": Range(25, 50)}), SizeFacts(HEIGHT, (), DOWN)
+    plain, facts = ShapeConstraints({**HEIGHT, "d": Range(25, 50)}), ShapeConstraints(HEIGHT, (), DOWN)
     whole, half = parse_expr("d//2"), parse_expr("((h - 1)//8 + 1)//2")
     assert facts.equal(whole, half)
     assert not plain.equal(whole, half)
@@ -53,32 +53,32 @@ def test_proofs_look_through_definitions() -> None:
 def test_proofs_use_guards_of_other_symbols() -> None:
     guard = [parse_condition("h % 16 == 1")]
     even = parse_expr("2*((d - 1)//2) + 1")
-    assert SizeFacts(HEIGHT, guard, DOWN).equal(even, parse_expr("d"))
-    assert not SizeFacts(HEIGHT, (), DOWN).equal(even, parse_expr("d"))
-    assert SizeFacts(HEIGHT, guard, DOWN).quotient([parse_expr("d - 1")], [parse_expr("2")]) is not None
-    assert SizeFacts(HEIGHT, (), DOWN).quotient([parse_expr("d - 1")], [parse_expr("2")]) is None
+    assert ShapeConstraints(HEIGHT, guard, DOWN).equal(even, parse_expr("d"))
+    assert not ShapeConstraints(HEIGHT, (), DOWN).equal(even, parse_expr("d"))
+    assert ShapeConstraints(HEIGHT, guard, DOWN).quotient([parse_expr("d - 1")], [parse_expr("2")]) is not None
+    assert ShapeConstraints(HEIGHT, (), DOWN).quotient([parse_expr("d - 1")], [parse_expr("2")]) is None
 
 
 def test_guards_help_to_compare() -> None:
     ranges = {"h": Range(1, 9), "w": Range(1, 9)}
-    guarded = SizeFacts(ranges, [parse_condition("h >= w + 2")])
+    guarded = ShapeConstraints(ranges, [parse_condition("h >= w + 2")])
     assert guarded.at_least(parse_expr("h - w"), 2)
     assert not guarded.at_least(parse_expr("h - w"), 3)
-    assert not SizeFacts(ranges).at_least(parse_expr("h - w"), 2)
+    assert not ShapeConstraints(ranges).at_least(parse_expr("h - w"), 2)
 
 
 def test_narrower_range_of_a_defined_symbol_counts() -> None:
-    facts = SizeFacts({**HEIGHT, "d": Range(25, 30)}, (), DOWN)
+    facts = ShapeConstraints({**HEIGHT, "d": Range(25, 30)}, (), DOWN)
     assert facts.at_least(parse_expr("240 - h"), 0)
     assert not facts.at_least(parse_expr("239 - h"), 0)
 
 
 def test_definitions_may_use_definitions() -> None:
-    facts = SizeFacts(HEIGHT, (), {"e": parse_expr("d//2"), **DOWN, "f": parse_expr("e + 1")})
+    facts = ShapeConstraints(HEIGHT, (), {"e": parse_expr("d//2"), **DOWN, "f": parse_expr("e + 1")})
     assert facts.expanded(parse_expr("f")) == parse_expr("((h - 1)//8 + 1)//2 + 1")
     for circle in ({"a": parse_expr("a + 1")}, {"a": parse_expr("2*b"), "b": parse_expr("a//3")}):
         with pytest.raises(ValueError, match="a"):
-            SizeFacts({}, (), circle)
+            ShapeConstraints({}, (), circle)
 
 
 def _network(*, definitions: bool = True, guard: str = "h % 16 == 1", other: str = "h//16") -> Network:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from trtdiag.network import SizeFacts
+from trtdiag.network import ShapeConstraints
 from trtdiag.symbolic import Expr, Range, add, floordiv, mul, sub, symbol
 
 H, W = symbol("h"), symbol("w")
-FACTS = SizeFacts({"h": Range(2, 65536), "w": Range(2, 65536)})
+FACTS = ShapeConstraints({"h": Range(2, 65536), "w": Range(2, 65536)})
 
 
 def windows(size: Expr) -> Expr:

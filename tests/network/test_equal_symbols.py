@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from trtdiag.network import SizeFacts, facts
+from trtdiag.network import ShapeConstraints, facts
 from trtdiag.symbolic import Expr, Range, Relation, add, compare, mul, power, symbol
 
 N, A, B, C, D = (symbol(name) for name in "nabcd")
 LARGE = Range(2, 65536)
 
 
-def _facts(*equal: tuple[Expr, Expr], least: int = 2) -> SizeFacts:
+def _facts(*equal: tuple[Expr, Expr], least: int = 2) -> ShapeConstraints:
     ranges = {**dict.fromkeys("abcd", LARGE), "n": Range(least, 65536)}
-    return SizeFacts(ranges, [compare(Relation.EQ, left, right) for left, right in equal])
+    return ShapeConstraints(ranges, [compare(Relation.EQ, left, right) for left, right in equal])
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trtdiag.convert.refused import Refused
+from trtdiag.convert.refusal import Refused
 from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Layer, NetworkBuilder
-from trtdiag.network.lacks import lacks
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.attention import Attention
 from trtdiag.network.layers.cumulative import Cumulative
@@ -17,6 +16,7 @@ from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.squeeze import Unsqueeze
 from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.network.layers.unary import Unary, UnaryOperation
+from trtdiag.network.missing_features import lacks
 from trtdiag.targets import get_target
 
 _FIRST = TopK(TopKOperation.MAX, 1, 1)

@@ -11,7 +11,17 @@ import torch
 from network_cases import ORIGIN
 
 from trtdiag.errors import InternalError
-from trtdiag.network import DType, Layer, LayerError, Network, NetworkBuilder, SizeFacts, Tensor, canonical_hash, run
+from trtdiag.network import (
+    DType,
+    Layer,
+    LayerError,
+    Network,
+    NetworkBuilder,
+    ShapeConstraints,
+    Tensor,
+    canonical_hash,
+    run,
+)
 from trtdiag.network.layers.attention import Attention, CausalMaskKind
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 from trtdiag.network.layers.resize import InterpolationMode, Resize, ResizeCoordinateTransformation
@@ -59,7 +69,7 @@ def test_constants_of_equal_bytes_keep_their_shapes() -> None:
     assert [value.tensor.static_shape for value in values] == shapes
 
 
-class _NoFacts(SizeFacts):
+class _NoFacts(ShapeConstraints):
     """Proves nothing, and tells that it was asked."""
 
     def at_least(self, expr: Expr, least: int) -> bool:
@@ -81,7 +91,7 @@ def test_a_slice_that_leaves_a_known_dim_is_refused() -> None:
     x = [Tensor(DType.FLOAT32, shape_of((3, 7)))]
     for start, size, step in (((0, 5), (3, 3), (1, 1)), ((-1, 0), (1, 7), (1, 1)), ((0, 1), (3, 3), (1, -1))):
         with pytest.raises(LayerError, match="is outside of"):
-            Slice(start, size, step).infer(x, SizeFacts({}))
+            Slice(start, size, step).infer(x, ShapeConstraints({}))
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,7 @@ class _Wrong(Layer):
 
     stated: Tensor
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         return (self.stated,)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from trtdiag.graph.walk import attribute_of
-from trtdiag.partition.facts import DimSource, Partitioned, Recomputed
+from trtdiag.partition.facts import DimSource, LocalSize, Partitioned
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.evaluate import evaluate
 from trtdiag.symbolic.expr import Sym
@@ -75,7 +75,7 @@ class _Runner:
         for name in segment.outputs:
             self._outside[name] = _copied(values[name])
 
-    def _ready(self, size: Recomputed, values: Values) -> bool:
+    def _ready(self, size: LocalSize, values: Values) -> bool:
         return all(name in values for name in (*size.operands, *(source.tensor for source in size.sources)))
 
     def _fetch(self, name: str) -> Any:
@@ -87,7 +87,7 @@ class _Runner:
             self._outside[name] = self._size(size, self._outside)
         return self._outside[name]
 
-    def _size(self, size: Recomputed, values: Values) -> Any:
+    def _size(self, size: LocalSize, values: Values) -> Any:
         if size.expr is None:
             return self._result(self._nodes[size.node], values)
         if len(size.sources) == 1 and size.sources[0].extent == size.expr:

@@ -9,7 +9,7 @@ import torch
 
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.facts import Bytes, SymbolSizes
-from trtdiag.partition.growing import GrowingSizes
+from trtdiag.partition.monotone_bounds import GrowingSizes
 from trtdiag.partition.traffic import ByteCounts
 from trtdiag.symbolic import BoundsCache, Num, Range, evaluate, mul, parse_expr
 

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
-from trtdiag import pipeline
 from trtdiag.analysis.fallbacks import Why
 from trtdiag.analysis.finding import Severity
 from trtdiag.errors import InternalError
 from trtdiag.partition.facts import Cause
+from trtdiag.pipeline import analyze
 
 
 class Between(nn.Module):
@@ -107,10 +107,10 @@ def test_a_fault_of_ours_loses_only_its_own_stages(
 
     monkeypatch.setattr(f"trtdiag.convert.engine_plan.{function}", broken)
     report = trtdiag.analyze(exported())
-    before = pipeline.PLANNING.index(stage)
-    after = len(pipeline.PLANNING) - before - 1
+    before = analyze.PLANNING.index(stage)
+    after = len(analyze.PLANNING) - before - 1
     expected = ["ok"] * before + ["failed"] + ["not run"] * after
-    assert [states(report)[name] for name in pipeline.PLANNING] == expected
+    assert [states(report)[name] for name in analyze.PLANNING] == expected
     assert report.analysis.partition is None
     assert report.analysis.dtypes is not None
     assert any(text.startswith("OPS501: needs PartitionFacts") for text in report.analysis.not_checked)
@@ -127,4 +127,4 @@ def test_without_a_graph_nothing_is_planned() -> None:
         return Asks(), (torch.randn(3),), {}, None
 
     report = trtdiag.analyze(build)
-    assert {states(report)[name] for name in pipeline.PLANNING} == {"not run"}
+    assert {states(report)[name] for name in analyze.PLANNING} == {"not run"}

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import trtdiag
-import trtdiag.capture.load as loading
-import trtdiag.verify.run as running
+import trtdiag.frontend.capture as loading
+import trtdiag.verification.run as running
 from trtdiag import errors
 from trtdiag.errors import UserError
 from trtdiag.option_keywords import AnalyzeKeywords, CompileKeywords, option_names
@@ -33,8 +33,8 @@ def test_functions_that_share_their_name_with_a_package(name: str) -> None:
     assert isinstance(found, ModuleType)  # importing anything of the package puts it there
     with pytest.raises(UserError, match="missing"):
         found("missing.ep")
-    assert trtdiag.capture.load is loading
-    assert trtdiag.verify.run is running
+    assert trtdiag.frontend.capture is loading
+    assert trtdiag.verification.run is running
 
 
 @pytest.mark.parametrize("name", [name for name in trtdiag.__all__ if name != "__version__"])

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import trtdiag
-from tests.capture.archive_samples import PROGRAMS, saved
+from tests.frontend.archive_samples import PROGRAMS, saved
 from trtdiag.report.report import Report
 
 THREADS = 8

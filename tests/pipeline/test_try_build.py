@@ -16,11 +16,11 @@ import torch
 from rich.console import Console
 
 import trtdiag
-import trtdiag.trying_builds
+import trtdiag.pipeline.try_build
 from tests.engine.tensorrt_backend.test_rtx import Small
 from trtdiag.analysis.finding import Severity
 from trtdiag.engine.backend import BuiltBy, Profile
-from trtdiag.engine.watch import Watch
+from trtdiag.engine.build_watch import Watch
 from trtdiag.errors import EngineBuildError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
@@ -95,7 +95,7 @@ BATCH = torch.export.Dim("batch", min=1, max=7)
 
 
 def _tried(program: Any, monkeypatch: pytest.MonkeyPatch, builder: Builder, **options: Any) -> Any:
-    monkeypatch.setattr(trtdiag.trying_builds, "get_backend", lambda _name: builder)
+    monkeypatch.setattr(trtdiag.pipeline.try_build, "get_backend", lambda _name: builder)
     return trtdiag.analyze(program, target="rtx-1.7", try_build=True, **options)
 
 
@@ -186,7 +186,7 @@ def test_where_the_time_is_over_before_a_build_it_is_told_as_not_tried(program, 
 
 def test_where_the_time_is_over_between_generations_the_rest_is_told_as_not_tried(program, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(trtdiag.trying_builds, "time", clock)
+    monkeypatch.setattr(trtdiag.pipeline.try_build, "time", clock)
     builder = Builder(refuses=("sm86",))
     report = _tried(program, monkeypatch, builder, build_limit_s=150, progress=clock.begins)
     (engine,) = report.analysis.tried.engines  # for both at once, then for sm86, and no time is left
@@ -195,7 +195,7 @@ def test_where_the_time_is_over_between_generations_the_rest_is_told_as_not_trie
 
 def test_a_search_ends_with_the_time_and_says_what_was_not_searched(program, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(trtdiag.trying_builds, "time", clock)
+    monkeypatch.setattr(trtdiag.pipeline.try_build, "time", clock)
     builder = Builder(refuses=("sm86", "sm89"), stretch=True)
     report = _tried(program, monkeypatch, builder, build_limit_s=450, progress=clock.begins)
     tried = report.analysis.tried

@@ -9,8 +9,6 @@ import torch
 
 from trtdiag.analysis.finding import Applicability, Evidence, Finding, Fix, Place, Severity
 from trtdiag.analysis.result import Analysis, StageTiming
-from trtdiag.capture.origins import op_origins
-from trtdiag.capture.program import InputDim, InputTensor, OpOrigin, Program, SourceKind, Versions
 from trtdiag.dims.facts import (
     Conflict,
     Constraint,
@@ -24,6 +22,8 @@ from trtdiag.dims.facts import (
     Verdict,
 )
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, Role, WideTensor
+from trtdiag.frontend.node_origins import op_origins
+from trtdiag.frontend.program import InputDim, InputTensor, OpOrigin, Program, SourceKind, Versions
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
 from trtdiag.shapes.facts import MemoryEstimate, SymbolFacts, SymbolTable

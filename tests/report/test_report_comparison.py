@@ -17,8 +17,8 @@ from torch.export import Dim, export
 
 import trtdiag
 from trtdiag.analysis.finding import Severity
-from trtdiag.compiling import compile_in_stages
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.comparison import compared
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.record import Record, read_record

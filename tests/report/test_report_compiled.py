@@ -18,16 +18,16 @@ from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN
 from trtdiag.analysis.result import StageTiming
-from trtdiag.compiling import compile_in_stages
 from trtdiag.convert import registry
 from trtdiag.network.origin import Origin
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.compile_text import verification_text
 from trtdiag.report.json_report import SCHEMA_PATH, json_report
 from trtdiag.report.report import Report
 from trtdiag.report.sarif import sarif_report
-from trtdiag.verify.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
-from trtdiag.verify.run import VerifyLimits
+from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
+from trtdiag.verification.run import VerifyLimits
 
 NAN = float("nan")
 

@@ -11,7 +11,7 @@ import torch
 from sample_analysis import analysis, exported_net, finding, graph_analysis
 
 from trtdiag.analysis.finding import Place, Severity
-from trtdiag.capture.program import OpOrigin
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.source import NO_STACK, Frame, Stack
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.drawing.graph_model import MOST_BOXES, Group, all_groups, hierarchy

@@ -12,10 +12,10 @@ import pytest
 from sample_analysis import FRAME, HOSTILE_NAMES
 
 from tests.compiling.programs import exported, mlp
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.network.origin import Origin
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
 from trtdiag.report.view_engine_layers import MOST_ROWS

@@ -27,8 +27,8 @@ from sample_analysis import (
 import trtdiag
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
 from trtdiag.analysis.result import Analysis, StageTiming
-from trtdiag.capture.program import ExportFailure, OpOrigin
 from trtdiag.dims.facts import DimRow, UnparsedGuard, Verdict
+from trtdiag.frontend.program import ExportFailure, OpOrigin
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.html import script_safe
 from trtdiag.report.report import Report

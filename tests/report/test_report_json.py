@@ -12,7 +12,7 @@ from sample_analysis import FINDINGS, HOSTILE_NAMES, analysis, clean_analysis, e
 
 from trtdiag.analysis.finding import Evidence, Place, Severity
 from trtdiag.analysis.result import StageTiming
-from trtdiag.capture.program import ExportFailure
+from trtdiag.frontend.program import ExportFailure
 from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH, json_report
 
 GOLDEN = Path(__file__).with_name("golden-report.json")

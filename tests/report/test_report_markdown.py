@@ -9,7 +9,7 @@ from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis, finding, pr
 from test_report_partition import report_of
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
-from trtdiag.capture.program import ExportFailure
+from trtdiag.frontend.program import ExportFailure
 from trtdiag.graph.source import Frame
 from trtdiag.report.report import Report
 

@@ -11,9 +11,9 @@ from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis, exported_ne
 import trtdiag
 from trtdiag.analysis.explain import catalogue
 from trtdiag.analysis.finding import Evidence, Impact, Severity
-from trtdiag.compiling import compile_in_stages
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.report import Report
 from trtdiag.report.saved import read_report
 from trtdiag.report.view_json import FORMAT, page_json, page_view

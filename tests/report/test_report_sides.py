@@ -13,10 +13,10 @@ from torch.export import Dim, export
 
 import trtdiag
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.network.origin import Origin
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.drawing.engine_layers import engine_layers
 from trtdiag.report.drawing.graph_model import Group, hierarchy_by_step

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 from trtdiag.fixdims.run import fix_dims
-from trtdiag.pipeline import analyze
+from trtdiag.pipeline.analyze import analyze
 from trtdiag.report.fix_text import fix_text
 from trtdiag.symbolic.text import in_words
 

@@ -15,9 +15,9 @@ from sample_analysis import analysis
 
 from tests.random_cases import cases
 from trtdiag.analysis.finding import Applicability, Severity
-from trtdiag.capture.program import SourceKind
 from trtdiag.dims.facts import Verdict
 from trtdiag.dtypes.facts import Fit, Role
+from trtdiag.frontend.program import SourceKind
 from trtdiag.lower.facts import Defect
 from trtdiag.partition.facts import Cause
 from trtdiag.report.json_report import json_report

@@ -13,7 +13,7 @@ import torch
 from tests.harness.findings import rendered
 from trtdiag.analysis.finding import Applicability
 from trtdiag.analysis.registry import rules
-from trtdiag.pipeline import analyze
+from trtdiag.pipeline.analyze import analyze
 from trtdiag.report.report import Report
 from trtdiag.targets import installed_rtx_version
 

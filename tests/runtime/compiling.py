@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from trtdiag.capture.load import capture
-from trtdiag.capture.program import Program
+from trtdiag.convert.conversion_context import source_of
 from trtdiag.convert.registry import has_converter
 from trtdiag.convert.segment import convert_segment
-from trtdiag.convert.source import source_of
 from trtdiag.convert.support import support
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.profiles import network_profile
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
 from trtdiag.lower.lowered import lower
 from trtdiag.lower.metadata import check_metadata

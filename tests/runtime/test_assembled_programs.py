@@ -185,7 +185,7 @@ def test_the_source_program_stays_as_it_is() -> None:
     exported = torch.export.export(model, (_x(),), dynamic_shapes=({0: BATCH},))
     text, state = str(exported), {name: value.clone() for name, value in exported.state_dict.items()}
     from tests.runtime.compiling import compiled_program
-    from trtdiag.capture.load import capture
+    from trtdiag.frontend.capture import capture
 
     program = compiled_program(capture(exported))
     program(_x(5))
@@ -213,7 +213,7 @@ def test_casts_stand_at_the_edge_alone() -> None:
 def test_ranges_guards_and_examples_are_the_original_s() -> None:
     exported = torch.export.export(models.TwoSegments(), (_x(),), dynamic_shapes=({0: BATCH},))
     from tests.runtime.compiling import compiled_program
-    from trtdiag.capture.load import capture
+    from trtdiag.frontend.capture import capture
 
     made = compiled_program(capture(exported)).exported_program
     assert made.range_constraints == exported.range_constraints

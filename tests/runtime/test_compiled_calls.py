@@ -12,8 +12,8 @@ from torch.export import Dim
 
 import trtdiag
 from tests.runtime.compiling import compiled, compiled_program
-from trtdiag.capture.load import capture
 from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.frontend.capture import capture
 from trtdiag.runtime.compiled import CompiledProgram
 
 

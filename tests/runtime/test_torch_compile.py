@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 
 from tests.runtime.agreeing import assert_agrees
 from tests.runtime.compiling import compiled_program
-from trtdiag.capture.load import capture
+from trtdiag.frontend.capture import capture
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.torch_compile import backend_of
 

@@ -18,9 +18,9 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from trtdiag.graph.operators import OpOverload
 from trtdiag.graph.values import NodeReader
-from trtdiag.shapes.demand import Demand
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands import demands_of
+from trtdiag.shapes.shape_constraints import Demand
 from trtdiag.symbolic import free_symbols, holds
 
 aten: Any = torch.ops.aten

@@ -10,7 +10,7 @@ from torch import nn
 from torch.export import Dim
 
 from tests.harness.staged import staged, values_at
-from trtdiag.capture.torch_private import shape_env_of
+from trtdiag.frontend.torch_private import shape_env_of
 from trtdiag.shapes.ranges import shape_facts
 from trtdiag.symbolic.ranges import Range
 

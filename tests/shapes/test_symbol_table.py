@@ -70,7 +70,7 @@ def test_an_unbacked_symbol_survives_saving(tmp_path):
     dims = {"x": {0: Dim("rows", min=1, max=9)}, "y": {0: Dim("more", min=2, max=7)}}
     exported = torch.export.export(Joined(), (torch.randn(3, 4), torch.randn(5, 4)), dynamic_shapes=dims)
     torch.export.save(exported, tmp_path / "joined.pt2")
-    from trtdiag.capture.load import capture
+    from trtdiag.frontend.capture import capture
     from trtdiag.lower.facts import Checked
 
     program = capture(tmp_path / "joined.pt2")

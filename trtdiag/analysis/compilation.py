@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.manifest import Manifest
 from trtdiag.runtime.engine_layers import ToldLayers
-from trtdiag.verify.facts import Verification
+from trtdiag.verification.facts import Verification
 
 
 @dataclass(frozen=True)

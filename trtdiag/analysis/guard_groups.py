@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from trtdiag.analysis.finding import Evidence
 from trtdiag.analysis.wording import counted, shortened
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
-from trtdiag.dims.torch_asks import needless
+from trtdiag.dims.unneeded_guards import needless
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic.expr import Compare, Relation
 from trtdiag.symbolic.proof import Proof

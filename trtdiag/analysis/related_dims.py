@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trtdiag.capture.program import InputDim, Program
+from trtdiag.frontend.program import InputDim, Program
 from trtdiag.symbolic import free_symbols, to_text
 from trtdiag.symbolic.expr import Add, Expr, Mul, Num, Sym
 from trtdiag.symbolic.ranges import Range

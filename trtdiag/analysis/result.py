@@ -9,9 +9,9 @@ from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Finding
 from trtdiag.analysis.tried_builds import TriedBuilds
-from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.facts import DtypeFacts
+from trtdiag.frontend.program import Program
 from trtdiag.lower.facts import Checked
 from trtdiag.options import AnalyzeOptions, CompileOptions
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable

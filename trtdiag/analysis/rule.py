@@ -12,10 +12,10 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Hit, Severity
 from trtdiag.analysis.page import Page, parse_page
 from trtdiag.analysis.tried_builds import TriedBuilds
-from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.errors import InternalError
+from trtdiag.frontend.program import Program
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
 from trtdiag.targets.target import Target

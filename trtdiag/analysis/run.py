@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from trtdiag.analysis.finding import Evidence, Finding, Hit, Place, Severity
 from trtdiag.analysis.fingerprint import fingerprint
-from trtdiag.analysis.placing import node_order
+from trtdiag.analysis.node_places import node_order
 from trtdiag.analysis.registry import matching, rules
 from trtdiag.analysis.rule import Rule
-from trtdiag.capture.program import Program
 from trtdiag.errors import InternalError
+from trtdiag.frontend.program import Program
 from trtdiag.lower.facts import Checked
 from trtdiag.symbolic.text import in_words
 

@@ -8,9 +8,9 @@ from torch.fx import Graph
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.arguments import near
-from trtdiag.capture.origins import origin_of
-from trtdiag.graph.entries import Entries, beginnings
+from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.operators import target_name
+from trtdiag.graph.user_entries import Entries, beginnings
 from trtdiag.lower.facts import Checked
 from trtdiag.option_warnings import OptionWarning
 

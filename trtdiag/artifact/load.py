@@ -18,12 +18,12 @@ from trtdiag.artifact.description import (
     description_from_text,
     options_from_plain,
 )
-from trtdiag.capture.archive import read_archive
-from trtdiag.capture.archive_container import Container, open_container
-from trtdiag.capture.archive_summary import EXTRA, inspect_archive
-from trtdiag.capture.devices import is_here
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import ArtifactError, CaptureError, PlatformError, UserError
+from trtdiag.frontend.archive.read import read_archive
+from trtdiag.frontend.archive.summary import EXTRA, inspect_archive
+from trtdiag.frontend.archive.zip_members import Container, open_container
+from trtdiag.frontend.devices import is_here
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device

@@ -13,13 +13,13 @@ from torch.fx import Graph, Node
 
 from trtdiag.arguments import checked, function, instance, optional, path_or, unknown, wrong
 from trtdiag.artifact.load import load_anywhere
-from trtdiag.capture.rebuilt_program import rebuilt_program
 from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError
+from trtdiag.frontend.rebuilt_program import rebuilt_program
 from trtdiag.graph.fake_values import FakeValues
 from trtdiag.network import Network, canonical_hash, from_bytes, to_bytes
 from trtdiag.option_keywords import EngineKeywords, shows_options

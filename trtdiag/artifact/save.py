@@ -21,10 +21,10 @@ from trtdiag.artifact.description import (
     description_to_text,
     plain_options,
 )
-from trtdiag.capture.savable import unsavable_part
-from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.errors import ArtifactError
 from trtdiag.files.same import Named, refuse_same
+from trtdiag.frontend.torch_lock import TORCH_TURN
+from trtdiag.frontend.unsavable import unsavable_part
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes
 

@@ -9,16 +9,16 @@ import click
 
 from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config
+from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
-from trtdiag.cli.last_words import last_words
-from trtdiag.cli.named_files import check_reports, read_by, report_places
-from trtdiag.cli.names import name_after
+from trtdiag.cli.list_options import listed
+from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import LOADING, progress_bar
 from trtdiag.cli.report_files import asked_files, report_options
 from trtdiag.cli.streams import own_console, prints_on_standard_error
-from trtdiag.cli.users_options import import_module, users_options
-from trtdiag.cli.values import CheckedCommand, OutputFile, Seconds
-from trtdiag.cli.words import listed
+from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Seconds
 from trtdiag.errors import UserError
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
 
@@ -99,7 +99,9 @@ def analyze(
         step(LOADING)
         for name in imports:
             import_module(name)
-        from trtdiag.pipeline import analyze as run_analysis  # torch takes seconds: --help should not wait for it
+        from trtdiag.pipeline.analyze import (
+            analyze as run_analysis,  # torch takes seconds: --help should not wait for it
+        )
         from trtdiag.report.saved import read_report
         from trtdiag.report.terminal import print_summary
 

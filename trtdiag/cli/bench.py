@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from trtdiag.cli.last_words import last_words
-from trtdiag.cli.named_files import check_reports, read_by, report_places
+from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.list_options import listed, sizes_of
+from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import json_file
 from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_output
-from trtdiag.cli.users_options import import_module, users_options
-from trtdiag.cli.values import MOST_COUNT, CheckedCommand, OutputFile
-from trtdiag.cli.words import listed, sizes_of
+from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.report.save import write_atomically
 
@@ -85,8 +85,8 @@ def bench_command(
         for name in imports:
             import_module(name)
         from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
-        from trtdiag.benching.run import Sizes, bench
-        from trtdiag.benching.table import bench_text
+        from trtdiag.benchmark.run import Sizes, bench
+        from trtdiag.benchmark.table import bench_text
         from trtdiag.report.saved import read_report
 
         asked: list[Sizes] = [dict(sizes_of((each,), "--sizes")) if "=" in each else each for each in sizes]

@@ -10,17 +10,17 @@ import click
 
 from trtdiag.cli.build_options import BUILD_OPTIONS, build_options, chosen_build_options
 from trtdiag.cli.config import read_config
+from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import chosen_engine_options, engine_options
-from trtdiag.cli.last_words import last_words
-from trtdiag.cli.named_files import check_reports, compiled_place, read_by, report_places
-from trtdiag.cli.names import name_after
+from trtdiag.cli.list_options import sizes_of
 from trtdiag.cli.option_groups import GroupedCommand
+from trtdiag.cli.output_paths import check_reports, compiled_place, read_by, report_places
 from trtdiag.cli.progress import COMPILE_STAGES, LOADING, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files, report_options
 from trtdiag.cli.streams import own_console, prints_on_standard_error
-from trtdiag.cli.users_options import import_module, users_options
-from trtdiag.cli.values import MOST_COUNT, OutputFile, Place
-from trtdiag.cli.words import sizes_of
+from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, Place
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same
@@ -154,7 +154,7 @@ def compile_command(
             for name in imports:
                 import_module(name)
             from trtdiag.artifact.save import save  # torch takes seconds: --help should not wait for it
-            from trtdiag.compiling import compile_in_stages
+            from trtdiag.pipeline.compile import compile_in_stages
             from trtdiag.report.compile_text import engines_text, gpus_line, stages_text, verification_text
             from trtdiag.report.layers_text import slowest_text
             from trtdiag.report.saved import read_report

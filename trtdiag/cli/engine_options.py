@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from trtdiag.cli.values import MOST_COUNT
-from trtdiag.cli.words import listed
+from trtdiag.cli.list_options import listed
+from trtdiag.cli.value_checks import MOST_COUNT
 from trtdiag.errors import UserError
 from trtdiag.options import PartitionOptions, Precision
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 import trtdiag
-from trtdiag.cli.last_words import last_words
-from trtdiag.cli.named_files import check_reports, place_of, read_by, report_places
+from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.output_paths import check_reports, place_of, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import ReportFiles, json_file
 from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_output
-from trtdiag.cli.users_options import import_module, users_options
-from trtdiag.cli.values import CheckedCommand, OutputFile, Seconds
+from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Seconds
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.regular import reason

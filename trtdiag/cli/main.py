@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # typing takes longer than all else that is imported here
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trtdiag.cli.guard import Guard
+    from trtdiag.cli.supervised_process import Guard
 
 _INTERRUPTED = 130
 """Source: POSIX shells, 128 and the number of the signal."""
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     guard = None
     try:
-        from trtdiag.cli.guard import can_guard, guarded
+        from trtdiag.cli.supervised_process import can_guard, guarded
 
         if can_guard():
             guard = guarded(program=argv is None)
@@ -44,15 +44,15 @@ def _code(arguments: list[str], guard: Guard | None) -> int:
     """Run a command, say how it failed, and give its exit code."""
     import click
 
-    from trtdiag.capture import users_code
     from trtdiag.cli.commands import cli
-    from trtdiag.cli.failing import as_internal, exited, show
+    from trtdiag.cli.error_output import as_internal, exited, show
     from trtdiag.cli.streams import own_standard_output
-    from trtdiag.cli.warned import told_options
+    from trtdiag.cli.warning_output import told_options
     from trtdiag.errors import TrtdiagError
+    from trtdiag.frontend import user_code
 
     debug = "--debug" in arguments
-    users_code.watch = guard
+    user_code.watch = guard
     try:
         with own_standard_output(apart=guard is not None), told_options():
             if "_TRTDIAG_COMPLETE" in os.environ:  # a shell asks for completions

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from trtdiag.cli.values import CheckedCommand
+from trtdiag.cli.value_checks import CheckedCommand
 
 Groups = Sequence[tuple[str, Sequence[str]]]
 """A title and the names of parameters, for each group."""

@@ -10,14 +10,14 @@ import click
 from trtdiag.cli.build_options import build_options, given_build_options
 from trtdiag.cli.compile import caches
 from trtdiag.cli.config import read_config
+from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import gpu_option
-from trtdiag.cli.last_words import last_words
-from trtdiag.cli.named_files import compiled_place, read_by
-from trtdiag.cli.names import name_after
+from trtdiag.cli.list_options import listed
+from trtdiag.cli.output_paths import compiled_place, read_by
 from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.streams import own_console, prints_on_standard_error
-from trtdiag.cli.values import CheckedCommand, OutputFile
-from trtdiag.cli.words import listed
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.options import CompileOptions

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from trtdiag.cli.last_words import last_words
-from trtdiag.cli.named_files import check_reports, read_by, report_places
-from trtdiag.cli.names import name_after
+from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.default_names import name_after
+from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.report_files import asked_files, report_options
 from trtdiag.cli.streams import own_console
-from trtdiag.cli.values import CheckedCommand, OutputFile, Place
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Place
 from trtdiag.files.same import Named
 
 

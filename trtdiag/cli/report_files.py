@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from trtdiag.cli.list_options import listed
 from trtdiag.cli.streams import standard_output
-from trtdiag.cli.values import OutputFile, Place
-from trtdiag.cli.words import listed
+from trtdiag.cli.value_checks import OutputFile, Place
 from trtdiag.files.destination import is_written_through, open_descriptor
 from trtdiag.report.save import write_atomically
 from trtdiag.report.suffixes import SUFFIXES, format_of, format_unknown

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trtdiag.cli.named_files import check_reports, report_places
+from trtdiag.cli.output_paths import check_reports, report_places
 from trtdiag.cli.report_files import json_file, printed_json_option, write_json
-from trtdiag.cli.values import CheckedCommand
+from trtdiag.cli.value_checks import CheckedCommand
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 

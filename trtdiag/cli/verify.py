@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from trtdiag.cli.last_words import last_words
-from trtdiag.cli.named_files import check_reports, read_by, report_places
+from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import json_file, json_option
 from trtdiag.cli.streams import own_console, prints_on_standard_error
-from trtdiag.cli.users_options import import_module, users_options
-from trtdiag.cli.values import CheckedCommand, Seconds
+from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.value_checks import CheckedCommand, Seconds
 from trtdiag.files.same import Named, refuse_same
 
 
@@ -54,9 +54,9 @@ def verify_command(
         for name in imports:
             import_module(name)
         from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
+        from trtdiag.pipeline.verify import verify_saved
         from trtdiag.report.compile_text import verification_text
-        from trtdiag.verify.run import VerifyLimits
-        from trtdiag.verifying import verify_saved
+        from trtdiag.verification.run import VerifyLimits
 
         step("load")
         program = load(compiled)

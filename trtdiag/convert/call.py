@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.operators import OpOverload, arguments_of, target_name
 from trtdiag.network.builder import Value

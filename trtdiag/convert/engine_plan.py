@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from trtdiag.capture.program import Program
+from trtdiag.convert.conversion_context import ConversionContext, source_of
 from trtdiag.convert.facts import ConvertedSegment, Support
 from trtdiag.convert.registry import has_converter
 from trtdiag.convert.segment import SegmentRefused, convert_segment
-from trtdiag.convert.source import Source, source_of
 from trtdiag.convert.support import support
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.plan import plan_types
 from trtdiag.dtypes.plan_facts import TypePlan
 from trtdiag.errors import UnsupportedOpError
+from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import NodeReader
 from trtdiag.lower.facts import Checked
@@ -54,7 +54,7 @@ class EnginePlan:
 
     lowered: Lowered
     types: TypePlan
-    source: Source
+    source: ConversionContext
     support: Support
     partitioned: Partitioned
     options: CompileOptions
@@ -148,7 +148,9 @@ def without(plan: EnginePlan, program: Program, limits: Mapping[str, Limit]) -> 
     return replace(plan, support=replace(plan.support, limits=limits), partitioned=parts)
 
 
-def _partitioned(source: Source, limits: Mapping[str, Limit], program: Program, options: CompileOptions) -> Partitioned:
+def _partitioned(
+    source: ConversionContext, limits: Mapping[str, Limit], program: Program, options: CompileOptions
+) -> Partitioned:
     return partition(
         source.graph_module,
         limits,

@@ -9,14 +9,14 @@ from typing import Any, TypeAlias, Union
 import torch
 from torch.fx import Node
 
-from trtdiag.capture.program import OpOrigin
 from trtdiag.convert.call import Call, Expected, flat_nodes, mapped, named_arguments
 from trtdiag.convert.layout import lies_in_order, reads_layout
-from trtdiag.convert.refused import Refused, refuse
+from trtdiag.convert.refusal import Refused, refuse
 from trtdiag.convert.registry import converter_of
 from trtdiag.convert.writer import Writer
 from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.errors import InternalError
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.operators import OpOverload, target_name
 from trtdiag.graph.values import NumberValue, TensorValue, ValueReader
 from trtdiag.graph.walk import NodeKind, classify

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.asserted import is_asserted
+from trtdiag.convert.asserted_sizes import is_asserted
+from trtdiag.convert.conversion_context import ConversionContext
 from trtdiag.convert.facts import ConvertedSegment, CountCrossing, Crossing
 from trtdiag.convert.interpret import Interpreter
-from trtdiag.convert.refused import Refused
-from trtdiag.convert.source import Source
+from trtdiag.convert.refusal import Refused
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import target_name
@@ -38,7 +38,7 @@ class SegmentRefused(Exception):  # noqa: N818 - it is an answer: partition agai
         self.limit = limit
 
 
-def convert_segment(source: Source, segment: Segment, keys: WeightKeys | None = None) -> ConvertedSegment:
+def convert_segment(source: ConversionContext, segment: Segment, keys: WeightKeys | None = None) -> ConvertedSegment:
     """Return the network of a segment.
 
     Args:
@@ -54,7 +54,7 @@ def convert_segment(source: Source, segment: Segment, keys: WeightKeys | None = 
 
 
 class _Segment:
-    def __init__(self, source: Source, segment: Segment, keys: WeightKeys) -> None:
+    def __init__(self, source: ConversionContext, segment: Segment, keys: WeightKeys) -> None:
         self._source = source
         self._segment = segment
         self._nodes: dict[str, Node] = {node.name: node for node in source.graph_module.graph.nodes}

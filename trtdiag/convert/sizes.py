@@ -9,7 +9,7 @@ from math import lcm
 
 import torch
 
-from trtdiag.convert.refused import Refused, refuse
+from trtdiag.convert.refusal import Refused, refuse
 from trtdiag.network.builder import NetworkBuilder, Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.cast import Cast

@@ -9,14 +9,14 @@ import torch
 from torch.fx import Node
 
 from trtdiag.convert.call import mapped, named_arguments
+from trtdiag.convert.conversion_context import ConversionContext
 from trtdiag.convert.facts import Support
 from trtdiag.convert.interpret import Interpreter
 from trtdiag.convert.layout import lies_in_order, reads_layout
 from trtdiag.convert.random import random_limit
-from trtdiag.convert.refused import Refused
+from trtdiag.convert.refusal import Refused
 from trtdiag.convert.registry import converter_of
-from trtdiag.convert.source import Source
-from trtdiag.convert.too_large import too_large
+from trtdiag.convert.tensor_limits import too_large
 from trtdiag.convert.writer import Writer
 from trtdiag.errors import InternalError
 from trtdiag.graph.limit import Limit
@@ -26,12 +26,14 @@ from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.recurrent import MOST_CELLS, is_recurrent, why_not_unrolled
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.builder import Value
-from trtdiag.partition.nature import FROM_DATA
+from trtdiag.partition.intrinsic_limits import FROM_DATA
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition, to_text
 
 
-def support(source: Source, planned_limits: Mapping[str, Limit], whole: Mapping[str, str] | None = None) -> Support:
+def support(
+    source: ConversionContext, planned_limits: Mapping[str, Limit], whole: Mapping[str, str] | None = None
+) -> Support:
     """Ask the converter of every op whether it takes the op as it is.
 
     Args:
@@ -52,7 +54,7 @@ def support(source: Source, planned_limits: Mapping[str, Limit], whole: Mapping[
 
 
 class _Trials:
-    def __init__(self, source: Source, whole: Mapping[str, str]) -> None:
+    def __init__(self, source: ConversionContext, whole: Mapping[str, str]) -> None:
         self._source, self._whole = source, whole
         self._answers: dict[Hashable, Limit | None] = {}
         ranges = source.ranges

@@ -7,12 +7,11 @@ from math import prod
 
 import torch
 
-from trtdiag.convert.infinite import chosen, compared
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.infinities import chosen, compared
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.sizes import Ask, SizeWriter
 from trtdiag.network.builder import NetworkBuilder, Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.lacks import lacks
 from trtdiag.network.layer import INPUT, Given, Layer
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.cast import Cast
@@ -25,6 +24,7 @@ from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Squeeze
 from trtdiag.network.layers.unary import Unary, UnaryOperation
+from trtdiag.network.missing_features import lacks
 from trtdiag.symbolic import Expr, Num, as_expr, to_text
 from trtdiag.targets.target import Target
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.capture.program import InputDim, InputTensor
-from trtdiag.dims.asked_ranges import dims_in
-from trtdiag.dims.binding import Binding
-from trtdiag.dims.compared import kept_of, line_text, same, sharing, spelled, values_of, worth_naming
+from trtdiag.dims.compare_plans import kept_of, line_text, same, sharing, spelled, values_of, worth_naming
 from trtdiag.dims.declare import dim_names
 from trtdiag.dims.facts import DimSuggestion
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.solver_input import dims_in
+from trtdiag.dims.suggestion import Binding
+from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.symbolic import Progression, Proof, Range, ValueSet, free_symbols
 from trtdiag.symbolic.expr import Num, Sym
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trtdiag.capture.program import InputDim, InputTensor
-from trtdiag.dims.asked_ranges import LOWEST_HINTED, affine, dims_in
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.solver.chosen import Chosen
+from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver_input import LOWEST_HINTED, affine, dims_in
 from trtdiag.dims.spelling.dim_names import identifier
-from trtdiag.dims.torch_text import read_export_error
+from trtdiag.dims.torch_text.read import read_export_error
+from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.symbolic import add, mul, substitute
 from trtdiag.symbolic.expr import Expr, Num, Sym
 from trtdiag.symbolic.ranges import Range

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trtdiag.capture.program import Program
-from trtdiag.dims.asked_ranges import affine
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.solver_input import affine
 from trtdiag.dims.spelling.dim_names import identifier
+from trtdiag.frontend.program import Program
 from trtdiag.symbolic.expr import Num, Sym
 from trtdiag.symbolic.ranges import Range
 

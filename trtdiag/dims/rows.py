@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trtdiag.capture.program import InputDim
-from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, DimRow, DimSuggestion, Pinned, Verdict
-from trtdiag.dims.solved import Solved
+from trtdiag.dims.solved_sets import Solved
+from trtdiag.frontend.dim_sites import Sites
+from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import bounds, free_symbols
 from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.ranges import Range

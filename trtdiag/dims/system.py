@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trtdiag.capture.program import Program
-from trtdiag.capture.sites import Sites
-from trtdiag.dims.asked_ranges import tied_symbols
-from trtdiag.dims.binding import Binding, asked_of, binding_of
-from trtdiag.dims.binding_run import BindingRun, run_binding
-from trtdiag.dims.collect import Gathered, gather
+from trtdiag.dims.collect_conditions import Gathered, gather
 from trtdiag.dims.corrections import corrections
 from trtdiag.dims.facts import Conflict, Constraint, Declaration, DimSystem, Verdict
-from trtdiag.dims.narrowed import narrowed
-from trtdiag.dims.pins import pinned
+from trtdiag.dims.forced_equalities import tied
+from trtdiag.dims.narrowed_dims import narrowed
+from trtdiag.dims.pinned_dims import pinned
 from trtdiag.dims.rows import dim_rows
-from trtdiag.dims.solved import Solved
-from trtdiag.dims.ties import tied
+from trtdiag.dims.solved_sets import Solved
+from trtdiag.dims.solver_input import tied_symbols
+from trtdiag.dims.suggestion import Binding, asked_of, binding_of
+from trtdiag.dims.suggestion_run import BindingRun, run_binding
 from trtdiag.dims.verdicts import judge
+from trtdiag.frontend.dim_sites import Sites
+from trtdiag.frontend.program import Program
 from trtdiag.lower.replay import replay_guards
 from trtdiag.symbolic import conflict, evaluate, free_symbols
 from trtdiag.symbolic.expr import Condition

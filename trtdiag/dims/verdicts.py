@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
-from trtdiag.dims.solved import Solved
+from trtdiag.dims.joint_conditions import by_bounds, try_all
+from trtdiag.dims.solved_sets import Solved
 from trtdiag.dims.solver.shares import share_held
-from trtdiag.dims.within import by_bounds, try_all
+from trtdiag.frontend.dim_sites import Sites
 from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, substitute, to_text
 from trtdiag.symbolic.expr import Condition, Expr
 

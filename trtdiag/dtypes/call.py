@@ -9,7 +9,7 @@ from typing import TypeAlias, Union
 import torch
 from torch.fx import Node
 
-from trtdiag.dtypes.span import INT64_MAX, Span, unknown
+from trtdiag.dtypes.value_span import INT64_MAX, Span, unknown
 from trtdiag.graph.operators import OpOverload, arguments_of, short_name
 from trtdiag.shapes.facts import ShapeFacts, Size, TensorSizes
 from trtdiag.symbolic.expr import Num

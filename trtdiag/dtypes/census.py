@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 import torch
 from torch.fx import Node
 
-from trtdiag.capture.program import Program
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, Role, WideTensor
 from trtdiag.dtypes.intervals import value_spans
-from trtdiag.dtypes.span import Span
+from trtdiag.dtypes.value_span import Span
+from trtdiag.frontend.program import Program
 from trtdiag.graph.inputs import placeholders
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.source import Frame

@@ -11,8 +11,8 @@ from torch.fx import GraphModule, Node
 from trtdiag.dtypes.call import dtype_of
 from trtdiag.dtypes.index_cover import covering_uses
 from trtdiag.dtypes.interval_ops.rearranging import KEEPING
-from trtdiag.dtypes.nested import ALWAYS_RUN, operands
-from trtdiag.dtypes.span import Span, limits
+from trtdiag.dtypes.nested_graphs import ALWAYS_RUN, operands
+from trtdiag.dtypes.value_span import Span, limits
 from trtdiag.graph.operators import OpOverload, short_name, target_name
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.shapes.facts import ShapeFacts

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch.fx import GraphModule, Node
 
-from trtdiag.capture.program import Program
 from trtdiag.dtypes.call import Call, MissingArgumentError, Result, Scope, dtype_of
 from trtdiag.dtypes.index_use import IndexUse, index_uses
 from trtdiag.dtypes.interval_ops import RULES
-from trtdiag.dtypes.nested import ALWAYS_RUN, BRANCHES, operands
-from trtdiag.dtypes.span import Span, confine, join, leaves_dtype, unknown
+from trtdiag.dtypes.nested_graphs import ALWAYS_RUN, BRANCHES, operands
+from trtdiag.dtypes.value_span import Span, confine, join, leaves_dtype, unknown
+from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import Placeholder, placeholders, storage_key
 from trtdiag.graph.operators import OpOverload, operator_of, short_name, target_name, written_arguments

@@ -14,7 +14,7 @@ from trtdiag.dtypes.plan_doubles import Doubles
 from trtdiag.dtypes.plan_facts import PlannedTensor, TypePlan
 from trtdiag.dtypes.plan_integers import NARROW, Integers
 from trtdiag.dtypes.plan_uint8 import is_uint8_at_the_edge
-from trtdiag.dtypes.planned import Planned, no_counterpart
+from trtdiag.dtypes.planned_dtype import Planned, no_counterpart
 from trtdiag.graph.inputs import Placeholder, placeholders_of
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import leaves

@@ -10,8 +10,8 @@ from torch.fx import Node
 from trtdiag.dtypes.census import dtype_name
 from trtdiag.dtypes.intervals import GraphSpans, graph_spans
 from trtdiag.dtypes.plan_uint8 import is_cast
-from trtdiag.dtypes.planned import Planned
-from trtdiag.dtypes.span import INT32_MAX, INT32_MIN, Span, leaves_dtype, to_integers
+from trtdiag.dtypes.planned_dtype import Planned
+from trtdiag.dtypes.value_span import INT32_MAX, INT32_MIN, Span, leaves_dtype, to_integers
 from trtdiag.graph.inputs import Placeholder
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import given_to, operator_of, short_name, value_arguments

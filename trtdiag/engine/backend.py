@@ -10,8 +10,8 @@ from typing import Protocol
 
 import torch
 
+from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.manifest import Manifest
-from trtdiag.engine.watch import Watch
 from trtdiag.errors import PlatformError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

@@ -19,8 +19,8 @@ import torch
 
 from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build import Engine, build_engine
-from trtdiag.engine.turns import TURNS
-from trtdiag.engine.watch import Steps, Watch
+from trtdiag.engine.build_watch import Steps, Watch
+from trtdiag.engine.gil_lock import TURNS
 from trtdiag.errors import EngineBuildError, InternalError, TrtdiagError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from trtdiag.engine.backend import BuiltBy, Profile
+from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.manifest import Manifest
-from trtdiag.engine.watch import Watch
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.network import Network, from_bytes, to_json
 from trtdiag.network.file_format import to_parts

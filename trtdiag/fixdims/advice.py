@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trtdiag.dims.asked_ranges import asked_range
-from trtdiag.dims.compared import values_of
+from trtdiag.dims.compare_plans import values_of
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.fix import Alternative, Change, Reason
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Range, ValueSet

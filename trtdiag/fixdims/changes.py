@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trtdiag.dims.asked_ranges import LOWEST_HINTED, asked_range
-from trtdiag.dims.compared import kept_of, lost_words, same, sharing, spelled, values_of
+from trtdiag.dims.compare_plans import kept_of, lost_words, same, sharing, spelled, values_of
 from trtdiag.dims.declare import dim_names
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.solver_input import LOWEST_HINTED, asked_range
 from trtdiag.fixdims.fix import Alternative, Change, Reason
 from trtdiag.symbolic import Proof, Range, ValueSet
 from trtdiag.symbolic.proof import ProofKind

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from trtdiag.capture.torch_turn import TORCH_TURN
 from trtdiag.errors import TrtdiagError
+from trtdiag.frontend.torch_lock import TORCH_TURN
 
 T = TypeVar("T")
 _POLL_S = 0.2

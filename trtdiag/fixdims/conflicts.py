@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from trtdiag.dims.asked_ranges import System, asked_range, dims_in, stated
 from trtdiag.dims.plan import Plan
-from trtdiag.dims.solver.chosen import Chosen
+from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver_input import System, asked_range, dims_in, stated
+from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import ConflictSet, Reason
 from trtdiag.fixdims.notes import Notebook
-from trtdiag.fixdims.tried import Tried
 from trtdiag.symbolic import free_symbols, to_text
 from trtdiag.symbolic.expr import Condition
 

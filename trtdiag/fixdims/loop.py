@@ -6,23 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import thread_time
 
-from trtdiag.dims.asked_ranges import System, dims_in, stated, system_of
-from trtdiag.dims.compared import same_plan
+from trtdiag.dims.compare_plans import same_plan
 from trtdiag.dims.declare import declared, dim_names, refused_names, respelled
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.shared_dim import chosen_sizes
-from trtdiag.dims.solver.chosen import Chosen
-from trtdiag.fixdims.allowance import UNLIMITED, Allowance
+from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver_input import System, dims_in, stated, system_of
 from trtdiag.fixdims.changes import NO_PROOF
 from trtdiag.fixdims.conflicts import conflict_set
 from trtdiag.fixdims.corners import low_hints, named_instead, note_named, raised_minimum
+from trtdiag.fixdims.example_ranges import starting_plans
+from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import ConflictSet, Reason
-from trtdiag.fixdims.inside import starting_plans
+from trtdiag.fixdims.interrupted_exports import Unfinished
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.op_conditions import with_asked
 from trtdiag.fixdims.other_examples import OtherExamples
-from trtdiag.fixdims.tried import Tried
-from trtdiag.fixdims.unfinished import Unfinished
+from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
 from trtdiag.symbolic import Proof, free_symbols, to_text
 
 CHOICE_S = 8.0  # for one choice of sizes

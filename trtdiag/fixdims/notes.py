@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from trtdiag.capture.program import InputDim, Join, Pin
-from trtdiag.dims.asked_ranges import System, affine, dims_in
-from trtdiag.dims.compared import worth_naming
+from trtdiag.dims.compare_plans import worth_naming
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
-from trtdiag.dims.solver.chosen import Chosen
-from trtdiag.fixdims.allowance import UNLIMITED, Allowance
+from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver_input import System, affine, dims_in
 from trtdiag.fixdims.changes import Noted, reason
+from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
-from trtdiag.fixdims.pins import PinnedGroup
-from trtdiag.fixdims.tried import Tried
+from trtdiag.fixdims.pinned_dims import PinnedGroup
+from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
+from trtdiag.frontend.program import InputDim, Join, Pin
 from trtdiag.symbolic import Progression, ValueSet, allowed, check, evaluate, free_symbols, to_text
 from trtdiag.symbolic.expr import Condition, Sym
 

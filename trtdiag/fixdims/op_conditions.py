@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trtdiag.fixdims.tried import Tried
+from trtdiag.fixdims.export_result import Tried
 from trtdiag.symbolic import free_symbols, normalise, substitute
 from trtdiag.symbolic.conditions import TRUE
 from trtdiag.symbolic.expr import Expr, Sym

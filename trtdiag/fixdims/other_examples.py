@@ -7,13 +7,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from trtdiag.capture.program import InputDim
-from trtdiag.dims.asked_ranges import affine, dims_in, system_of
 from trtdiag.dims.plan import Plan
-from trtdiag.dims.solver.chosen import Chosen
+from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver_input import affine, dims_in, system_of
+from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import Alternative
-from trtdiag.fixdims.pins import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
-from trtdiag.fixdims.tried import Tried
+from trtdiag.fixdims.pinned_dims import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
+from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import Range, children, free_symbols, is_condition
 from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mod, Num, Relation
 

@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 
 from trtdiag.dims.plan import Plan
 from trtdiag.errors import DimsError
-from trtdiag.fixdims.several.coordinates import Coordinate
+from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.symbolic import Proof, all_of, free_symbols, holds, to_text
 from trtdiag.symbolic.expr import Condition
 

@@ -13,31 +13,31 @@ from torch.export import ExportedProgram
 
 from trtdiag.arguments import checked, function, mapping, optional, seconds, whole
 from trtdiag.arguments import inputs as examples
-from trtdiag.capture.again import program_recipe
-from trtdiag.capture.data_checks import NeededCheck, needed_checks
-from trtdiag.capture.factory import Recipe
-from trtdiag.capture.module_inputs import Inputs, module_inputs
-from trtdiag.capture.program import Program
-from trtdiag.capture.torch_turn import TORCH_TURN
-from trtdiag.dims.asked_ranges import affine
-from trtdiag.dims.compared import same_plan
+from trtdiag.dims.compare_plans import same_plan
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.program_plan import program_plan
+from trtdiag.dims.solver_input import affine
 from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.spelling.spell import asked_code, spell, spell_sites
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.advice import with_model_changes
-from trtdiag.fixdims.allowance import DEFAULT_SOLVE_S, Allowance
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child import no_child, run_in_child
-from trtdiag.fixdims.confirmed import confirmation, refusals
+from trtdiag.fixdims.child_export import planned, ran, trial
+from trtdiag.fixdims.confirmation import confirmation, refusals
+from trtdiag.fixdims.error_text.from_text import fix_text
+from trtdiag.fixdims.export_result import Tried, read_program
 from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.loop import Found, Search
-from trtdiag.fixdims.several.assemble import MOST_PROGRAMS, OFFERED, SpelledPart, several_of
+from trtdiag.fixdims.several_programs.assemble import MOST_PROGRAMS, OFFERED, SpelledPart, several_of
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
-from trtdiag.fixdims.text.from_text import fix_text
-from trtdiag.fixdims.trials import planned, ran, trial
-from trtdiag.fixdims.tried import Tried, read_program
+from trtdiag.fixdims.time_budget import DEFAULT_SOLVE_S, Allowance
+from trtdiag.frontend.data_dependent.torch_checks import NeededCheck, needed_checks
+from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.module_inputs import Inputs, module_inputs
+from trtdiag.frontend.program import Program
+from trtdiag.frontend.reexport import program_recipe
+from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.option_warnings import OptionWarning, warn_of
 from trtdiag.symbolic import Proof, ProofKind
 from trtdiag.symbolic.text import in_words

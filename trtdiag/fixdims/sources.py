@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from trtdiag.capture import factory as factories
-from trtdiag.capture.factory import Recipe
-from trtdiag.capture.load import capture, names_factory
-from trtdiag.capture.program import Program
-from trtdiag.capture.shapes_spec import with_plain_shapes
 from trtdiag.errors import CaptureError
 from trtdiag.files.regular import read_whole, reason
+from trtdiag.frontend import factory as factories
+from trtdiag.frontend.capture import capture, names_factory
+from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.program import Program
+from trtdiag.frontend.shapes_spec import with_plain_shapes
 
 MOST_TEXT_BYTES = 1 << 28
 _LOOKED_AT_BYTES = 4096

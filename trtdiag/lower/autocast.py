@@ -15,10 +15,10 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trtdiag.graph.operators import target_name
-from trtdiag.lower.asked_conditions import asking
 from trtdiag.lower.local_trace import as_template
 from trtdiag.lower.nested import ENTERS, LEAVES, Modes, modes_of_nodes
 from trtdiag.lower.template import Keys, Ref, Template, UntraceableError, replaced, stand_in
+from trtdiag.lower.tracing_conditions import asking
 
 _CAST = torch.ops.aten._to_copy.default
 _Seen = list[tuple[Any, tuple[Any, ...]]]

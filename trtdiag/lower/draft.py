@@ -16,12 +16,12 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputSpec
 from torch.fx import Graph, GraphModule, Node
 
-from trtdiag.capture.origins import origin_of
-from trtdiag.capture.program import Program
+from trtdiag.frontend.node_origins import origin_of
+from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.operators import operator_of, target_name, written_arguments
-from trtdiag.lower.asked_conditions import Proofs
 from trtdiag.lower.lowered_facts import LoweringLimit
+from trtdiag.lower.tracing_conditions import Proofs
 
 Keep = Callable[[OpOverload], bool]
 

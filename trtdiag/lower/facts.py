@@ -8,7 +8,7 @@ from enum import Enum
 
 from torch.fx import GraphModule
 
-from trtdiag.capture.program import OpOrigin
+from trtdiag.frontend.program import OpOrigin
 
 
 class Defect(Enum):

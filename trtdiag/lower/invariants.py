@@ -8,7 +8,7 @@ from torch.fx import Node
 
 from trtdiag.errors import InternalError
 from trtdiag.lower.draft import Draft
-from trtdiag.lower.recheck import needs_value
+from trtdiag.lower.metadata_recheck import needs_value
 
 
 def check_draft(draft: Draft, passed: str, unvalued: frozenset[str]) -> None:

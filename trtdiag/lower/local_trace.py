@@ -17,10 +17,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from trtdiag.graph.walk import NodeKind, classify
-from trtdiag.lower.asked_conditions import Proofs, asking
 from trtdiag.lower.decomposable import Decomposition, decomposition_of, traces_whole
 from trtdiag.lower.functionalise import functionalised_graph
 from trtdiag.lower.template import Keys, Ref, Step, Template, UntraceableError, gathered, replaced, stand_in
+from trtdiag.lower.tracing_conditions import Proofs, asking
 
 Keep = Callable[[OpOverload], bool]
 

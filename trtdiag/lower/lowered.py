@@ -7,15 +7,15 @@ from collections.abc import Callable
 from torch._ops import OpOverload
 from torch.export.graph_signature import ExportGraphSignature
 
-from trtdiag.capture.origins import op_origins
-from trtdiag.capture.program import Program
 from trtdiag.errors import InternalError
+from trtdiag.frontend.node_origins import op_origins
+from trtdiag.frontend.program import Program
 from trtdiag.lower.draft import named_outputs, new_draft
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.invariants import check_draft, unvalued_nodes
-from trtdiag.lower.kept import keeps_by_default
 from trtdiag.lower.lowered_facts import Lowered, PassCount
 from trtdiag.lower.pass_order import PASSES
+from trtdiag.lower.preserved_ops import keeps_by_default
 
 
 def lower(program: Program, checked: Checked, keep: Callable[[OpOverload], bool] = keeps_by_default) -> Lowered:

@@ -9,7 +9,7 @@ from typing import Any
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx import GraphModule
 
-from trtdiag.capture.program import OpOrigin, RawGuard
+from trtdiag.frontend.program import OpOrigin, RawGuard
 from trtdiag.lower.precision.facts import PrecisionFacts
 
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 from torch.fx import GraphModule
 
-from trtdiag.capture.origins import origin_of
-from trtdiag.capture.program import OpOrigin, Program
-from trtdiag.capture.reading import another_point
 from trtdiag.errors import InternalError
-from trtdiag.lower.elsewhere import frozen_sizes
+from trtdiag.frontend.node_origins import origin_of
+from trtdiag.frontend.program import OpOrigin, Program
+from trtdiag.frontend.read_guards import another_point
 from trtdiag.lower.facts import Checked, MetadataDefect
 from trtdiag.lower.lstm_steps import torch_fault
+from trtdiag.lower.metadata_recheck import Recheck, Suspect, recheck
 from trtdiag.lower.nested import Modes, nested_graphs
-from trtdiag.lower.recheck import Recheck, Suspect, recheck
 from trtdiag.lower.repair import describe, repaired_copy
+from trtdiag.lower.specialization_check import frozen_sizes
 
 
 def check_metadata(program: Program) -> Checked:

@@ -15,8 +15,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from trtdiag.lower.autocast import under_autocast
+from trtdiag.lower.metadata_recheck import Suspect
 from trtdiag.lower.nested import Modes
-from trtdiag.lower.recheck import Suspect
 from trtdiag.lower.recurrent import is_recurrent, recurrent_value
 
 

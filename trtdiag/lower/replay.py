@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
-from trtdiag.capture.program import Program
+from trtdiag.frontend.program import Program
 from trtdiag.symbolic import ExpressionError, condition_from_sympy, evaluate, free_symbols, substitute
 from trtdiag.symbolic.expr import Condition, Sym
 

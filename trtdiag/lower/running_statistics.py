@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from trtdiag.lower.asked_conditions import asking
 from trtdiag.lower.draft import Draft, insert_call
+from trtdiag.lower.tracing_conditions import asking
 
 _ATEN = torch.ops.aten
 _MEAN_OUT, _VAR_OUT = 3, 4

@@ -6,7 +6,7 @@ A converter writes with ``NetworkBuilder``; a backend reads a ``Network``; layer
 from trtdiag.network.binding import bind, size_at
 from trtdiag.network.builder import NetworkBuilder, Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.file_format import from_bytes, from_json, to_bytes, to_json, to_parts
 from trtdiag.network.hashing import canonical_hash
 from trtdiag.network.layer import INPUT, Given, Layer, LayerError
@@ -27,7 +27,7 @@ __all__ = [
     "Origin",
     "Placed",
     "Port",
-    "SizeFacts",
+    "ShapeConstraints",
     "Tensor",
     "Value",
     "WeightKeys",

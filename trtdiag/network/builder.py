@@ -11,7 +11,7 @@ import torch
 from trtdiag.errors import InternalError
 from trtdiag.network.binding import unbound
 from trtdiag.network.dtype import INDICES, QUANTIZED, DType
-from trtdiag.network.facts import SizeFacts, free_symbols_of
+from trtdiag.network.facts import ShapeConstraints, free_symbols_of
 from trtdiag.network.layer import Layer, LayerError, require, require_dtype, require_rank
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network, Placed, Port
@@ -66,7 +66,7 @@ class NetworkBuilder:
         *,
         keys: WeightKeys | None = None,
     ) -> None:
-        self.facts = SizeFacts(ranges or {}, given, definitions)
+        self.facts = ShapeConstraints(ranges or {}, given, definitions)
         self._keys = keys if keys is not None else WeightKeys()
         self._tensors: list[Tensor] = []
         self._inputs: list[Port] = []

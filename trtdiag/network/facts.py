@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import overload
 
-from trtdiag.shapes.demand import Ask, Demand
+from trtdiag.shapes.shape_constraints import Ask, Demand
 from trtdiag.symbolic import (
     Condition,
     Expr,
@@ -32,7 +32,7 @@ _LIMIT_S = 1.0
 ONE = Num(1)
 
 
-class SizeFacts:
+class ShapeConstraints:
     """Answers questions about sizes, each once.
 
     Args:

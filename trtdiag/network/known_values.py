@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.symbolic import Condition, Expr, Num, Relation, compare, floordiv, maximum, minimum, mod, mul, negate, sub
 from trtdiag.symbolic import where as choice
 from trtdiag.symbolic.build import linear_terms
@@ -30,7 +30,7 @@ def as_bool(condition: Condition) -> Expr:
     return choice(condition, 1, 0)
 
 
-def compared(relation: Relation, left: Expr, right: Expr, facts: SizeFacts) -> Expr:
+def compared(relation: Relation, left: Expr, right: Expr, facts: ShapeConstraints) -> Expr:
     """``left <relation> right`` for EQ, LT and GT as 0 or 1."""
     if relation is Relation.LT:
         left, right = right, left
@@ -45,7 +45,7 @@ def compared(relation: Relation, left: Expr, right: Expr, facts: SizeFacts) -> E
     return _ZERO if facts.never_at_least(distance, 1) else as_bool(compare(Relation.GT, left, right))
 
 
-def greater(left: Expr, right: Expr, facts: SizeFacts) -> Expr:
+def greater(left: Expr, right: Expr, facts: ShapeConstraints) -> Expr:
     """The greater of two."""
     for one, other in ((left, right), (right, left)):
         if facts.at_least(sub(one, other), 0):
@@ -53,7 +53,7 @@ def greater(left: Expr, right: Expr, facts: SizeFacts) -> Expr:
     return maximum(left, right)
 
 
-def lesser(left: Expr, right: Expr, facts: SizeFacts) -> Expr:
+def lesser(left: Expr, right: Expr, facts: ShapeConstraints) -> Expr:
     """The lesser of two."""
     for one, other in ((left, right), (right, left)):
         if facts.at_least(sub(other, one), 0):

@@ -11,9 +11,9 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.tensor import Shape, Tensor
-from trtdiag.shapes.demand import Demand
+from trtdiag.shapes.shape_constraints import Demand
 from trtdiag.symbolic import Expr, to_text
 
 
@@ -59,7 +59,7 @@ class Layer(ABC):
         return {}
 
     @abstractmethod
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The outputs for ``inputs``, whose number is right.
 
         Raises:
@@ -102,19 +102,19 @@ def require_rank(tensor: Tensor, ranks: Collection[int], role: str = "the input"
     require(tensor.rank in ranks, f"{role} has rank {tensor.rank}; it must be {expected}")
 
 
-def require_equal(facts: SizeFacts, left: Expr, right: Expr, what: str) -> None:
+def require_equal(facts: ShapeConstraints, left: Expr, right: Expr, what: str) -> None:
     """Refuse sizes that are not proven to be the same."""
     require(facts.equal(left, right), f"{what}: {to_text(left)} and {to_text(right)} are not proven to be equal")
 
 
-def require_fitting(facts: SizeFacts, demands: Iterable[Demand]) -> None:
+def require_fitting(facts: ShapeConstraints, demands: Iterable[Demand]) -> None:
     """Refuse sizes that are not proven to stand to each other as an operation asks."""
     for demand in demands:
         left, right = to_text(demand.left), to_text(demand.right)
         require(facts.fulfils(demand), f"{demand.what}: {left} and {right} are not proven to be {demand.ask.value}")
 
 
-def broadcast(inputs: Sequence[Tensor], facts: SizeFacts) -> Shape:
+def broadcast(inputs: Sequence[Tensor], facts: ShapeConstraints) -> Shape:
     """The common shape of inputs of equal rank, where dims of size 1 repeat."""
     ranks = {tensor.rank for tensor in inputs}
     require(len(ranks) == 1, f"the inputs have ranks {sorted(ranks)}; they must be the same")

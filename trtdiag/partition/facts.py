@@ -73,7 +73,7 @@ class DimSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Recomputed:
+class LocalSize:
     """A size that is computed where it is needed, never handed over.
 
     Attributes:
@@ -90,7 +90,7 @@ class Recomputed:
 
 
 @dataclass(frozen=True, slots=True)
-class EnteringSize:
+class SizeInput:
     """A size that a segment cannot recompute: PyTorch hands it over as a tensor of one number."""
 
     node: str
@@ -120,8 +120,8 @@ class Segment:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: tuple[str, ...]
-    sizes: tuple[Recomputed, ...]
-    entering_sizes: tuple[EnteringSize, ...]
+    sizes: tuple[LocalSize, ...]
+    entering_sizes: tuple[SizeInput, ...]
     work_ops: int
 
 
@@ -174,6 +174,6 @@ class Partitioned:
     fallback: tuple[Fallback, ...]
     boundaries: tuple[Boundary, ...]
     steps: tuple[Step, ...]
-    torch_sizes: tuple[Recomputed, ...]
+    torch_sizes: tuple[LocalSize, ...]
     unused_keeps: tuple[str, ...]
     plan: Plan = field(repr=False, compare=False)

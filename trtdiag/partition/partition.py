@@ -12,11 +12,11 @@ from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Cause, Fallback, Partitioned, SymbolSizes
-from trtdiag.partition.kept import kept_ops
+from trtdiag.partition.kept_by_user import kept_ops
 from trtdiag.partition.levels import earliest_levels, without_small
-from trtdiag.partition.placing import placed
+from trtdiag.partition.move_ops import placed
 from trtdiag.partition.plan import OpGraph, Plan
-from trtdiag.partition.read import read_graph
+from trtdiag.partition.read_graph import read_graph
 from trtdiag.partition.segments import assemble
 from trtdiag.partition.traffic import ByteCounts
 from trtdiag.symbolic.ranges import Range

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from trtdiag.graph.limit import Limit
 from trtdiag.partition.extents import Extents
-from trtdiag.partition.facts import EnteringSize, Recomputed
+from trtdiag.partition.facts import LocalSize, SizeInput
 from trtdiag.partition.plan import OpGraph, SizeNode
 from trtdiag.symbolic.text import to_text
 
@@ -17,7 +17,7 @@ def segment_sizes(
     wanted: Iterable[str],
     inputs: Sequence[str],
     inside: Collection[str],
-) -> tuple[tuple[Recomputed, ...], tuple[EnteringSize, ...]]:
+) -> tuple[tuple[LocalSize, ...], tuple[SizeInput, ...]]:
     """Return how a segment gets each size that its ops take.
 
     A size is computed from the dims of the segment's tensor inputs where they give all of its symbols; else by its own
@@ -44,12 +44,12 @@ class _Sizes:
         self._extents = Extents()
         for name in inputs:
             self._extents.add(name, graph.tensors[graph.tensor_index[name]].value)
-        self._recomputed: dict[str, Recomputed | None] = {}
+        self._recomputed: dict[str, LocalSize | None] = {}
 
-    def get(self, wanted: Iterable[str]) -> tuple[tuple[Recomputed, ...], tuple[EnteringSize, ...]]:
+    def get(self, wanted: Iterable[str]) -> tuple[tuple[LocalSize, ...], tuple[SizeInput, ...]]:
         """Return the wanted sizes with the operands that they need, operands first."""
-        recomputed: dict[str, Recomputed] = {}
-        entering: dict[str, EnteringSize] = {}
+        recomputed: dict[str, LocalSize] = {}
+        entering: dict[str, SizeInput] = {}
         waiting = [(name, False) for name in reversed(tuple(dict.fromkeys(wanted)))]
         while waiting:
             name, ready = waiting.pop()
@@ -58,7 +58,7 @@ class _Sizes:
             found = self._recompute(name)
             if found is None:
                 size = self._graph.sizes[name]
-                entering[name] = EnteringSize(name, size.expr, self._why(size))
+                entering[name] = SizeInput(name, size.expr, self._why(size))
             elif ready:
                 recomputed[name] = found
             else:
@@ -66,7 +66,7 @@ class _Sizes:
                 waiting += [(operand, False) for operand in reversed(found.operands)]
         return tuple(recomputed.values()), tuple(entering.values())
 
-    def _recompute(self, name: str) -> Recomputed | None:
+    def _recompute(self, name: str) -> LocalSize | None:
         """Return how to compute a size; its operands first, without recursion: chains of sizes can be long."""
         waiting = [name]
         while waiting:
@@ -80,14 +80,14 @@ class _Sizes:
                 continue
             sources = None if size.expr is None else self._extents.solve(size.expr)
             if sources is not None:
-                self._recomputed[current] = Recomputed(current, size.expr, sources)
+                self._recomputed[current] = LocalSize(current, size.expr, sources)
                 continue
             sizes = [operand for operand in size.operands if operand in self._graph.sizes]
             unknown = [operand for operand in sizes if operand not in self._recomputed]
             if unknown and not size.given:
                 waiting += unknown
                 continue
-            self._recomputed[current] = Recomputed(current, None, operands=size.operands) if self._own(size) else None
+            self._recomputed[current] = LocalSize(current, None, operands=size.operands) if self._own(size) else None
         return self._recomputed[name]
 
     def _own(self, size: SizeNode) -> bool:
@@ -113,7 +113,7 @@ class _Sizes:
         return f"{to_text(size.expr)} needs {', '.join(missing)}, and no tensor that enters the segment has a dim of it"
 
 
-def outside_sizes(graph: OpGraph, wanted: Iterable[str]) -> tuple[tuple[Recomputed, ...], frozenset[str]]:
+def outside_sizes(graph: OpGraph, wanted: Iterable[str]) -> tuple[tuple[LocalSize, ...], frozenset[str]]:
     """Return how PyTorch computes sizes, operands first, and the tensors whose shape it needs for that.
 
     Numbers that PyTorch has already (inputs, results of its ops) are left out.
@@ -135,9 +135,9 @@ def outside_sizes(graph: OpGraph, wanted: Iterable[str]) -> tuple[tuple[Recomput
     sizes = [graph.sizes[name] for name in graph.sizes if name in wanted_all]
     return (
         tuple(
-            Recomputed(size.name, None, operands=size.operands)
+            LocalSize(size.name, None, operands=size.operands)
             if size.sources is None
-            else Recomputed(size.name, size.expr, size.sources)
+            else LocalSize(size.name, size.expr, size.sources)
             for size in sizes
         ),
         frozenset(shapes),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from trtdiag.partition.facts import Boundary, Bytes, EnteringSize, Recomputed, Segment, Step
+from trtdiag.partition.facts import Boundary, Bytes, LocalSize, Segment, SizeInput, Step
 from trtdiag.partition.plan import OpGraph, Plan, Tensor
 from trtdiag.partition.segment_sizes import outside_sizes, segment_sizes
-from trtdiag.partition.shown_sizes import shown_sizes
+from trtdiag.partition.sizes_from_tensors import shown_sizes
 from trtdiag.partition.traffic import ByteCounts
 
-_Sizes: TypeAlias = tuple[tuple[Recomputed, ...], tuple[EnteringSize, ...]]
+_Sizes: TypeAlias = tuple[tuple[LocalSize, ...], tuple[SizeInput, ...]]
 _Crossing: TypeAlias = tuple[Tensor, int, bool, list[int]]
 """A tensor, the segment that makes it (-1: none), whether PyTorch reads it or its shape, the other segments that do."""
 
@@ -25,7 +25,7 @@ class Assembled(NamedTuple):
     segments: tuple[Segment, ...]
     boundaries: tuple[Boundary, ...]
     steps: tuple[Step, ...]
-    torch_sizes: tuple[Recomputed, ...]
+    torch_sizes: tuple[LocalSize, ...]
 
 
 def assemble(plan: Plan, supported: Sequence[bool], levels: Sequence[int], count: ByteCounts) -> Assembled:
@@ -51,7 +51,7 @@ def assemble(plan: Plan, supported: Sequence[bool], levels: Sequence[int], count
         for home in consumers:
             inputs[home].append(tensor.name)
     sizes = [_NO_SIZES] * len(members)
-    torch_sizes: tuple[Recomputed, ...] = ()
+    torch_sizes: tuple[LocalSize, ...] = ()
     shapes = _NOWHERE
     if graph.sizes:
         sizes = [_sizes(plan, ops, inputs[home]) for home, ops in enumerate(members)]

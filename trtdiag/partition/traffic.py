@@ -7,7 +7,7 @@ from functools import cached_property
 
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.facts import Bytes, SymbolSizes
-from trtdiag.partition.growing import GrowingSizes
+from trtdiag.partition.monotone_bounds import GrowingSizes
 from trtdiag.symbolic import BoundsCache, build
 from trtdiag.symbolic.evaluate import evaluate
 from trtdiag.symbolic.expr import Expr

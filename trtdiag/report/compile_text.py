@@ -31,7 +31,7 @@ from trtdiag.report.compile_words import (
 )
 from trtdiag.report.text import bytes_text, one_line
 from trtdiag.symbolic.text import in_words
-from trtdiag.verify.facts import PointResult, Verification
+from trtdiag.verification.facts import PointResult, Verification
 
 _MOST_ENGINES = 20
 _MOST_REASONS = 12

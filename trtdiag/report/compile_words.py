@@ -8,8 +8,8 @@ from trtdiag.engine.manifest import EngineInput
 from trtdiag.report.text import amount, one_line
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Sym, substitute, to_text
-from trtdiag.verify.bisect import ONLY_THE_ENGINE
-from trtdiag.verify.facts import Culprit, OutputError, Point, Verification
+from trtdiag.verification.bisect import ONLY_THE_ENGINE
+from trtdiag.verification.facts import Culprit, OutputError, Point, Verification
 
 _LONGEST_CULPRIT_CHARS = 1000
 _OTHER_ENGINE = "build another with --optimization-level 0, or leave the op to PyTorch with --keep-in-torch"

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.capture.program import OpOrigin
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.report.compile_words import culprit_line, outcome, outcome_line
 from trtdiag.report.json_engine_layers import engine_layers_json
 from trtdiag.report.json_parts import Json, frame_json, strings, values_json
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr
 from trtdiag.symbolic.text import to_text
-from trtdiag.verify.facts import Culprit, OutputError, PointResult, Verification
+from trtdiag.verification.facts import Culprit, OutputError, PointResult, Verification
 
 
 def compiled_json(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from trtdiag.capture.program import OpOrigin
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.report.json_parts import Json, frame_json, strings
 from trtdiag.runtime.engine_layers import ToldLayers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from trtdiag.analysis.coverage import no_work
 from trtdiag.analysis.finding import Finding, Impact, Place
 from trtdiag.analysis.result import Analysis
-from trtdiag.capture.program import Program
+from trtdiag.frontend.program import Program
 from trtdiag.report.json_compiled import compiled_json
 from trtdiag.report.json_facts import dims_json, dtypes_json, guards_json, memory_json, metadata_json, symbols_json
 from trtdiag.report.json_partition import partition_json

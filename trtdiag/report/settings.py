@@ -8,7 +8,7 @@ from dataclasses import fields
 from enum import Enum
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.capture.program import SourceKind
+from trtdiag.frontend.program import SourceKind
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
 
 

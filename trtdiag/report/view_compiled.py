@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.analysis.result import Analysis
-from trtdiag.capture.program import OpOrigin
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.report.compile_words import (
     CompileWords,
     allowed_line,
@@ -25,7 +25,7 @@ from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.targets import target_name
-from trtdiag.verify.facts import PointResult, Verification
+from trtdiag.verification.facts import PointResult, Verification
 
 _MOST_ENGINES = 40
 _SHOWN_ROWS = 24

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from trtdiag.capture.program import OpOrigin
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.source import Frame
 from trtdiag.network.origin import Origin
 from trtdiag.report.layer_views import EngineLayersView, LayerOpView, LayerRowView, LineView

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.capture.program import InputTensor
 from trtdiag.dims.facts import Constraint, DimRow, Pinned, Verdict
+from trtdiag.frontend.program import InputTensor
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.source_context import short_place
 from trtdiag.report.text import amount, one_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.capture.program import SourceKind
+from trtdiag.frontend.program import SourceKind
 from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.text import amount, bytes_text, one_line, seconds_text
 from trtdiag.report.view import TableView

@@ -19,11 +19,11 @@ from torch.export.graph_signature import (
 )
 from torch.fx import Node
 
-from trtdiag.capture.program import Program
-from trtdiag.capture.rebuilt_program import rebuilt_program
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.errors import InternalError
+from trtdiag.frontend.program import Program
+from trtdiag.frontend.rebuilt_program import rebuilt_program
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.partition.facts import Partitioned
 from trtdiag.runtime.draft import CompiledDraft

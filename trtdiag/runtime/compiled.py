@@ -12,9 +12,9 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from trtdiag.arguments import checked, flag, instance, one_of, optional, place, told_name, whole
-from trtdiag.capture.trusted_calls import has_trusting_calls, sizes_vary, trusted_calls_checked
 from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
+from trtdiag.frontend.bounds_checked_run import has_trusting_calls, sizes_vary, trusted_calls_checked
 from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes

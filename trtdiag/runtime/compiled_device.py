@@ -8,8 +8,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from trtdiag.capture.on_device import on_device, program_device
 from trtdiag.errors import UserError
+from trtdiag.frontend.move_to_device import on_device, program_device
 from trtdiag.graph.kernels import has_kernel
 from trtdiag.graph.operators import operator_of
 from trtdiag.lower.lowered_facts import Lowered

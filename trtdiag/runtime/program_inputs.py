@@ -9,12 +9,12 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.arguments import told_name
-from trtdiag.capture.call_leaves import call_leaves
-from trtdiag.capture.load import capture
-from trtdiag.capture.program import InputDim, InputTensor, Program
-from trtdiag.capture.reading import read_guards
-from trtdiag.capture.sites import Sites
 from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.frontend.call_leaves import call_leaves
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.dim_sites import Sites
+from trtdiag.frontend.program import InputDim, InputTensor, Program
+from trtdiag.frontend.read_guards import read_guards
 from trtdiag.network.binding import solvable
 from trtdiag.symbolic import (
     Condition,

@@ -9,7 +9,7 @@ import torch
 from torch.fx import Node
 
 from trtdiag.network.binding import solvable
-from trtdiag.partition.facts import DimSource, Recomputed
+from trtdiag.partition.facts import DimSource, LocalSize
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.size_calls import computed
 from trtdiag.symbolic import Sym
@@ -26,7 +26,7 @@ class TorchSizes:
         sizes: The sizes that PyTorch computes.
     """
 
-    def __init__(self, draft: CompiledDraft, sizes: Sequence[Recomputed]) -> None:
+    def __init__(self, draft: CompiledDraft, sizes: Sequence[LocalSize]) -> None:
         self._draft = draft
         self._sizes = {size.node: size for size in sizes}
         self._nodes: Mapping[str, Node] = {node.name: node for node in draft.source.nodes}
@@ -55,7 +55,7 @@ class TorchSizes:
             self._write(size)
         return self._draft.get(name)
 
-    def _write(self, size: Recomputed) -> None:
+    def _write(self, size: LocalSize) -> None:
         node = self._nodes[size.node]
         if size.expr is None:
             self._draft.copy(node, self._draft.get)

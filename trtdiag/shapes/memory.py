@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch.fx import GraphModule, Node
 
-from trtdiag.capture.program import Program
+from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import PlaceholderRole, held_tensors, placeholders, storage_bytes, storage_key
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of

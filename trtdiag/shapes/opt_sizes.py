@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trtdiag.capture.program import Program
-from trtdiag.capture.reading import read_guards
-from trtdiag.capture.sites import Sites
 from trtdiag.errors import DimsError
-from trtdiag.shapes.asked_sizes import Ask, conflicting, read_ask, refused
+from trtdiag.frontend.dim_sites import Sites
+from trtdiag.frontend.program import Program
+from trtdiag.frontend.read_guards import read_guards
 from trtdiag.shapes.profile import DimProfile
+from trtdiag.shapes.user_sizes import Ask, conflicting, read_ask, refused
 from trtdiag.symbolic import Condition, Range, ValueSet, allowed, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
 from trtdiag.symbolic.smt import find

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from torch.fx import GraphModule
 
-from trtdiag.capture.program import Program
+from trtdiag.frontend.program import Program
 from trtdiag.graph.values import NumberValue, TensorValue, ValueReader
 from trtdiag.graph.walk import walk
 from trtdiag.lower.facts import Checked

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from trtdiag.capture.program import Program
+from trtdiag.frontend.program import Program
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.source import Frame
 from trtdiag.graph.values import NumberValue, TensorValue, Value, ValueReader

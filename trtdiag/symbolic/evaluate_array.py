@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trtdiag.symbolic import checked
-from trtdiag.symbolic.checked import Array, Ints, ints
+from trtdiag.symbolic import checked_arrays
+from trtdiag.symbolic.checked_arrays import Array, Ints, ints
 from trtdiag.symbolic.conditions import negate, normalise
 from trtdiag.symbolic.evaluate import MOST_POWER_BITS
 from trtdiag.symbolic.expr import (
@@ -82,7 +82,7 @@ def evaluate_masked(expr: Expr, arrays: Arrays) -> tuple[Array, Mask]:
     defined = np.broadcast_to(np.asarray(result.defined, dtype=bool), shape)
     top = result.top
     if result.bottom.constant != 1:
-        whole, rest = checked.floordiv(top, result.bottom), checked.mod(top, result.bottom)
+        whole, rest = checked_arrays.floordiv(top, result.bottom), checked_arrays.mod(top, result.bottom)
         if bool(np.any(np.asarray(rest.values != 0) & defined)):
             raise ValueError("the expression is not an integer at some of the points")
         top = whole
@@ -139,9 +139,9 @@ class _Points:
             case Mul(args):
                 return reduce(_mul, map(self.expr, args))
             case Min(args):
-                return reduce(lambda a, b: _extreme(a, b, checked.least), map(self.expr, args))
+                return reduce(lambda a, b: _extreme(a, b, checked_arrays.least), map(self.expr, args))
             case Max(args):
-                return reduce(lambda a, b: _extreme(a, b, checked.greatest), map(self.expr, args))
+                return reduce(lambda a, b: _extreme(a, b, checked_arrays.greatest), map(self.expr, args))
             case FloorDiv(left, right):
                 return _floor(_divide(self.expr(left), self.expr(right)))
             case Mod(left, right):
@@ -214,8 +214,8 @@ class _Points:
     def compare(relation: Relation, left: _Values, right: _Values) -> Array | bool:
         first, second = left.top, right.top
         if left.bottom is not right.bottom and (left.bottom.constant, right.bottom.constant) != (1, 1):
-            first, second = checked.mul(first, right.bottom), checked.mul(second, left.bottom)
-        a, b = checked.comparable(first, second)
+            first, second = checked_arrays.mul(first, right.bottom), checked_arrays.mul(second, left.bottom)
+        a, b = checked_arrays.comparable(first, second)
         truth: Array | bool
         match relation:
             case Relation.EQ:
@@ -246,55 +246,55 @@ def _fractional(*operands: _Values) -> bool:
 def _add(left: _Values, right: _Values) -> _Values:
     defined = _both(left.defined, right.defined)
     if left.bottom.constant == right.bottom.constant is not None:
-        return _Values(checked.add(left.top, right.top), left.bottom, defined)
-    top = checked.add(checked.mul(left.top, right.bottom), checked.mul(right.top, left.bottom))
-    return _Values(top, checked.mul(left.bottom, right.bottom), defined)
+        return _Values(checked_arrays.add(left.top, right.top), left.bottom, defined)
+    top = checked_arrays.add(checked_arrays.mul(left.top, right.bottom), checked_arrays.mul(right.top, left.bottom))
+    return _Values(top, checked_arrays.mul(left.bottom, right.bottom), defined)
 
 
 def _mul(left: _Values, right: _Values) -> _Values:
-    bottom = checked.mul(left.bottom, right.bottom)
-    return _Values(checked.mul(left.top, right.top), bottom, _both(left.defined, right.defined))
+    bottom = checked_arrays.mul(left.bottom, right.bottom)
+    return _Values(checked_arrays.mul(left.top, right.top), bottom, _both(left.defined, right.defined))
 
 
 def _negated(value: _Values) -> _Values:
-    return _Values(checked.mul(value.top, ints(-1)), value.bottom, value.defined)
+    return _Values(checked_arrays.mul(value.top, ints(-1)), value.bottom, value.defined)
 
 
 def _extreme(left: _Values, right: _Values, pick: Any) -> _Values:
     defined = _both(left.defined, right.defined)
     if left.bottom.constant == right.bottom.constant is not None:
         return _Values(pick(left.top, right.top), left.bottom, defined)
-    tops = checked.mul(left.top, right.bottom), checked.mul(right.top, left.bottom)
-    return _Values(pick(*tops), checked.mul(left.bottom, right.bottom), defined)
+    tops = checked_arrays.mul(left.top, right.bottom), checked_arrays.mul(right.top, left.bottom)
+    return _Values(pick(*tops), checked_arrays.mul(left.bottom, right.bottom), defined)
 
 
 def _divide(left: _Values, right: _Values) -> _Values:
-    nonzero = checked.nonzero_mask(right.top)
-    divisor = checked.without_zeros(right.top, nonzero)
-    top, bottom = checked.mul(left.top, right.bottom), checked.mul(left.bottom, divisor)
+    nonzero = checked_arrays.nonzero_mask(right.top)
+    divisor = checked_arrays.without_zeros(right.top, nonzero)
+    top, bottom = checked_arrays.mul(left.top, right.bottom), checked_arrays.mul(left.bottom, divisor)
     if bottom.low < 0:
-        sign = ints(-1) if bottom.high < 0 else checked.choose(np.asarray(bottom.values < 0), ints(-1), _ONE)
-        top, bottom = checked.mul(top, sign), checked.mul(bottom, sign)
+        sign = ints(-1) if bottom.high < 0 else checked_arrays.choose(np.asarray(bottom.values < 0), ints(-1), _ONE)
+        top, bottom = checked_arrays.mul(top, sign), checked_arrays.mul(bottom, sign)
         bottom = Ints(bottom.values, max(1, bottom.low), bottom.high)
     return _Values(top, bottom, _both(nonzero, _both(left.defined, right.defined)))
 
 
 def _remainder(left: _Values, right: _Values) -> _Values:
-    nonzero = checked.nonzero_mask(right.top)
-    divisor = checked.without_zeros(right.top, nonzero)
-    return _Values(checked.mod(left.top, divisor), _ONE, _both(nonzero, _both(left.defined, right.defined)))
+    nonzero = checked_arrays.nonzero_mask(right.top)
+    divisor = checked_arrays.without_zeros(right.top, nonzero)
+    return _Values(checked_arrays.mod(left.top, divisor), _ONE, _both(nonzero, _both(left.defined, right.defined)))
 
 
 def _floor(value: _Values) -> _Values:
     if value.bottom.constant == 1:
         return value
-    return _Values(checked.floordiv(value.top, value.bottom), _ONE, value.defined)
+    return _Values(checked_arrays.floordiv(value.top, value.bottom), _ONE, value.defined)
 
 
 def _choose(mask: Array, then: _Values, otherwise: _Values) -> _Values:
     top, bottom = then.top, then.bottom
     if not (then.bottom.constant == otherwise.bottom.constant == 1):
-        bottom = checked.choose(mask, then.bottom, otherwise.bottom)
-    top = checked.choose(mask, then.top, otherwise.top)
+        bottom = checked_arrays.choose(mask, then.bottom, otherwise.bottom)
+    top = checked_arrays.choose(mask, then.top, otherwise.top)
     same = then.defined is True and otherwise.defined is True
     return _Values(top, bottom, same or np.where(mask, then.defined, otherwise.defined))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trtdiag.symbolic.checked import Array
+from trtdiag.symbolic.checked_arrays import Array
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.evaluate_array import Mask, all_values, holds_array
 from trtdiag.symbolic.expr import Condition

@@ -15,7 +15,6 @@ from layer_samples import Case, In, case_for, in_half, in_place_of_float32
 from seed_models import seeds
 
 import trtdiag
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.backend import Profile, get_backend
 from trtdiag.engine.build import build_engine
 from trtdiag.engine.profiles import network_profile
@@ -23,6 +22,7 @@ from trtdiag.network import DType, Layer, Network, Tensor, run, size_at
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.symbolic import Num, Sym
 from trtdiag.targets import get_target
 

@@ -9,10 +9,10 @@ import pytest
 from refusal_networks import REFUSALS
 from standin import TensorRT
 
+from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.monitor import Phases
-from trtdiag.engine.watch import Watch
 from trtdiag.errors import EngineBuildError
 from trtdiag.options import CompileOptions
 from trtdiag.targets import get_target

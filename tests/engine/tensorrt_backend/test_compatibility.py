@@ -10,7 +10,7 @@ import pytest
 from standin import TensorRT
 
 from tests.engine.linear_network import linear, linear_engine
-from trtdiag.engine.built_here import note_built
+from trtdiag.engine.built_engines import note_built
 from trtdiag.engine.manifest import Compatibility, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
 from trtdiag.engine.tensorrt.compatibility import (

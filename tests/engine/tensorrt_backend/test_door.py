@@ -10,15 +10,15 @@ import torch
 from standin import TensorRT
 
 from tests.engine.linear_network import PROFILE, linear, linear_engine, linear_network
-from trtdiag.compiling import compile_in_stages
 from trtdiag.engine.backend import BuiltBy, get_backend
+from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.tensorrt import backend as home
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt import door as doors
-from trtdiag.engine.tensorrt.door import Door, open_door, require_gpu
-from trtdiag.engine.watch import Watch
+from trtdiag.engine.tensorrt import lazy_import as doors
+from trtdiag.engine.tensorrt.lazy_import import Door, open_door, require_gpu
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target, target_of
 
 

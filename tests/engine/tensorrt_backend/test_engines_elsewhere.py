@@ -11,7 +11,7 @@ from host_engine import manifest
 from standin import TensorRT
 
 from trtdiag.engine.tensorrt import backend as module
-from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.errors import ArtifactError
 from trtdiag.runtime.engine_cache import EngineCache, engine_tensor
 from trtdiag.targets import get_target

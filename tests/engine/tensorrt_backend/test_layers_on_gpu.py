@@ -7,9 +7,9 @@ import torch
 from layer_models import layer_models
 from seed_models import seeds
 
-from trtdiag.compiling import compile_in_stages
 from trtdiag.network.layers.constant import Constant
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target, installed_version
 
 pytestmark = [

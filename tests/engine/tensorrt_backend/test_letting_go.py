@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from standin import Recorded, TensorRT
 
+from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.door import Door
-from trtdiag.engine.tensorrt.letting_go import without_kernel
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.log import logger_of
-from trtdiag.engine.watch import Watch
+from trtdiag.engine.tensorrt.type_constraint_relaxation import without_kernel
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
 from trtdiag.network.layers.activation import Activation, ActivationType

@@ -13,7 +13,7 @@ from standin import TensorRT
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.tensorrt import backend as home
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.log import Lines, logger_of
 from trtdiag.errors import EngineBuildError
 from trtdiag.options import CompileOptions

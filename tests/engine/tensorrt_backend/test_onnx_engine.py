@@ -10,7 +10,7 @@ import torch
 from standin import Recorded, TensorRT
 
 from trtdiag.engine.tensorrt import onnx_engine
-from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.memory import scratch_bytes
 from trtdiag.engine.tensorrt.onnx_engine import OnnxEngine, build_onnx
 from trtdiag.errors import EngineBuildError, PlatformError

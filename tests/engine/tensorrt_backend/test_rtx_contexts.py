@@ -18,8 +18,8 @@ from standin import Recorded, TensorRT, surface
 from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Compatibility
 from trtdiag.engine.tensorrt import rtx
-from trtdiag.engine.tensorrt.door import TENSORRT_RTX, Door
 from trtdiag.engine.tensorrt.engine_per_gpu import packed
+from trtdiag.engine.tensorrt.lazy_import import TENSORRT_RTX, Door
 from trtdiag.engine.tensorrt.rtx_contexts import RtxScratch
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.options import KERNEL_SPECIALIZATION

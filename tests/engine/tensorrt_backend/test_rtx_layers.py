@@ -8,16 +8,16 @@ from layer_samples import CASES, Case, in_place_of_float32
 from network_cases import ORIGIN, POINTS, RANGES, In
 
 from trtdiag.engine.backend import get_backend
+from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.profiles import network_profile
-from trtdiag.engine.watch import Watch
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Network, NetworkBuilder
-from trtdiag.network.lacks import lacks
 from trtdiag.network.layers.attention import Attention
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.layers.matmul import MatrixMultiply
 from trtdiag.network.layers.quantize import Dequantize, Quantize
 from trtdiag.network.layers.softmax import SoftMax
+from trtdiag.network.missing_features import lacks
 from trtdiag.options import CompileOptions
 from trtdiag.symbolic import Sym
 from trtdiag.targets import Target, get_rtx_target, get_target, installed_rtx_version

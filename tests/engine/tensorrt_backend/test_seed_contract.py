@@ -8,11 +8,11 @@ import pytest
 from seed_models import SEEDS, seeds
 from standin import TensorRT
 
-from trtdiag.compiling import Compilation, compile_in_stages
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.network import DType
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.pipeline.compile import Compilation, compile_in_stages
 from trtdiag.targets import TARGETS, get_target
 
 VERSIONS = [target.version for target in TARGETS]

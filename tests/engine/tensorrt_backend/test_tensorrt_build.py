@@ -13,12 +13,12 @@ from standin import Recorded, TensorRT
 from written import write
 
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.agreement import check_agreement
+from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.config import TACTIC_SOURCES
-from trtdiag.engine.tensorrt.dialect import Dialect
-from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.refusal import named_layers
+from trtdiag.engine.tensorrt.type_check import check_agreement
 from trtdiag.errors import EngineBuildError, InternalError, PlatformError, UserError
 from trtdiag.graph.source import Frame
 from trtdiag.network import INPUT, DType, Network, NetworkBuilder, Origin

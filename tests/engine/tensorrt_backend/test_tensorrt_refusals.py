@@ -12,7 +12,7 @@ from standin import TensorRT
 from written import write
 
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.door import Door
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.errors import EngineBuildError, PlatformError
 from trtdiag.graph.source import Frame

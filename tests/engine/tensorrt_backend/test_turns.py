@@ -12,12 +12,12 @@ import pytest
 from standin import TensorRT
 
 from tests.engine.linear_network import PROFILE, linear, linear_network
+from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.builds import build_engines
+from trtdiag.engine.gil_lock import Turns
 from trtdiag.engine.tensorrt import backend as home
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.door import Door
-from trtdiag.engine.turns import Turns
-from trtdiag.engine.watch import Watch
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.errors import EngineBuildError
 from trtdiag.options import CompileOptions
 from trtdiag.targets import TARGETS, get_target
@@ -165,7 +165,7 @@ def test_a_wait_can_be_given_up_and_holds_up_nobody() -> None:
 
 
 def test_a_long_wait_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("trtdiag.engine.turns.PATIENCE_S", 0.0)
+    monkeypatch.setattr("trtdiag.engine.gil_lock.PATIENCE_S", 0.0)
     turns = Turns()
 
     def load() -> None:

@@ -10,11 +10,11 @@ from written import write
 from tests.models import zoo
 from tests.models.expected_findings import REFUSED
 from tests.models.library import needs_library
-from trtdiag.capture.load import capture
-from trtdiag.capture.program import Program
 from trtdiag.convert.engine_plan import convert_segments, plan_engines
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dims.system import dim_system
+from trtdiag.frontend.capture import capture
+from trtdiag.frontend.program import Program
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.options import CompileOptions

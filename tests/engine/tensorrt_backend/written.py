@@ -6,7 +6,7 @@ from collections import deque
 
 from standin import TensorRT
 
-from trtdiag.engine.tensorrt.dialect import Dialect
+from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
 from trtdiag.network import Network

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.compute_dtype import in_float32
+from trtdiag.convert.layer_writers.elementary import at_most, times
+from trtdiag.convert.layer_writers.fusion import fuses_only_elementwise
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.elementary import at_most, times
-from trtdiag.convert.writing.fusing import fuses_only_elementwise
-from trtdiag.convert.writing.precision import in_float32
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.activation import ActivationType, ParametricReLU
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.pooling import lowest
+from trtdiag.convert.layer_writers.variable_spans import Spans, even_spans, flat_index
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.pools import lowest
-from trtdiag.convert.writing.spans import Spans, even_spans, flat_index
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import NUMBERS, DType
 from trtdiag.network.layers.pooling import PaddingMode, Pooling, PoolingType

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.compute_dtype import in_float32
+from trtdiag.convert.layer_writers.rotary import turned_sum
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.precision import in_float32
-from trtdiag.convert.writing.rotary import turned_sum
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.moments import Moments, affine, moments, reciprocal_deviation
+from trtdiag.convert.layer_writers.statistics import by_channel, inference
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.moments import Moments, affine, moments, reciprocal_deviation
-from trtdiag.convert.writing.statistics import by_channel, inference
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product

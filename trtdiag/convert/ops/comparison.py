@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.elementary import at_most, is_infinite, is_nan, negated
 from trtdiag.convert.promotion import both
 from trtdiag.convert.registry import Convert, converter, register
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing.elementary import at_most, is_infinite, is_nan, negated
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import Convert, converter, register
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.convolution_kernels import bias_of, kernel_of, transposed
+from trtdiag.convert.layer_writers.spatial_dims import spatial
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.kernels import bias_of, kernel_of, transposed
-from trtdiag.convert.writing.spatial import spatial
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.convolution import Convolution
 from trtdiag.symbolic import Num

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.cumulative import over_earlier, running_sum
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.running import over_earlier, running_sum
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import NUMBERS
 from trtdiag.network.layers.reduce import ReduceOperation as Fold

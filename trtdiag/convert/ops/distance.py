@@ -7,11 +7,11 @@ from math import inf
 import torch
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.matmul import product, require_batch
 from trtdiag.convert.promotion import both
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing.products import product, require_batch
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.compute_dtype import in_float32
+from trtdiag.convert.layer_writers.division import float_rest, floored_quotient, integer_rest
+from trtdiag.convert.layer_writers.elementary import truncated
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.division import float_rest, floored_quotient, integer_rest
-from trtdiag.convert.writing.elementary import truncated
-from trtdiag.convert.writing.precision import in_float32
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from math import log, pi
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers import elementary
+from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import Convert, converter, register
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing import elementary
-from trtdiag.convert.writing.precision import in_float32
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.volume_sampling import sampled_volume
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.volume import sampled_volume
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.grid_sample import GridSample
 from trtdiag.network.layers.resize import InterpolationMode

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation
+from trtdiag.convert.layer_writers.normalization import normalized
+from trtdiag.convert.layer_writers.statistics import by_channel, inference
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.moments import affine, moments, reciprocal_deviation
-from trtdiag.convert.writing.normalized import normalized
-from trtdiag.convert.writing.statistics import by_channel, inference
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

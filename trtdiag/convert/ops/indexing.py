@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.selection import selection
 from trtdiag.convert.registry import register
-from trtdiag.convert.writing.selection import selection
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.gather import Gather, GatherMode
 

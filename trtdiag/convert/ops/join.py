@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.rotary import turned_parts
 from trtdiag.convert.registry import converter, register
-from trtdiag.convert.writing.rotary import turned_parts
 from trtdiag.network.builder import Value
 from trtdiag.symbolic import Num
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.moments import moments, reciprocal_deviation
+from trtdiag.convert.layer_writers.normalization import normalized
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.moments import moments, reciprocal_deviation
-from trtdiag.convert.writing.normalized import normalized
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.bitwise import flipped, masked, shifted_left, shifted_right
+from trtdiag.convert.layer_writers.elementary import negated
 from trtdiag.convert.promotion import computed
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import Convert, converter, register
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing.bits import flipped, masked, shifted_left, shifted_right
-from trtdiag.convert.writing.elementary import negated
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.matmul import product
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.products import product
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation

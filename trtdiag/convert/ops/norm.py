@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.reduction import is_empty, precise, reduced, truths
 from trtdiag.convert.registry import converter, register
-from trtdiag.convert.writing.reducing import is_empty, precise, reduced, truths
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import FLOATS, DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.index_grids import index_grid
+from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter, register
 from trtdiag.convert.writer import Size
-from trtdiag.convert.writing.grids import index_grid
-from trtdiag.convert.writing.transposed_convolution import deconvolved
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.convolution import Deconvolution

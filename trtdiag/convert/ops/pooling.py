@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.pool_indices import with_indices
+from trtdiag.convert.layer_writers.pooling import divisors, greatest, windows
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.pool_indices import with_indices
-from trtdiag.convert.writing.pools import divisors, greatest, windows
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op

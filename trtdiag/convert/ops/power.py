@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.promotion import computed
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value

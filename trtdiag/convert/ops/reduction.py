@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.reduction import is_empty, reduced, truths
 from trtdiag.convert.registry import converter, register
-from trtdiag.convert.writing.reducing import is_empty, reduced, truths
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation as Fold

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.compute_dtype import in_float32
+from trtdiag.convert.layer_writers.elementary import times, truncated
 from trtdiag.convert.promotion import computed
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.elementary import times, truncated
-from trtdiag.convert.writing.precision import in_float32
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.unary import UnaryOperation

@@ -7,10 +7,10 @@ from math import inf, isnan
 import torch
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.elementary import is_infinite, is_nan
 from trtdiag.convert.promotion import computed
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writing.elementary import is_infinite, is_nan
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.activation import ActivationType

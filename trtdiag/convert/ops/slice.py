@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.index_grids import index_grid
+from trtdiag.convert.layer_writers.negative_indices import clamped_start, counted_from_front
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter, register
 from trtdiag.convert.writer import Writer
-from trtdiag.convert.writing.counted import clamped_start, counted_from_front
-from trtdiag.convert.writing.grids import index_grid
 from trtdiag.network.builder import Value
 from trtdiag.symbolic import Expr, Num
 

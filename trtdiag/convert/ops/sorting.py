@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.topk import ordered
 from trtdiag.convert.registry import converter, register
-from trtdiag.convert.writing.ordering import ordered
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.topk import TopKOperation
 from trtdiag.symbolic import Expr

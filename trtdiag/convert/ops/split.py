@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.negative_indices import clamped_start
 from trtdiag.convert.registry import converter, register
-from trtdiag.convert.writing.counted import clamped_start
 from trtdiag.network.builder import Value
 from trtdiag.symbolic import Expr, Num, add, floordiv, minimum, mod, mul
 

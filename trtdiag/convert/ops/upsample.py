@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.refused import refuse
+from trtdiag.convert.layer_writers.antialiased import antialiased
+from trtdiag.convert.layer_writers.resize import axes_of, resized, vector_factors
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import register
-from trtdiag.convert.writing.antialiased import antialiased
-from trtdiag.convert.writing.resized import axes_of, resized, vector_factors
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.resize import InterpolationMode, ResizeRoundMode

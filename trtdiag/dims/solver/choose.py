@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from trtdiag.dims.solver.chosen import Chosen
-from trtdiag.dims.solver.clock import Clock
 from trtdiag.dims.solver.fitting import Fitted
 from trtdiag.dims.solver.layout import first_layout, within
 from trtdiag.dims.solver.naming import named
@@ -18,7 +16,9 @@ from trtdiag.dims.solver.reduce import reduced
 from trtdiag.dims.solver.search import searched
 from trtdiag.dims.solver.shares import decisive_first
 from trtdiag.dims.solver.slices import sliced
+from trtdiag.dims.solver.solution import Chosen
 from trtdiag.dims.solver.solving import Sets
+from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import (
     ConflictResult,
     Progression,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, permutations, product
 
-from trtdiag.dims.solver.oracle import Oracle
+from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.runs import single
 from trtdiag.dims.solver.sizes import volume
 from trtdiag.symbolic import Progression, Range
@@ -23,7 +23,9 @@ TRADES = (2, 4, 16, 256)
 MOST_TRADES = 64
 
 
-def expanded(oracle: Oracle, widest: Mapping[str, Progression], point: Mapping[str, int]) -> dict[str, Progression]:
+def expanded(
+    oracle: ConstraintChecker, widest: Mapping[str, Progression], point: Mapping[str, int]
+) -> dict[str, Progression]:
     """The largest runs found that contain ``point`` and lie inside ``widest`` (which have its classes)."""
     if oracle.holds(widest):
         return dict(widest)
@@ -42,7 +44,10 @@ def _count(run: Progression) -> int:
 
 
 def _scaled(
-    oracle: Oracle, start: Mapping[str, Progression], widest: Mapping[str, Progression], point: Mapping[str, int]
+    oracle: ConstraintChecker,
+    start: Mapping[str, Progression],
+    widest: Mapping[str, Progression],
+    point: Mapping[str, int],
 ) -> dict[str, Progression]:
     """Open ends first; then all others at the same share of the way from the point outwards, as far as that holds."""
     opened = dict(start)
@@ -76,7 +81,7 @@ def _shortened(run: Progression, centre: int, share: int, opened: Progression) -
 
 
 def _traded(
-    oracle: Oracle, runs: dict[str, Progression], widest: Mapping[str, Progression], point: Mapping[str, int]
+    oracle: ConstraintChecker, runs: dict[str, Progression], widest: Mapping[str, Progression], point: Mapping[str, int]
 ) -> dict[str, Progression]:
     """Give up a share of one run at one end for more of the others, as long as that pays."""
     tries, paid = 0, True
@@ -116,7 +121,7 @@ def _between(run: Progression, low: int | None, high: int | None) -> Progression
 
 
 def _grown(
-    oracle: Oracle, start: Mapping[str, Progression], widest: Mapping[str, Progression], order: Sequence[str]
+    oracle: ConstraintChecker, start: Mapping[str, Progression], widest: Mapping[str, Progression], order: Sequence[str]
 ) -> dict[str, Progression]:
     """``start`` with each end moved outwards as far as it goes, parameter by parameter."""
     runs = dict(start)
@@ -126,7 +131,9 @@ def _grown(
     return runs
 
 
-def _moved(oracle: Oracle, runs: Mapping[str, Progression], name: str, widest: Progression, *, up: bool) -> Progression:
+def _moved(
+    oracle: ConstraintChecker, runs: Mapping[str, Progression], name: str, widest: Progression, *, up: bool
+) -> Progression:
     run = runs[name]
     alone = run.single
     low = high = None if alone is None else (alone - widest.offset) // widest.step

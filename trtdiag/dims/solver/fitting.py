@@ -23,14 +23,14 @@ class Fitted:
         layout: The layout.
         runs: Parameter -> its values.
         values: Parameter -> what the conditions on it alone allow.
-        strained: Joint claims that took values away.
+        violated: Joint claims that took values away.
         undecided: How many claims were neither shown to hold over the runs nor seen to break.
     """
 
     layout: Layout
     runs: Mapping[str, Progression]
     values: Mapping[str, ValueSet]
-    strained: tuple[Claim, ...] = ()
+    violated: tuple[Claim, ...] = ()
     undecided: int = 0
 
     @property
@@ -48,7 +48,7 @@ class Fitted:
     def whole(self) -> bool:
         """Whether the parameters keep all that their claims allow: no other layout can keep more."""
         return (
-            not self.strained
+            not self.violated
             and not self.undecided
             and all(keeps_all(self.runs[name], values) for name, values in self.values.items())
         )
@@ -78,7 +78,7 @@ def fitted(layout: Layout, sets: Sets, best: Fitted | None = None) -> Fitted | N
     if best is not None and not best.undecided and _volume(layout, widest) > best.volume:
         return None
     runs = dict(widest)
-    strained: list[Claim] = []
+    violated: list[Claim] = []
     undecided = 0
     for group, claims in groups(layout.ranges, open_claims):
         if claims:
@@ -90,9 +90,9 @@ def fitted(layout: Layout, sets: Sets, best: Fitted | None = None) -> Fitted | N
             if found_jointly is None:
                 return None
             runs.update(found_jointly.runs)
-            strained += [] if found_jointly.free else claims
+            violated += [] if found_jointly.free else claims
             undecided += found_jointly.undecided
-    return Fitted(layout, runs, values, tuple(strained), undecided)
+    return Fitted(layout, runs, values, tuple(violated), undecided)
 
 
 def _volume(layout: Layout, runs: Mapping[str, Progression]) -> Volume:

@@ -12,11 +12,11 @@ from math import prod
 
 import numpy as np
 
-from trtdiag.dims.solver.clock import Clock
-from trtdiag.dims.solver.oracle import Oracle
+from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.rectangle import Index, Mask, corners, reach
 from trtdiag.dims.solver.runs import progression, single
 from trtdiag.dims.solver.sizes import PIN, volume
+from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Progression, Range, ValueSet, free_symbols, holds_array
 from trtdiag.symbolic.expr import Condition
 
@@ -164,7 +164,7 @@ def _lines(line: Mask, place: int) -> Iterator[slice]:
 
 
 def best_of_some(
-    oracle: Oracle, widest: Mapping[str, Progression], point: Mapping[str, int]
+    oracle: ConstraintChecker, widest: Mapping[str, Progression], point: Mapping[str, int]
 ) -> dict[str, Progression] | None:
     """The best stretches of ``widest`` around ``point`` found on a grid that gets finer; each is shown to hold.
 
@@ -245,7 +245,7 @@ def _between_samples(axis: Index, found: tuple[int, int]) -> Index:
 
 
 def _stretches(
-    oracle: Oracle, widest: Mapping[str, Progression], axes: Axes, centres: Mapping[str, int]
+    oracle: ConstraintChecker, widest: Mapping[str, Progression], axes: Axes, centres: Mapping[str, int]
 ) -> dict[str, tuple[int, int]] | None:
     sizes = {name: widest[name].step * axis + widest[name].offset for name, axis in axes.items()}
     mask = laid_out(oracle.conditions, sizes)

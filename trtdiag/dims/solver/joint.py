@@ -9,15 +9,15 @@ from random import Random
 
 import numpy as np
 
-from trtdiag.dims.solver.clock import Clock
 from trtdiag.dims.solver.combinations import combined, steps_of
+from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.expand import expanded
 from trtdiag.dims.solver.grid import best_of_all, best_of_some
-from trtdiag.dims.solver.oracle import Oracle
 from trtdiag.dims.solver.pairs import Plane, best_pair_anywhere
 from trtdiag.dims.solver.runs import best_runs, run_through
 from trtdiag.dims.solver.sizes import volume, words
 from trtdiag.dims.solver.solving import Sets
+from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Progression, Range, ValueSet, free_symbols, holds_array, substitute
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.expr import Condition
@@ -75,13 +75,13 @@ def joint_runs(
         conditions: To hold for every combination.
         sets: Solves what is asked of one parameter.
     """
-    oracle = Oracle(conditions, sets.clock)
+    oracle = ConstraintChecker(conditions, sets.clock)
     verdicts = {condition: oracle.one(condition, alone) for condition in conditions}
     if False not in verdicts.values():
         return JointRuns(alone, True, list(verdicts.values()).count(None))
     # What cannot be decided and broke nowhere would stop every step outwards: it is left open instead.
     conditions = [condition for condition, verdict in verdicts.items() if verdict is not None]
-    oracle = Oracle(conditions, sets.clock)
+    oracle = ConstraintChecker(conditions, sets.clock)
     best: Mapping[str, Progression] | None = None
     if len(alone) == 2 and not parameters.kept & alone.keys():
         best = best_pair_anywhere(conditions, parameters.values, steps_of(conditions), sets.clock)
@@ -98,7 +98,7 @@ def _around(
     values: Mapping[str, ValueSet],
     point: Mapping[str, int],
     conditions: Sequence[Condition],
-    oracle: Oracle,
+    oracle: ConstraintChecker,
     sets: Sets,
 ) -> dict[str, Progression] | None:
     """The best runs that contain ``point``."""
@@ -130,7 +130,7 @@ def _around(
 
 
 def _widened(
-    oracle: Oracle, widest: Mapping[str, Progression], point: Mapping[str, int]
+    oracle: ConstraintChecker, widest: Mapping[str, Progression], point: Mapping[str, int]
 ) -> dict[str, Progression] | None:
     """The largest part of ``widest`` around ``point`` that was found."""
     gridded = best_of_some(oracle, widest, point)
@@ -138,7 +138,7 @@ def _widened(
 
 
 def _promising(
-    columns: Mapping[str, Sequence[Progression]], oracle: Oracle, point: Mapping[str, int], clock: Clock
+    columns: Mapping[str, Sequence[Progression]], oracle: ConstraintChecker, point: Mapping[str, int], clock: Clock
 ) -> Iterator[dict[str, Progression]]:
     """Combinations of steps: the widest first, then those at which nothing breaks nearby, then the others.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trtdiag.dims.solver.clock import Clock
 from trtdiag.dims.solver.combinations import combined
 from trtdiag.dims.solver.rectangle import Mask, Rectangle, anywhere, around, pair_mask
 from trtdiag.dims.solver.runs import progression
 from trtdiag.dims.solver.sizes import volume, words
+from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Progression, Range, ValueSet
 from trtdiag.symbolic.expr import Condition
 

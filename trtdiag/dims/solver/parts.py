@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trtdiag.dims.solver.clock import Clock
 from trtdiag.dims.solver.fitting import Fitted, groups
 from trtdiag.dims.solver.layout import NOBODY, Claim
+from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import (
     ConflictResult,
     Progression,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trtdiag.dims.solver.clock import Clock
 from trtdiag.dims.solver.runs import over
+from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import (
     BoundsCache,
     Progression,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from trtdiag.dims.solver.combinations import steps_of
+from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.fitting import Fitted
 from trtdiag.dims.solver.layout import NOBODY, Claim, Layout
-from trtdiag.dims.solver.oracle import Oracle
 from trtdiag.dims.solver.parts import Answer
 from trtdiag.dims.solver.runs import best_runs, fills, moved, rank, same_run
 from trtdiag.dims.solver.solving import Sets, causes
@@ -97,7 +97,7 @@ def _joint(answer: Answer, name: str, sets: Sets) -> tuple[Condition, ...]:
     for parameter in free_symbols(layout.sizes[name]):
         own = [claim for claim in layout.claims if claim.names == {parameter}]
         origins |= _behind(own, parameter, layout.ranges[parameter], answer.fit.values[parameter], sets)
-        for claim in answer.fit.strained:
+        for claim in answer.fit.violated:
             if parameter in claim.names:
                 origins |= claim.origins
     return tuple(condition for condition in answer.part.conditions if condition in origins)
@@ -125,7 +125,7 @@ def alternatives_to(
         others = [claim for claim in layout.claims if name in claim.names and _beyond(claim, name, layout, sets)]
         if others and layout.sizes[name] != Sym(name):
             continue
-        oracle = Oracle([claim.condition for claim in others], sets.clock)
+        oracle = ConstraintChecker([claim.condition for claim in others], sets.clock)
         kept: list[Progression] = []
         runs = {*best_runs(values, example.get(name), (run.step,)), *best_runs(values, None)}
         for other in sorted(runs, key=rank):

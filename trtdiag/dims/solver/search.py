@@ -31,7 +31,7 @@ def searched(start: Layout, determine: bool, sets: Sets) -> Fitted | None:
                 best = found
             if best is not None and (sets.clock.out or (best.whole and best.layout.lossless)):
                 return best
-    if best is not None and best.strained:
+    if best is not None and best.violated:
         best = _on_lines(best, determine, sets)
     return best
 
@@ -51,7 +51,7 @@ def _affine(layout: Layout) -> Iterator[Layout]:
 def _on_lines(best: Fitted, determine: bool, sets: Sets) -> Fitted:
     """Lines through the example, where joint claims left only a narrow product."""
     layout = best.layout
-    for names, claims in groups(layout.ranges, best.strained)[:MOST_LINED]:
+    for names, claims in groups(layout.ranges, best.violated)[:MOST_LINED]:
         because: Origins = frozenset().union(*(claim.origins for claim in claims))
         for first, second in combinations(names, 2) if len(names) <= MOST_LINED else ():
             for line in on_lines(layout, (first, second), because):

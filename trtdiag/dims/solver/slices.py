@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice, product
 
-from trtdiag.dims.solver.clock import Clock
+from trtdiag.dims.joint_conditions import try_all
+from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.fitting import Fitted
 from trtdiag.dims.solver.layout import Layout
-from trtdiag.dims.solver.oracle import Oracle
 from trtdiag.dims.solver.runs import best_runs
 from trtdiag.dims.solver.sizes import volume
 from trtdiag.dims.solver.solving import Sets
-from trtdiag.dims.within import try_all
+from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Num, Progression, ValueSet, free_symbols, substitute
 from trtdiag.symbolic.expr import Condition
 
@@ -83,4 +83,4 @@ def _holds(condition: Condition, runs: Mapping[str, Progression], clock: Clock) 
         tried = None
     if tried is not None:
         return tried.counterexample is None
-    return Oracle([condition], clock).holds(mine) is True
+    return ConstraintChecker([condition], clock).holds(mine) is True

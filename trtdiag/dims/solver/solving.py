@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trtdiag.dims.solver.clock import Clock
+from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Proof, ProofKind, Range, Solution, ValueSet, allowed, periodic
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.patterns import PatternError

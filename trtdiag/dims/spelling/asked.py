@@ -11,11 +11,11 @@ from typing import Any
 from torch.export import Dim
 
 from trtdiag.arguments import shown
-from trtdiag.capture.factory import Recipe
-from trtdiag.capture.nesting import REST, Node, nested_inputs
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.spelling.fits import written_children, written_dims
 from trtdiag.errors import DimsError
+from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.input_tree import REST, Node, nested_inputs
 from trtdiag.symbolic.ranges import Range
 
 _INT64_MAX = 2**63 - 1

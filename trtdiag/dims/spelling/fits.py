@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from trtdiag.arguments import shown
-from trtdiag.capture.nesting import KEYWORDS, REST, Node
 from trtdiag.errors import DimsError
+from trtdiag.frontend.input_tree import KEYWORDS, REST, Node
 
 
 def written_children(node: Node, spec: Any) -> list[Any]:

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from trtdiag.capture.nesting import Node
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind
 from trtdiag.dims.spelling.asked import DimReader, Structure, hint_kind
 from trtdiag.dims.spelling.fits import written_children
 from trtdiag.dims.spelling.site_text import split_site
+from trtdiag.frontend.input_tree import Node
 from trtdiag.symbolic.ranges import Range
 
 _LONGEST_LIST = 1000  # a larger index is a key

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.span import INT64_MAX, INT64_MIN, Real, Span, is_finite
+from trtdiag.dtypes.value_span import INT64_MAX, INT64_MIN, Real, Span, is_finite
 
 # An integer power beyond this many bits has left every dtype; it is not computed.
 _MOST_BITS = 128

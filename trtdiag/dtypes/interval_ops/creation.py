@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.span import Span, unknown
+from trtdiag.dtypes.value_span import Span, unknown
 
 
 def arange(call: Call) -> Result:

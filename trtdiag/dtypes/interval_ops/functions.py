@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.span import Real, Span
+from trtdiag.dtypes.value_span import Real, Span
 
 
 def _bounded(low: Real, high: Real) -> Rule:

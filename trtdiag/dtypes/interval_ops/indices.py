@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.span import INT64_MAX, Span, join
+from trtdiag.dtypes.value_span import INT64_MAX, Span, join
 
 
 def _below(call: Call, count: int) -> Span:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch.fx import Node
 
 from trtdiag.dtypes.call import Call, Result, Rule, dtype_of
-from trtdiag.dtypes.span import Span, join, unknown
+from trtdiag.dtypes.value_span import Span, join, unknown
 
 # fmt: off
 # Every value is still there, so the ends are still reached.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trtdiag.dtypes.call import Call, Result, Rule
 from trtdiag.dtypes.interval_ops.arithmetic import maximum, minimum, summed, times
-from trtdiag.dtypes.span import Span
+from trtdiag.dtypes.value_span import Span
 
 
 def _dims(call: Call) -> object:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.span import Span, is_finite, limits, to_integers
+from trtdiag.dtypes.value_span import Span, is_finite, limits, to_integers
 
 
 def cast(call: Call) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trtdiag.dtypes.call import Call, Result, Rule
 from trtdiag.dtypes.interval_ops.arithmetic import times
-from trtdiag.dtypes.span import Span, join
+from trtdiag.dtypes.value_span import Span, join
 
 
 def looked_up(call: Call) -> Result:

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from trtdiag.engine.backend import BuiltBy, Profile
+from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.build import build
 from trtdiag.engine.tensorrt.compatibility import allow_host_code, gpu_difference, version_difference
 from trtdiag.engine.tensorrt.config import chosen_sources
-from trtdiag.engine.tensorrt.door import Door, compute_capability, gpu_name, open_door, require_gpu
+from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability, gpu_name, open_door, require_gpu
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.runner import EngineRunner
-from trtdiag.engine.turns import TURNS
-from trtdiag.engine.watch import Watch
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

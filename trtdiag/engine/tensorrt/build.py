@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from trtdiag.engine.backend import Profile
-from trtdiag.engine.tensorrt.agreement import check_agreement
+from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.gil_lock import PATIENCE_S, TURNS
+from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.compatibility import refused_lean
 from trtdiag.engine.tensorrt.config import new_config
-from trtdiag.engine.tensorrt.dialect import Dialect
-from trtdiag.engine.tensorrt.door import Door, compute_capability
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
-from trtdiag.engine.tensorrt.greatest import short_of_memory, too_many_elements
-from trtdiag.engine.tensorrt.letting_go import build_network
+from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability
 from trtdiag.engine.tensorrt.log import Lines, logger_of, warnings_of
 from trtdiag.engine.tensorrt.memory import free_mib
 from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.negative_sizes import check_sizes
+from trtdiag.engine.tensorrt.peak_tensor import short_of_memory, too_many_elements
 from trtdiag.engine.tensorrt.profile import add_profile
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder
 from trtdiag.engine.tensorrt.timings import keep_timings
-from trtdiag.engine.turns import PATIENCE_S, TURNS
-from trtdiag.engine.watch import Watch
+from trtdiag.engine.tensorrt.type_check import check_agreement
+from trtdiag.engine.tensorrt.type_constraint_relaxation import build_network
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any
 
-from trtdiag.engine.built_here import built_here
+from trtdiag.engine.built_engines import built_here
 from trtdiag.engine.manifest import Compatibility, Manifest
 from trtdiag.engine.tensorrt.log import Lines, errors_of, last_lines
 from trtdiag.errors import ArtifactError, PlatformError, UserError

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.compatibility import set_compatibility
-from trtdiag.engine.tensorrt.dialect import Dialect
-from trtdiag.engine.tensorrt.one_context import SHARING
+from trtdiag.engine.tensorrt.single_context import SHARING
 from trtdiag.engine.tensorrt.timings import give_timings
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from trtdiag.engine.tensorrt.counted_outputs import CountedOutputs
-from trtdiag.engine.tensorrt.ports import ALIGNMENT, Key, Ports
+from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports
+from trtdiag.engine.tensorrt.output_allocator import CountedOutputs
 from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import InternalError, PlatformError
 

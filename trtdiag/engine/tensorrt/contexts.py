@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 from trtdiag.engine.graph_choice import GraphChoice, running_call
 from trtdiag.engine.tensorrt.context import EngineContext
-from trtdiag.engine.tensorrt.graphs import EngineGraphs
-from trtdiag.engine.tensorrt.ports import Key
+from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
+from trtdiag.engine.tensorrt.engine_bindings import Key
 from trtdiag.errors import UserError
 
 MOST_STREAMS = 4

@@ -9,16 +9,16 @@ from typing import Any
 
 import torch
 
-from trtdiag.engine.tensorrt.dialect import Dialect
+from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.log import Lines
 from trtdiag.engine.tensorrt.names import input_name, layer_name, output_name, tensor_name
 from trtdiag.engine.tensorrt.refusal import lacking, refused_layer
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Layer, Network, Origin, Placed, Tensor
-from trtdiag.network.lacks import lacks
 from trtdiag.network.layers.cast import Identity
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.layers.shuffle import Shuffle
+from trtdiag.network.missing_features import lacks
 from trtdiag.symbolic import Num, to_text
 
 Outputs = tuple[Any, ...]

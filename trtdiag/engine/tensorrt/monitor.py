@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from trtdiag.engine.watch import Watch
+from trtdiag.engine.build_watch import Watch
 
 _LONGEST_CHARS = 60
 """Phases are named after parts of the network, which can be long."""

@@ -8,16 +8,16 @@ from dataclasses import replace
 import torch
 
 from trtdiag.engine.backend import BuiltBy, Profile
+from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.build import build
 from trtdiag.engine.tensorrt.config import chosen_sources
-from trtdiag.engine.tensorrt.door import TENSORRT_RTX, Door, compute_capability, open_door, require_gpu
 from trtdiag.engine.tensorrt.engine_per_gpu import packed, unpacked
+from trtdiag.engine.tensorrt.lazy_import import TENSORRT_RTX, Door, compute_capability, open_door, require_gpu
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.rtx_contexts import RtxScratch
 from trtdiag.engine.tensorrt.runner import EngineRunner
-from trtdiag.engine.turns import TURNS
-from trtdiag.engine.watch import Watch
 from trtdiag.errors import ArtifactError, EngineBuildError, PlatformError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

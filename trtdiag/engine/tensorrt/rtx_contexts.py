@@ -15,9 +15,9 @@ from weakref import WeakValueDictionary, finalize
 
 import torch
 
+from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.graph_choice import RtxChoice, chosen_graphs, chosen_rtx
 from trtdiag.engine.tensorrt.scratch import Scratch
-from trtdiag.engine.turns import TURNS
 from trtdiag.errors import UserError
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.files.whole import write_whole

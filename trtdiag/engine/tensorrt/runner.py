@@ -14,14 +14,14 @@ from trtdiag.engine.graph_choice import chosen_graphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.contexts import Contexts, Place
+from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
+from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Cuda, Gpu
-from trtdiag.engine.tensorrt.graphs import EngineGraphs
 from trtdiag.engine.tensorrt.inspection import engine_layers
 from trtdiag.engine.tensorrt.memory import scratch_bytes
-from trtdiag.engine.tensorrt.one_context import OneContext, has_one_context
-from trtdiag.engine.tensorrt.ports import Key, Ports
 from trtdiag.engine.tensorrt.scratch import Scratch
-from trtdiag.engine.usual_inputs import usual_inputs
+from trtdiag.engine.tensorrt.single_context import OneContext, has_one_context
+from trtdiag.engine.timing_inputs import usual_inputs
 from trtdiag.errors import UserError
 from trtdiag.network import Network
 

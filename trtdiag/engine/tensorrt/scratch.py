@@ -10,8 +10,8 @@ from weakref import ref
 
 import torch
 
+from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.tensorrt.memory import scratch_bytes
-from trtdiag.engine.turns import TURNS
 from trtdiag.errors import PlatformError
 
 _SMALLEST_BYTES = 512

@@ -12,8 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
 from torch.fx import Node
 
-from trtdiag.capture.devices import is_here
-from trtdiag.capture.trusted_calls import trusted_calls_checked
+from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
+from trtdiag.frontend.devices import is_here
 from trtdiag.lower.draft import Draft, writes
 from trtdiag.lower.template import Keys
 

@@ -11,8 +11,8 @@ import torch
 from torch.fx import Node
 
 from trtdiag.graph.operators import arguments_of, operator_of, schema_name
-from trtdiag.lower.asked_conditions import asking
 from trtdiag.lower.draft import Draft, insert_call, written_nodes
+from trtdiag.lower.tracing_conditions import asking
 from trtdiag.symbolic import ExpressionError, Relation, compare, from_sympy, number
 from trtdiag.symbolic.expr import Expr
 

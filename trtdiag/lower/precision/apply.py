@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import torch
 
-from trtdiag.capture.origins import op_origins, origin_of
-from trtdiag.graph.entries import Entries
+from trtdiag.frontend.node_origins import op_origins, origin_of
 from trtdiag.graph.operators import target_name
+from trtdiag.graph.user_entries import Entries
 from trtdiag.lower.draft import written_nodes
 from trtdiag.lower.lowered_facts import Lowered, PassCount
 from trtdiag.lower.precision.constants import Constants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trtdiag.capture.program import OpOrigin
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.options import Precision
 
 

@@ -7,9 +7,9 @@ import math
 import torch
 from torch.fx import Node
 
-from trtdiag.capture.origins import origin_of
-from trtdiag.graph.entries import Entries
+from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.operators import given_to, operator_of, target_name, value_arguments
+from trtdiag.graph.user_entries import Entries
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.families import BATCH_NORMS, REDUCTIONS, STAYS

@@ -10,17 +10,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from trtdiag.capture.torch_private import backed_hints, shape_env_of
+from trtdiag.frontend.torch_private import backed_hints, shape_env_of
 from trtdiag.graph.walk import NodeKind, classify
-from trtdiag.lower.concrete import Point, TensorAt, UnplaceableError
+from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError
 from trtdiag.lower.draft import insert_call
+from trtdiag.lower.metadata_recheck import Recheck, rerun
 from trtdiag.lower.precision.batch_norm import kernel_and_bias, returned, scale_and_shift
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.copy_of import Copy
 from trtdiag.lower.precision.decide import Decision
 from trtdiag.lower.precision.families import STAYS
 from trtdiag.lower.precision.floats import is_float32, is_heavy, is_plain_cast, maker, name_of, tensors
-from trtdiag.lower.recheck import Recheck, rerun
 
 _ATEN = torch.ops.aten
 

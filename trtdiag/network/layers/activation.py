@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from trtdiag.network.dtype import FLOATS
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, broadcast, require, require_dtype, require_same_dtype
 from trtdiag.network.tensor import Tensor
 
@@ -58,7 +58,7 @@ class Activation(Layer):
         require(self.alpha == 0 or self.op in (*_WITHOUT_BETA, *_WITH_BOTH), f"{self.op.name} has no alpha")
         require(self.op is not ActivationType.CLIP or self.alpha <= self.beta, "CLIP needs alpha <= beta")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of the input."""
         require_dtype(inputs[0], FLOATS)
         return (Tensor(inputs[0].dtype, inputs[0].shape),)
@@ -105,7 +105,7 @@ class ParametricReLU(Layer):
     fewest_inputs: ClassVar[int] = 2
     most_inputs: ClassVar[int | None] = 2
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of x."""
         require_dtype(inputs[0], FLOATS)
         require_same_dtype(inputs)

@@ -10,11 +10,11 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import FLOATS, DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_dtype, require_fitting, require_rank, require_same_dtype
 from trtdiag.network.layers.quantize import rounded
 from trtdiag.network.tensor import Tensor
-from trtdiag.shapes.demand import attended, equal, same_shape
+from trtdiag.shapes.shape_constraints import attended, equal, same_shape
 
 MOST_SCORES = 1 << 30
 """Own choice: that are computed at once by the reference function, 4 GiB of float32."""
@@ -62,7 +62,7 @@ class Attention(Layer):
         """Whether a mask is among so many inputs, the fourth."""
         return count - (self.quantize_to is not None) == 4
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The query's shape with the size of a value."""
         query, key, value = inputs[:3]
         require_dtype(query, FLOATS)

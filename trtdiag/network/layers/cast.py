@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from trtdiag.network.dtype import ANY, DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.known_values import as_bool, truth_of
 from trtdiag.network.layer import Layer, require, require_dtype
 from trtdiag.network.tensor import Tensor, object_array, with_array
@@ -23,7 +23,7 @@ class Cast(Layer):
     def __post_init__(self) -> None:
         require(self.to in ANY, f"nothing is cast to {self.to.value}")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape of the input; sizes stay known."""
         x = inputs[0]
         require_dtype(x, ANY)
@@ -44,7 +44,7 @@ class Cast(Layer):
 class Identity(Layer):
     """The input."""
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The input's type and values."""
         require_dtype(inputs[0], ANY)
         return (inputs[0],)

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from trtdiag.network.dtype import COMPUTED
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_axes, require_dtype, require_fitting, require_same_dtype
 from trtdiag.network.tensor import Tensor, with_array
-from trtdiag.shapes.demand import concatenated
+from trtdiag.shapes.shape_constraints import concatenated
 from trtdiag.symbolic import add
 
 
@@ -24,7 +24,7 @@ class Concatenation(Layer):
     axis: int
     most_inputs: ClassVar[int | None] = None
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The first input's shape with the sum along the axis."""
         first = inputs[0]
         require_dtype(first, COMPUTED, "the first input")

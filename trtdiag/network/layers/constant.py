@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from trtdiag.network.dtype import INDICES, DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import (
     INPUT,
     Given,
@@ -40,7 +40,7 @@ class Constant(Layer):
     def __post_init__(self) -> None:
         require(all(size >= 0 for size in self.shape), f"the shape {self.shape} has a negative size")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """What the attributes say; the builder adds the values of small integer constants."""
         return (Tensor(self.dtype, shape_of(self.shape)),)
 
@@ -75,7 +75,7 @@ class Fill(Layer):
             whole = all(isinstance(number, int) for number in (self.alpha, *self.beta))
             require(whole, f"alpha and beta must be integers for {self.dtype.value}")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape from the attribute or the values of the first input."""
         waiting = list(inputs)
         expected = (self.shape is INPUT) + 2 * (self.alpha is INPUT)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from trtdiag.network.dtype import FLOATS
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_dtype, require_equal, require_rank, require_same_dtype
 from trtdiag.network.layers.windows import padded, require_output, require_window, window_count
 from trtdiag.network.tensor import Tensor
@@ -56,7 +56,7 @@ class _Windowed(Layer):
 class Convolution(_Windowed):
     """Cross-correlation; the kernel is (out channels, channels / groups, spatial...)."""
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """Batch, the kernel's first dim, and as many elements as windows fit."""
         x, kernel = inputs[:2]
         extents = self.extents(inputs)
@@ -92,7 +92,7 @@ class Deconvolution(_Windowed):
     The paddings are cut off the full result at both ends.
     """
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """Batch, the kernel's second dim for each group, and the elements that the windows cover."""
         x, kernel = inputs[:2]
         extents = self.extents(inputs)

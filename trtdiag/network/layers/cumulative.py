@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from trtdiag.network.dtype import NUMBERS
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require_axes, require_dtype
 from trtdiag.network.tensor import Tensor
 
@@ -27,7 +27,7 @@ class Cumulative(Layer):
     exclusive: bool = False
     reverse: bool = False
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of the input."""
         require_dtype(inputs[0], NUMBERS)
         require_axes((self.axis,), inputs[0].rank)

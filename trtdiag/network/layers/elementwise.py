@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from trtdiag.network.dtype import BOOLS, COMPUTED, FLOATS, NUMBERS, DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.known_values import as_bool, compared, difference, greater, lesser, truth_of
 from trtdiag.network.layer import Layer, broadcast, require_dtype, require_same_dtype
 from trtdiag.network.tensor import Tensor, with_array
@@ -88,7 +88,7 @@ class ElementWise(Layer):
     fewest_inputs: ClassVar[int] = 2
     most_inputs: ClassVar[int | None] = 2
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The common shape; comparisons give bools."""
         taken = BOOLS if self.op in _LOGICAL else FLOATS if self.op is ElementWiseOperation.POW else NUMBERS
         require_dtype(inputs[0], taken, "the first input")
@@ -105,7 +105,7 @@ class ElementWise(Layer):
                 return (with_array(dtype, array.reshape(pairs.shape)),)
         return (Tensor(dtype, shape),)
 
-    def _value(self, a: Expr, b: Expr, facts: SizeFacts) -> Expr | None:
+    def _value(self, a: Expr, b: Expr, facts: ShapeConstraints) -> Expr | None:
         """The same of two sizes; ``None`` where it divides by what may be zero."""
         match self.op:
             case ElementWiseOperation.SUM:
@@ -150,7 +150,7 @@ class Select(Layer):
     fewest_inputs: ClassVar[int] = 3
     most_inputs: ClassVar[int | None] = 3
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The common shape of all three, the dtype of the last two."""
         condition, then, otherwise = inputs
         require_dtype(condition, BOOLS, "the condition")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from trtdiag.network.dtype import ANY, INDICES
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, LayerError, require, require_axes, require_dtype, require_equal
 from trtdiag.network.tensor import Tensor, with_array
 from trtdiag.symbolic import Expr, Num
@@ -49,7 +49,7 @@ class Gather(Layer):
         if self.mode is GatherMode.DEFAULT:
             require(self.axis >= self.elementwise_dims, "the axis is one of the elementwise dims")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """See the modes."""
         x, indices = inputs
         require_dtype(x, ANY)

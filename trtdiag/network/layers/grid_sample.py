@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from trtdiag.network.dtype import FLOATS
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_dtype, require_equal, require_rank, require_same_dtype
 from trtdiag.network.layers.resize import InterpolationMode
 from trtdiag.network.layers.slice import SampleMode
@@ -44,7 +44,7 @@ class GridSample(Layer):
     def __post_init__(self) -> None:
         require(self.sample in _PADDINGS, f"GridSample has no {self.sample.name}")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """Batch and channels of the image, height and width of the grid."""
         image, grid = inputs
         require_dtype(image, FLOATS)

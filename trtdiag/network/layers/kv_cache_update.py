@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import FLOATS, DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_dtype, require_equal, require_rank, require_same_dtype
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Num, sub
@@ -37,7 +37,7 @@ class KVCacheUpdate(Layer):
     fewest_inputs: ClassVar[int] = 3
     most_inputs: ClassVar[int | None] = 3
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of the cache."""
         cache, update, indices = inputs
         require_dtype(cache, FLOATS)

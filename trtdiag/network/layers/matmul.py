@@ -10,10 +10,10 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import FLOATS
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, broadcast, require, require_dtype, require_fitting, require_same_dtype
 from trtdiag.network.tensor import Shape, Tensor
-from trtdiag.shapes.demand import SUMMED, equal
+from trtdiag.shapes.shape_constraints import SUMMED, equal
 
 
 class MatrixOperation(Enum):
@@ -37,7 +37,7 @@ class MatrixMultiply(Layer):
     fewest_inputs: ClassVar[int] = 2
     most_inputs: ClassVar[int | None] = 2
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The batch dims, then rows and columns."""
         left, right = inputs
         require_dtype(left, FLOATS, "the first operand")

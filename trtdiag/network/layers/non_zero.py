@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import BOOLS, INDICES, DType
-from trtdiag.network.facts import SizeFacts, product
+from trtdiag.network.facts import ShapeConstraints, product
 from trtdiag.network.layer import Layer, require, require_dtype
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Expr, Num, Sym
@@ -39,7 +39,7 @@ class NonZero(Layer):
         """The count, which is that of all elements at most."""
         return {self.count: product(inputs[0].shape)}
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """A row for each dim, a column for each place."""
         x = inputs[0]
         require_dtype(x, BOOLS)

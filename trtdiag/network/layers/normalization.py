@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import FLOATS
-from trtdiag.network.facts import ONE, SizeFacts
+from trtdiag.network.facts import ONE, ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_axes, require_dtype, require_rank, require_same_dtype
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Num, mod, to_text
@@ -36,7 +36,7 @@ class Normalization(Layer):
         require(self.epsilon >= 0, f"epsilon is {self.epsilon}")
         require(self.groups >= 1, f"groups is {self.groups}")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of x."""
         x = inputs[0]
         require_dtype(x, FLOATS)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import COMPUTED, INDICES
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, LayerError, require, require_axes, require_dtype, require_rank
 from trtdiag.network.tensor import Tensor
 
@@ -26,7 +26,7 @@ class OneHot(Layer):
     fewest_inputs: ClassVar[int] = 3
     most_inputs: ClassVar[int | None] = 3
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The indices' shape with the depth at the axis, the dtype of the values."""
         indices, values, depth = inputs
         require_dtype(indices, INDICES, "the indices")

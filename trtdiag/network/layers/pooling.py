@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from trtdiag.network.dtype import FLOATS
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_dtype, require_rank
 from trtdiag.network.layers.windows import padded, require_output, require_window, window_count
 from trtdiag.network.tensor import Tensor
@@ -69,7 +69,7 @@ class Pooling(Layer):
     def _rounds_up(self) -> bool:
         return self.padding_mode is PaddingMode.EXPLICIT_ROUND_UP
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """Batch, channels, and as many elements as windows."""
         x = inputs[0]
         require_dtype(x, FLOATS)

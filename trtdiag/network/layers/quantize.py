@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import FLOATS, DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import (
     Layer,
     LayerError,
@@ -50,7 +50,7 @@ class Quantize(Layer):
     def __post_init__(self) -> None:
         require(self.to in TAKEN, f"nothing is quantized to {self.to.value}")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape of x."""
         require_dtype(inputs[0], FLOATS)
         require_same_dtype(inputs)
@@ -80,7 +80,7 @@ class Dequantize(Layer):
     def __post_init__(self) -> None:
         require(self.to in FLOATS, f"nothing is dequantized to {self.to.value}")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape of x."""
         x, scale = inputs
         require_dtype(x, TAKEN)
@@ -123,7 +123,7 @@ class DynamicQuantize(Layer):
         """Of the second output."""
         return DType.E8M0 if self.to is DType.FP8 else DType.FP8
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape of x, and that with the blocks in the place of their elements."""
         x = inputs[0]
         require_dtype(x, FLOATS)
@@ -162,7 +162,7 @@ class DynamicQuantize(Layer):
         return rounded(quotient, self.to), scales
 
 
-def _require_scales(x: Tensor, scale: Tensor, axis: int, facts: SizeFacts) -> None:
+def _require_scales(x: Tensor, scale: Tensor, axis: int, facts: ShapeConstraints) -> None:
     require(scale.rank in (0, 1, x.rank), f"the scale has rank {scale.rank}; it must be 0, 1 or {x.rank}")
     if scale.rank == 1:
         require_axes((axis,), x.rank)

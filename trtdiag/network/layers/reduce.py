@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from trtdiag.network.dtype import FLOATS, NUMBERS
-from trtdiag.network.facts import ONE, SizeFacts
+from trtdiag.network.facts import ONE, ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_axes, require_dtype
 from trtdiag.network.tensor import Tensor, with_array
 from trtdiag.symbolic import add, maximum, minimum, mul
@@ -46,7 +46,7 @@ class Reduce(Layer):
     def __post_init__(self) -> None:
         require(len(self.axes) > 0, "there is no axis to reduce")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape without the axes, or with 1 in their place."""
         x = inputs[0]
         require_dtype(x, FLOATS if self.op is ReduceOperation.AVG else NUMBERS)

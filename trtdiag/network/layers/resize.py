@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import FLOATS
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Given, Layer, Sizes, given_values, require, require_dtype
 from trtdiag.network.tensor import Shape, Tensor, shape_of
 from trtdiag.symbolic import Expr, floor, mul
@@ -83,7 +83,7 @@ class Resize(Layer):
         if isinstance(self.size, tuple):
             require(all(size >= 1 for size in self.size), f"the size {self.size} is not positive")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The asked size."""
         x = inputs[0]
         require_dtype(x, FLOATS)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import FLOATS, INDICES
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import (
     Layer,
     require,
@@ -43,7 +43,7 @@ class RotaryEmbedding(Layer):
         dim = self.rotary_embedding_dim
         require(dim >= 0 and dim % 2 == 0, f"{dim} elements are no pairs")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of x."""
         x, cos, sin = inputs[:3]
         require_dtype(x, FLOATS)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import COMPUTED, INDICES
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, LayerError, require, require_axes, require_dtype, require_equal
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Num
@@ -40,7 +40,7 @@ class Scatter(Layer):
     def __post_init__(self) -> None:
         require(self.mode is not ScatterMode.ND or self.axis == 0, "ND has no axis")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of x."""
         x, indices, updates = inputs
         require_dtype(x, COMPUTED)

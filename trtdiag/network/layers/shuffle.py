@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from trtdiag.network.dtype import ANY
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Given, Layer, LayerError, given_values, numbers, require, require_dtype
 from trtdiag.network.tensor import Shape, Tensor, shape_of, with_array
 from trtdiag.symbolic import Expr, Num, to_text
@@ -45,7 +45,7 @@ class Shuffle(Layer):
             fits = all(size >= -1 for size in self.reshape) and self.reshape.count(-1) <= 1
             require(fits, f"the sizes {self.reshape} are not positive, 0 and at most one -1")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape exactly, also from a shape tensor; sizes stay known."""
         x = inputs[0]
         require_dtype(x, ANY)
@@ -64,7 +64,7 @@ class Shuffle(Layer):
             return (with_array(x.dtype, moved if self.second is None else np.transpose(moved, self.second)),)
         return (Tensor(x.dtype, shape),)
 
-    def _reshaped(self, shape: Shape, asked: Sequence[Expr], facts: SizeFacts) -> Shape:
+    def _reshaped(self, shape: Shape, asked: Sequence[Expr], facts: ShapeConstraints) -> Shape:
         sizes = list(asked)
         for axis, size in enumerate(sizes):
             if size == _SAME and self.zero_is_placeholder:

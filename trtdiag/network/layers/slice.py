@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import ANY
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import (
     Given,
     Layer,
@@ -55,7 +55,7 @@ class Slice(Layer):
         if isinstance(self.size, tuple):
             require(all(number >= 0 for number in self.size), f"the size {self.size} is negative")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The size, from the attribute or exactly from the shape tensor."""
         x, waiting = inputs[0], list(inputs[1:])
         require_dtype(x, ANY)
@@ -167,7 +167,7 @@ def _indices(start: Expr, size: Expr, stride: Expr) -> list[int] | None:
 
 
 def _require_inside(
-    x: Tensor, start: Sequence[Expr], size: Sequence[Expr], stride: Sequence[Expr], facts: SizeFacts
+    x: Tensor, start: Sequence[Expr], size: Sequence[Expr], stride: Sequence[Expr], facts: ShapeConstraints
 ) -> None:
     """Refuse what leaves the input for all sizes; what may leave it for some is an error of the run."""
     for axis, (first, count, step, length) in enumerate(zip(start, size, stride, x.shape, strict=True)):

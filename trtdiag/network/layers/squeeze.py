@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from trtdiag.network.dtype import ANY, INDICES, DType
-from trtdiag.network.facts import ONE, SizeFacts
+from trtdiag.network.facts import ONE, ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_axes, require_dtype, require_equal
 from trtdiag.network.tensor import Tensor, object_array, with_array
 
@@ -20,7 +20,7 @@ class Squeeze(Layer):
 
     axes: tuple[int, ...]
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape without them; sizes stay known."""
         x = inputs[0]
         require_dtype(x, ANY)
@@ -43,7 +43,7 @@ class Unsqueeze(Layer):
 
     axes: tuple[int, ...]
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape with them; sizes stay known."""
         x = inputs[0]
         require_dtype(x, ANY)
@@ -72,7 +72,7 @@ class Shape(Layer):
     def __post_init__(self) -> None:
         require(self.to in INDICES, f"sizes cannot be {self.to.value}")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """A vector whose values are the shape."""
         x = inputs[0]
         require_dtype(x, ANY)

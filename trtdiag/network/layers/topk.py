@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import INDICES, NUMBERS, DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Given, Layer, LayerError, require, require_axes, require_dtype, require_rank
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Expr, as_expr, sub, to_text
@@ -46,7 +46,7 @@ class TopK(Layer):
         require(self.indices in INDICES, f"the indices cannot be {self.indices.value}")
         require(isinstance(self.k, Given) or self.k >= 0, f"k is {self.k}")
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The input's shape with k along the axis, for the values and for the indices."""
         x = inputs[0]
         require_dtype(x, NUMBERS)

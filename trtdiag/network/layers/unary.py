@@ -9,7 +9,7 @@ from enum import Enum
 import torch
 
 from trtdiag.network.dtype import BOOLS, FLOATS, NUMBERS, DType
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.known_values import as_bool, truth_of
 from trtdiag.network.layer import Layer, require_dtype
 from trtdiag.network.tensor import Tensor, object_array, with_array
@@ -66,7 +66,7 @@ class Unary(Layer):
 
     op: UnaryOperation
 
-    def infer(self, inputs: Sequence[Tensor], facts: SizeFacts) -> tuple[Tensor, ...]:
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape of the input."""
         x = inputs[0]
         if self.op is UnaryOperation.NOT:

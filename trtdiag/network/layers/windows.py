@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
-from trtdiag.network.facts import SizeFacts
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import require
 from trtdiag.network.tensor import Shape
 from trtdiag.symbolic import Expr, add, floordiv, to_text
@@ -25,7 +25,7 @@ def window_count(size: Expr, *, padding: int, extent: int, stride: int, round_up
     return add(floordiv(add(size, padding - extent + (stride - 1 if round_up else 0)), stride), 1)
 
 
-def require_output(sizes: Shape, facts: SizeFacts) -> None:
+def require_output(sizes: Shape, facts: ShapeConstraints) -> None:
     """Refuse an output that is empty or negative for all sizes."""
     for size in sizes:
         require(not facts.never_at_least(size, 1), f"the window does not fit: the output has size {to_text(size)}")

@@ -9,7 +9,7 @@ from enum import Enum
 from torch.fx import GraphModule, Node
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.capture.program import OpOrigin
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.source import Stack
 from trtdiag.graph.walk import LocatedNode, NodeKind, subgraph_of, walk

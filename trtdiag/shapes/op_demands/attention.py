@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trtdiag.shapes.demand import Demands, attended
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks
+from trtdiag.shapes.shape_constraints import Demands, attended
 
 FUSED = (
     "_scaled_dot_product_attention_math",

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from trtdiag.graph.values import TensorValue
-from trtdiag.shapes.demand import (
+from trtdiag.shapes.op_call import OpCall, UnreadableError
+from trtdiag.shapes.op_demands.registry import asks
+from trtdiag.shapes.shape_constraints import (
     Demands,
     alike,
     all_alike,
@@ -18,8 +20,6 @@ from trtdiag.shapes.demand import (
     same_shape,
     spread,
 )
-from trtdiag.shapes.op_call import OpCall, UnreadableError
-from trtdiag.shapes.op_demands.registry import asks
 from trtdiag.shapes.size_values import ends_of
 from trtdiag.symbolic import Expr, Num, add, floordiv, maximum, minimum, neg, sub
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trtdiag.shapes.demand import SUMMED, Demands, alike, all_alike, equal, multiplied, same_shape, spread
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks
+from trtdiag.shapes.shape_constraints import SUMMED, Demands, alike, all_alike, equal, multiplied, same_shape, spread
 from trtdiag.symbolic import Expr
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trtdiag.shapes.demand import Demands, equal, multiple, same_shape
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks
+from trtdiag.shapes.shape_constraints import Demands, equal, multiple, same_shape
 from trtdiag.symbolic import Num
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trtdiag.shapes.demand import SUMMED, Demands, alike, all_alike, equal, spread
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks, asks_pointwise
+from trtdiag.shapes.shape_constraints import SUMMED, Demands, alike, all_alike, equal, spread
 
 
 @asks_pointwise

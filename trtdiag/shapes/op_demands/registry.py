@@ -9,8 +9,8 @@ from typing import TypeVar
 import torch
 
 from trtdiag.graph.operators import OpOverload, schema_name
-from trtdiag.shapes.demand import Demand, Demands
 from trtdiag.shapes.op_call import Callee, OpCall, UnreadableError, bare_name
+from trtdiag.shapes.shape_constraints import Demand, Demands
 
 Rule = Callable[[OpCall], Demands]
 _R = TypeVar("_R", bound=Rule)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trtdiag.shapes.demand import Demands, elements, equal, multiple, spread
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks
+from trtdiag.shapes.shape_constraints import Demands, elements, equal, multiple, spread
 from trtdiag.symbolic import Expr, Num
 
 _REST = Num(-1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.shapes.demand import Demands, at_most, equal
 from trtdiag.shapes.op_call import OpCall, UnreadableError, bare_name
 from trtdiag.shapes.op_demands.registry import asks
+from trtdiag.shapes.shape_constraints import Demands, at_most, equal
 from trtdiag.symbolic import Expr, Num, add, mul
 
 

@@ -9,8 +9,8 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, S
 from trtdiag.analysis.guard_groups import conflict_cause, groups
 from trtdiag.analysis.related_dims import related_dims
 from trtdiag.analysis.rule import rule
-from trtdiag.capture.program import ExportFailure, Program
 from trtdiag.dims.facts import DimSystem, Verdict
+from trtdiag.frontend.program import ExportFailure, Program
 
 # What torch.export says when dynamic_shapes and the model's guards do not agree; the last two are its solver's crashes.
 _ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "Expected an equality constraint", "The inequality, ")

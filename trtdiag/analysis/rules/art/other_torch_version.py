@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.capture.program import Program, Versions
+from trtdiag.frontend.program import Program, Versions
 
 _FIRST_WITH_GUARDS = (2, 9)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.placing import at_origin
+from trtdiag.analysis.node_places import at_origin
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.tried_builds import TriedBuilds, TriedEngine
-from trtdiag.capture.program import Program
+from trtdiag.frontend.program import Program
 
 
 @rule("BLD701", "engine-refused", Severity.ERROR)

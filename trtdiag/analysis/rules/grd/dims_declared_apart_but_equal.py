@@ -9,8 +9,8 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, S
 from trtdiag.analysis.guard_groups import proof_text
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import identifier
-from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Tied
+from trtdiag.frontend.program import Program
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic.ranges import Range
 

@@ -8,8 +8,8 @@ from trtdiag.analysis.corrected_dims import declared_together, left_to_torch
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.related_dims import Related, related_dims
 from trtdiag.analysis.rule import rule
-from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem
+from trtdiag.frontend.program import Program
 from trtdiag.graph.source import NO_STACK
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trtdiag.analysis.accepted_sizes import derived_dims, working_sizes
 from trtdiag.analysis.corrected_dims import corrected_dims, correction_evidence
 from trtdiag.analysis.finding import Evidence, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import (
@@ -15,9 +16,8 @@ from trtdiag.analysis.guard_groups import (
 )
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted, shortened
-from trtdiag.analysis.working_sizes import derived_dims, working_sizes
-from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Verdict
+from trtdiag.frontend.program import Program
 
 
 @rule("GRD301", "guard-breaks-range", Severity.ERROR)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.asked_of_ops import asked_of_ops, group_of
 from trtdiag.analysis.corrected_dims import corrected_dims, declared_together
 from trtdiag.analysis.fallback_hits import impact_of
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.guard_groups import assignment
-from trtdiag.analysis.placing import place_of
+from trtdiag.analysis.node_places import place_of
+from trtdiag.analysis.op_size_conditions import asked_of_ops, group_of
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted, identifier, shortened
-from trtdiag.capture.program import InputDim, Program
-from trtdiag.capture.sites import Sites
 from trtdiag.dims.facts import AskedByOp, Constraint, DimSystem
-from trtdiag.shapes.demand import Ask
+from trtdiag.frontend.dim_sites import Sites
+from trtdiag.frontend.program import InputDim, Program
+from trtdiag.shapes.shape_constraints import Ask
 from trtdiag.symbolic import evaluate, free_symbols
 from trtdiag.symbolic.expr import Compare, Relation, Sym
 from trtdiag.symbolic.ranges import Range

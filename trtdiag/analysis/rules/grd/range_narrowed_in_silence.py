@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import at_line, identifier, shortened
-from trtdiag.capture.program import Program, SourceKind
 from trtdiag.dims.facts import Constraint, DimSystem, Narrowed
+from trtdiag.frontend.program import Program, SourceKind
 from trtdiag.graph.source import Frame
 
 _ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")

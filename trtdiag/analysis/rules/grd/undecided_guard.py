@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trtdiag.analysis.accepted_sizes import working_sizes
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import groups, guard_evidence, proof_text
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import shortened
-from trtdiag.analysis.working_sizes import working_sizes
-from trtdiag.capture.program import Program
 from trtdiag.dims.facts import DimSystem, Verdict
+from trtdiag.frontend.program import Program
 
 
 @rule("GRD306", "undecided-guard", Severity.WARNING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.placing import at_origin
+from trtdiag.analysis.node_places import at_origin
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted, listed
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect

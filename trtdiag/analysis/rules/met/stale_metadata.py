@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.placing import at_origin
+from trtdiag.analysis.node_places import at_origin
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted
 from trtdiag.graph.walk import walk
@@ -35,7 +35,7 @@ def stale_metadata(checked: Checked) -> Iterator[Hit]:
         you.
 
     Source:
-        Recomputed by fake propagation of the op over its inputs' values; torch.fx.Node.meta; pytorch
+        LocalSize by fake propagation of the op over its inputs' values; torch.fx.Node.meta; pytorch
         issue 151200.
     """
     roots = _roots(checked)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from trtdiag.analysis.fallback_hits import HEAVY_BYTES
 from trtdiag.analysis.fallbacks import PartitionFacts, summed
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.placing import place_of
+from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted, sized
-from trtdiag.capture.program import Program
+from trtdiag.frontend.program import Program
 from trtdiag.partition.facts import Boundary, Bytes
 
 MOST_NAMED = 5

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.placing import place_of
+from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import sized
-from trtdiag.capture.program import Program
+from trtdiag.frontend.program import Program
 from trtdiag.shapes.facts import MemoryEstimate
 
 GIB = 2**30

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.odd_tensors import by_origin
-from trtdiag.analysis.placing import place_of
+from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.unsupported_dtypes import by_origin
 from trtdiag.analysis.wording import stated_by
-from trtdiag.capture.program import Program
 from trtdiag.dtypes.facts import DtypeFacts
+from trtdiag.frontend.program import Program
 from trtdiag.targets.target import Target
 
 

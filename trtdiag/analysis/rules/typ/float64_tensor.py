@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.odd_tensors import Origin, by_origin
-from trtdiag.analysis.placing import place_of
+from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.unsupported_dtypes import Origin, by_origin
 from trtdiag.analysis.wording import counted
-from trtdiag.capture.program import Program
 from trtdiag.dtypes.facts import DtypeFacts, Role
+from trtdiag.frontend.program import Program
 
 
 @rule("TYP402", "float64-tensor", Severity.WARNING)

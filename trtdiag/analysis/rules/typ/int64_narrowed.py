@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.placing import place_of
+from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.wording import counted, listed
-from trtdiag.capture.program import Program
 from trtdiag.dtypes.facts import DtypeFacts, Fit, WideTensor
+from trtdiag.frontend.program import Program
 
 _SEVERITY: Mapping[Fit, Severity] = {
     Fit.FITS: Severity.INFO,

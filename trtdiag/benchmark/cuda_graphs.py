@@ -1,0 +1,46 @@
+"""The compiled program with its engines' runs recorded as CUDA graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trtdiag.benchmark.clock import Call
+from trtdiag.benchmark.memory import engines_bytes, unrecordable
+from trtdiag.benchmark.original import Original
+from trtdiag.benchmark.ways import Ready
+from trtdiag.benchmark.words import compiled_words
+from trtdiag.errors import PlatformError
+from trtdiag.runtime.compiled import CompiledProgram
+
+_SIZES = 8
+"""Own choice: more than are timed in one run."""
+
+
+def prepare(original: Original, compiled: CompiledProgram) -> Ready:
+    """Return a program of its own with the same engines, which records.
+
+    Raises:
+        PlatformError: ``no-cuda-graphs`` where the engines do not run on a GPU, or cannot be recorded.
+    """
+    if original.device.type != "cuda":
+        raise PlatformError(
+            "there are no CUDA graphs here",
+            because=f"the engines run on {original.device}",
+            fix="leave cuda-graphs out, or compile with the backend 'tensorrt'",
+            reference="no-cuda-graphs",
+        )
+    why = unrecordable(compiled)
+    if why:
+        raise PlatformError(
+            "the engines cannot be recorded as CUDA graphs",
+            because=why,
+            fix="leave cuda-graphs out, or compile for fixed sizes",
+            reference="no-cuda-graphs",
+        )
+    recorded = CompiledProgram(compiled.exported_program, options=compiled.options)
+    recorded.cuda_graphs(_SIZES)
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        return lambda: recorded(*args, **kwargs)
+
+    return Ready(bind, compiled_words(compiled), build_s=compiled.build_s, bytes=engines_bytes(compiled))

@@ -1,0 +1,83 @@
+"""What a command did when a library or the system ended its process, said by a process that outlives it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import click
+
+from trtdiag.cli.crash_watchdog import DONE
+from trtdiag.cli.progress import LOADING
+from trtdiag.cli.supervised_process import Guard
+from trtdiag.report.text import one_line
+
+_FIXES = (
+    (
+        "comparing",
+        "declare smaller ranges, which leaves these sizes out; compile with --no-verify writes the program without a"
+        " comparison, and --engine-cache FOLDER keeps the engines that are built",
+    ),
+    (
+        "building",
+        "declare smaller ranges, compile with --optimization-level 0, or leave the op to PyTorch (--keep-in-torch);"
+        " --engine-cache FOLDER keeps the engines that are built",
+    ),
+)
+_FIX = "run it with PYTHONFAULTHANDLER=1 in the environment, which shows where it ended, and report that"
+
+
+@contextmanager
+def last_words(step: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """Give a function to call with each step, which passes it on to ``step`` and notes it.
+
+    TensorRT runs in our process, and a crash of it leaves no exception behind: seen with 8.6.0, where an engine ran at
+    sizes that it was built for.  Nothing is told of commands that end by themselves, with an error or not.
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and isinstance(context.obj, Guard):
+        yield partial(_told_to, context.obj, step)
+        return
+    witness = _started()
+
+    def noted(words: str) -> None:
+        _write(witness, f"{one_line(words)}\t{_fix_for(words)}\n")
+        step(words)
+
+    try:
+        yield noted
+    finally:
+        _write(witness, f"{DONE}\n")
+        if witness is not None:
+            with suppress(OSError, subprocess.TimeoutExpired):  # the command's own end comes first
+                witness.communicate(timeout=5)
+
+
+def _told_to(guard: Guard, step: Callable[[str], None], words: str) -> None:
+    guard.step(one_line(words), _fix_for(words), loads=words == LOADING)
+    step(words)
+
+
+def _fix_for(words: str) -> str:
+    return next((fix for begin, fix in _FIXES if words.startswith(begin)), _FIX)
+
+
+def _started() -> subprocess.Popen[bytes] | None:
+    """The process, in a session of its own so that Ctrl-C does not reach it; ``None`` where none can be had."""
+    command = [sys.executable, "-S", str(Path(__file__).with_name("witness.py"))]
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+    except OSError:
+        return None
+
+
+def _write(witness: subprocess.Popen[bytes] | None, line: str) -> None:
+    if witness is None or witness.stdin is None or witness.stdin.closed:
+        return
+    with suppress(OSError):  # it is gone: then nobody tells
+        witness.stdin.write(line.encode("utf-8", "replace"))
+        witness.stdin.flush()

@@ -1,0 +1,59 @@
+"""The options about code of the user that a command runs: what to import, and how long it may take."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from trtdiag.cli.supervised_process import Guard
+from trtdiag.cli.value_checks import Seconds, working_folder
+from trtdiag.frontend.user_code import imported
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_LIMIT_S = 1800.0
+"""A convention: a model of tens of gigabytes is downloaded and loaded in that time, and CI ends at all."""
+
+_import_option = click.option(
+    "--import", "imports", multiple=True, metavar="MODULE", help="Import first: a package of custom ops."
+)
+
+
+def _limit(ctx: click.Context, param: click.Parameter, seconds: float) -> None:
+    del param
+    if isinstance(ctx.obj, Guard):
+        ctx.obj.limit_s = seconds
+
+
+_limit_option = click.option(
+    "--factory-limit",
+    type=Seconds(min=0, min_open=True),
+    default=_LIMIT_S,
+    show_default=True,
+    metavar="SECONDS",
+    callback=_limit,
+    expose_value=False,
+    help="For a factory, and for each import.",
+)
+
+
+def users_options(command: _F) -> _F:
+    """Add the options to a command; it gets ``imports``, for ``import_module``."""
+    return _import_option(_limit_option(command))
+
+
+def import_module(name: str) -> None:
+    """Import a package that registers custom ops or input types.
+
+    Raises:
+        CaptureError: It cannot be imported.
+    """
+    here = str(working_folder())
+    known = here in sys.path
+    try:
+        imported(name, "--import", "import-failed")
+    finally:
+        if not known and here in sys.path:
+            sys.path.remove(here)

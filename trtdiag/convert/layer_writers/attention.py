@@ -1,0 +1,202 @@
+"""Attention by its layer, or by products and a softmax where the target has no layer for what is asked."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import torch
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.layer_patterns import unrepeated_heads
+from trtdiag.convert.layer_writers.matmul import product
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.writer import ONE, Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.facts import product as count_of
+from trtdiag.network.layers.attention import Attention, CausalMaskKind
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.elementwise import Select
+from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.layers.softmax import SoftMax
+from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.symbolic import Expr, Num
+
+MOST_KEPT = 1 << 20
+"""Own choice: elements of a causal mask that is kept as a constant, a byte each."""
+
+
+def attended(call: Call, mask_name: str | None, *, shared_heads: bool = False) -> Value:
+    """``softmax(query @ key^T * scale + mask) @ value``, 0 for a query that sees no key."""
+    write = call.write
+    if call.number("dropout_p"):
+        raise refuse("dropout", "it drops weights at random", "call eval() on the module, or pass dropout_p=0.0")
+    query, key, value = (call.tensor(name) for name in ("query", "key", "value"))
+    if not query.dtype.is_float:
+        raise refuse("not-float", "it is of integers, and PyTorch has none of those")
+    mask = call.tensor_or_none(mask_name) if mask_name is not None else None
+    causal = call.flag("is_causal")
+    if isinstance(query.shape[-1], Num):
+        width = write.number(_scale(call, int(query.shape[-1].value)), query.dtype, query.rank)
+    else:
+        width = _measured_scale(call, query)
+    query = write.elementwise(Op.PROD, query, width)
+    if "Attention" in write.target.layers:
+        own = [unrepeated_heads(write, x) for x in (key, value)]
+        if own[0] is not None and own[1] is not None and own[0].shape[1] == own[1].shape[1]:
+            key, value, shared_heads = own[0], own[1], True
+    if "Attention" in write.target.layers and _fits(write, query, key, value, mask, shared_heads):
+        return _by_layer(write, query, key, value, mask, causal)
+    return _by_products(write, query, key, value, mask, causal, shared_heads)
+
+
+def _scale(call: Call, width: int) -> float:
+    given = call.number_or_none("scale")
+    return 1 / sqrt(width) if given is None else float(given)
+
+
+def _measured_scale(call: Call, query: Value) -> Value:
+    """The scale where the size of a query is known only when the network runs."""
+    write = call.write
+    given = call.number_or_none("scale")
+    if given is not None:
+        return write.scalar(float(given), query)
+    width = write.sizes.real(query.shape[-1], DType.FLOAT32)
+    root = write.unary(UnaryOperation.RECIP, write.unary(UnaryOperation.SQRT, width))
+    return write.reshape(write.cast(root, query.dtype), [1] * query.rank)
+
+
+def _fits(write: Writer, query: Value, key: Value, value: Value, mask: Value | None, shared: bool) -> bool:
+    """Whether the layer takes these operands: no batch dim broadcasts, heads that share keys are numbers, one width."""
+    facts = write.builder.facts
+    if query.rank not in (3, 4) and (query.rank < 3 or mask is not None):
+        return False
+    if key.rank != query.rank or value.rank != query.rank:
+        return False
+    for one in (key, value):
+        for axis, (left, right) in enumerate(zip(query.shape[:-2], one.shape[:-2], strict=True)):
+            is_head = axis == query.rank - 3
+            if facts.equal(left, right):
+                continue
+            numbers = isinstance(left, Num) and isinstance(right, Num)
+            if not (shared and is_head and query.rank == 4 and numbers):
+                return False
+    if not all(facts.equal(*sizes) for sizes in zip(key.shape, value.shape, strict=True)):
+        return False
+    if mask is None:
+        return True
+    scores = (*query.shape[:-1], key.shape[-2])
+    pairs = list(zip(reversed(mask.shape), reversed(scores), strict=False))
+    fits = mask.rank <= query.rank and all(size == ONE or facts.equal(size, whole) for size, whole in pairs)
+    return fits and mask.dtype in (DType.BOOL, query.dtype)
+
+
+def _by_layer(write: Writer, query: Value, key: Value, value: Value, mask: Value | None, causal: bool) -> Value:
+    outer = query.shape[:-3]
+    rank = query.rank
+
+    def four(x: Value) -> Value:
+        return x if rank == 4 else write.reshape(x, [count_of(outer), *x.shape[-3:]])
+
+    given = [four(x) for x in (query, key, value)]
+    if mask is not None:
+        # A mask of rank 3 belongs to the heads of an input of rank 3, and of one of rank 4 just so.
+        given.append(write.with_rank(mask, 4))
+    kind = CausalMaskKind.UPPER_LEFT if causal else CausalMaskKind.NONE
+    y = write.add(Attention(causal=kind), *given)
+    if mask is not None:
+        own, keys, queries = given[3], given[1].shape[2], given[0].shape[2]
+        what = ("sees a key", own.id, causal, keys, queries)
+        sees = write.once(what, lambda: _any(write, _seen(write, own, keys, queries, causal)))
+        # TensorRT does not say what it gives for a query that sees no key.
+        y = write.select(sees, y, write.scalar(0.0, y))
+    return y if rank == 4 else write.reshape(y, [*outer, *y.shape[1:]])
+
+
+def _seen(write: Writer, mask: Value, keys: Expr, queries: Expr, causal: bool) -> Value:
+    """Whether each query sees each key, as far as the mask tells."""
+    if mask.dtype is DType.BOOL:
+        seen = mask
+    else:
+        nothing = write.elementwise(Op.EQUAL, mask, write.scalar(-torch.inf, mask))
+        seen = write.unary(UnaryOperation.NOT, nothing)
+    return write.elementwise(Op.AND, seen, _lower_left(write, queries, keys)) if causal else seen
+
+
+def _any(write: Writer, seen: Value) -> Value:
+    """Whether each query sees a key."""
+    as_numbers = write.cast(seen, DType.INT32)
+    most = write.reduce(ReduceOperation.MAX, as_numbers, [seen.rank - 1], keep_dims=True)
+    return write.cast(most, DType.BOOL)
+
+
+def _lower_left(write: Writer, queries: Expr, keys: Expr) -> Value:
+    """(queries, keys): true where the key's index is not above the query's."""
+    if isinstance(queries, Num) and isinstance(keys, Num) and queries.value * keys.value <= MOST_KEPT:
+        return write.constant(torch.ones(int(queries.value), int(keys.value), dtype=torch.bool).tril())
+    row = write.unsqueeze(write.counting(queries), [1])
+    column = write.unsqueeze(write.counting(keys), [0])
+    return write.unary(UnaryOperation.NOT, write.elementwise(Op.GREATER, column, row))
+
+
+def _by_products(
+    write: Writer, query: Value, key: Value, value: Value, mask: Value | None, causal: bool, shared: bool
+) -> Value:
+    """Products with a softmax between, and what hides keys added to its input.
+
+    All of it is in the dtype of the query: TensorRT has one kernel for that, and several where casts or choices stand
+    between.  The softmax is computed in float32, whatever goes in and out.  What follows from the mask is written once
+    for all attentions that have it.
+    """
+    if shared and query.rank >= 3:
+        key, value = (_repeated(write, x, query.shape[-3]) for x in (key, value))
+    scores = product(write, query, key, transposed=True)
+    queries, keys = scores.shape[-2:]
+    what = (None if mask is None else mask.id, causal, scores.dtype, queries, keys)
+    sees = None
+    if mask is not None:
+        one = mask
+        sees = write.once(("sees", *what), lambda: _any(write, _seen(write, one, keys, queries, causal)))
+    # Where all queries see the same keys a value that nobody sees is 0, and no number is infinite.
+    alike = sees is not None and sees.shape[-2] == ONE
+    if mask is not None or causal:
+        added = write.once(("added", *what), lambda: _added(write, mask, causal, scores, sees if alike else None))
+        scores = write.elementwise(Op.SUM, scores, added)
+    if sees is not None and alike:
+        value = write.select(sees, value, write.scalar(0.0, value))
+    y = product(write, write.add(SoftMax(scores.rank - 1), scores), value)
+    return y if sees is None or alike else write.select(sees, y, write.scalar(0.0, y))
+
+
+def _added(write: Writer, mask: Value | None, causal: bool, scores: Value, sees: Value | None) -> Value:
+    """What is added to scores: the mask, and -inf where a query does not see a key; 0 where it ``sees`` none."""
+    added = None
+    seen = []
+    if mask is not None and mask.dtype is DType.BOOL:
+        seen.append(mask)
+    elif mask is not None:
+        added = write.cast(mask, scores.dtype)
+    if causal:
+        seen.append(_lower_left(write, scores.shape[-2], scores.shape[-1]))
+    for one in seen:
+        nothing = write.scalar(0.0, scores, one.rank)
+        # No ``write.select``: where it is not -inf that is chosen but -1e38 (8.6), the softmax is the same.
+        hides = write.add(Select(), one, nothing, write.scalar(-torch.inf, scores, one.rank))
+        added = hides if added is None else write.elementwise(Op.SUM, added, hides)
+    assert added is not None
+    return added if sees is None else write.select(sees, added, write.scalar(0.0, added))
+
+
+def _repeated(write: Writer, x: Value, heads: Expr) -> Value:
+    """``x`` with each head as often, one after the other, as makes them ``heads``."""
+    own = x.shape[-3]
+    if own == heads:
+        return x
+    if own == ONE:
+        return x  # one head broadcasts
+    if not (isinstance(own, Num) and isinstance(heads, Num)):
+        raise refuse("heads-not-known", "how many heads share a key is known only when the network runs")
+    axis, times = x.rank - 3, int(heads.value // own.value)
+    spread: list[Expr | int] = [*x.shape[: axis + 1], times, *x.shape[axis + 1 :]]
+    y = write.broadcast_to(write.unsqueeze(x, [axis + 1]), spread)
+    return write.reshape(y, [*x.shape[:axis], heads, *x.shape[axis + 1 :]])

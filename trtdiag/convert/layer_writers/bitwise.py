@@ -1,0 +1,80 @@
+"""Bits of integers, by quotients and rests: TensorRT has no operations on bits of integers."""
+
+from __future__ import annotations
+
+import torch
+
+from trtdiag.convert.layer_writers.division import integer_rest
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+
+
+def width(dtype: DType) -> int:
+    """The number of bits."""
+    return int(torch.iinfo(dtype.torch).bits)
+
+
+def flipped(write: Writer, x: Value) -> Value:
+    """Every bit the other way: ``-1 - x``."""
+    return write.elementwise(Op.SUB, write.scalar(-1, x), x)
+
+
+def shifted_left(write: Writer, x: Value, places: int) -> Value:
+    """``x << places``."""
+    if not 0 <= places < width(x.dtype):
+        raise _outside(places)
+    if places == width(x.dtype) - 1:  # 2 ** places is one more than the greatest number
+        x, places = write.elementwise(Op.SUM, x, x), places - 1
+    return write.elementwise(Op.PROD, x, write.scalar(1 << places, x))
+
+
+def shifted_right(write: Writer, x: Value, places: int) -> Value:
+    """``x >> places``, which keeps the sign."""
+    if not 0 <= places < width(x.dtype):
+        raise _outside(places)
+    if places == width(x.dtype) - 1:
+        x, places = write.elementwise(Op.FLOOR_DIV, x, write.scalar(2, x)), places - 1
+    return write.elementwise(Op.FLOOR_DIV, x, write.scalar(1 << places, x))
+
+
+def masked(write: Writer, x: Value, mask: int) -> Value:
+    """``x & mask``: each run of ones in the mask is cut out by a quotient and a rest."""
+    if mask < 0:  # all but the bits of ~mask
+        return x if mask == -1 else write.elementwise(Op.SUB, x, masked(write, x, ~mask))
+    total: Value | None = None
+    for low, high in _runs(mask):
+        part = shifted_right(write, x, low) if low else x
+        part = shifted_left(write, _lowest(write, part, high - low), low) if low else _lowest(write, part, high)
+        total = part if total is None else write.elementwise(Op.SUM, total, part)
+    return write.elementwise(Op.PROD, x, write.scalar(0, x)) if total is None else total
+
+
+def _lowest(write: Writer, x: Value, count: int) -> Value:
+    """The lowest ``count`` bits as a number of 0 or more."""
+    if count < width(x.dtype) - 1:
+        return integer_rest(write, x, write.scalar(1 << count, x), floored=True)
+    least = write.scalar(torch.iinfo(x.dtype.torch).min, x)
+    below = write.elementwise(Op.LESS, x, write.scalar(0, x))
+    return write.select(below, write.elementwise(Op.SUB, x, least), x)
+
+
+def _runs(mask: int) -> list[tuple[int, int]]:
+    """Where ones stand beside each other: first place, and the one after the last."""
+    found: list[tuple[int, int]] = []
+    place = 0
+    while mask >> place:
+        if mask >> place & 1:
+            end = place
+            while mask >> end & 1:
+                end += 1
+            found.append((place, end))
+            place = end
+        place += 1
+    return found
+
+
+def _outside(places: int) -> Exception:
+    return refuse("shift-amount", f"it shifts by {places}, which is less than 0 or more than the bits of the number")

@@ -1,0 +1,36 @@
+"""Sums and products of all elements up to each one."""
+
+from __future__ import annotations
+
+from trtdiag.convert.layer_writers.cost import require_few
+from trtdiag.convert.layer_writers.indices import inverse, moved
+from trtdiag.convert.layer_writers.scatter_add import neutral
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.layers.cumulative import Cumulative
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.reduce import ReduceOperation as Fold
+
+
+def running_sum(write: Writer, x: Value, axis: int) -> Value:
+    """The sum up to each element; where TensorRT has no layer for it, by ``over_earlier``."""
+    if "Cumulative" in write.target.layers:
+        return write.add(Cumulative(axis), x)
+    return over_earlier(write, x, axis, Fold.SUM)
+
+
+def over_earlier(write: Writer, x: Value, axis: int, fold: Fold) -> Value:
+    """``fold`` over the elements up to each one.
+
+    Cost: quadratic in the size of the dim.
+    """
+    size = x.shape[axis]
+    require_few(write, [*x.shape, size], "comparing every element with every other along the dim")
+    order = moved(x.rank, axis, x.rank - 1)
+    y = write.permute(x, order)
+    own = write.reshape(write.counting(size), [*[1] * (y.rank - 1), size, 1])
+    other = write.reshape(write.counting(size), [*[1] * y.rank, size])
+    terms = write.unsqueeze(y, [y.rank - 1])
+    later = write.elementwise(Op.GREATER, other, own)
+    chosen = write.select(later, write.scalar(neutral(fold, y.dtype), terms), terms)
+    return write.permute(write.reduce(fold, chosen, [y.rank]), inverse(order))

@@ -1,0 +1,88 @@
+"""Indices as layers take them: never negative, of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from trtdiag.convert.layer_writers.nonnegativity import never_negative
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import INDICES
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.tensor import Shape
+from trtdiag.symbolic import Expr, Num, to_text
+
+
+def counted_from_the_front(write: Writer, index: Value, size: Expr, content: torch.Tensor | None = None) -> Value:
+    """``index`` with ``size`` added where it is negative; as it is where it is seen to be nowhere negative.
+
+    Args:
+        write: Writes layers.
+        index: Integers.
+        size: Of the dim that they point into.
+        content: Their values, where the program brings them.
+    """
+    index = write.cast(index, index.dtype if index.dtype in INDICES else write.index)
+    known = index.tensor.values
+    if known is not None and all(write.builder.facts.at_least(value, 0) for value in known):
+        return index
+    if content is not None and (content.numel() == 0 or int(content.min()) >= 0):
+        return index
+    if never_negative(write, index):
+        return index
+    length = write.reshape(write.cast(write.sizes.element(size), index.dtype), [1] * index.rank)
+    negative = write.elementwise(Op.LESS, index, write.scalar(0, index))
+    return write.select(negative, write.elementwise(Op.SUM, index, length), index)
+
+
+def common_shape(write: Writer, shapes: Sequence[Shape]) -> Shape:
+    """The shape to which all of ``shapes`` broadcast.
+
+    Two sizes that are nowhere 1 must be equal, or PyTorch refuses the call; then so does a run of the network.
+    """
+    facts = write.builder.facts
+    rank = max(len(shape) for shape in shapes)
+    found: list[Expr] = [Num(1)] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            both = facts.broadcast(found[axis], size)
+            if both is None and facts.at_least(found[axis], 2) and facts.at_least(size, 2):
+                facts.require_equal(found[axis], size)
+                both = found[axis]
+            if both is None:
+                raise refuse(
+                    "broadcast-unknown",
+                    f"{to_text(found[axis])} and {to_text(size)} meet in a dim, and either may be 1 or not",
+                    "declare both with one Dim, or each with a min of 2 or more",
+                )
+            found[axis] = both
+    return tuple(found)
+
+
+def fitted(write: Writer, x: Value, shape: Sequence[Expr]) -> Value:
+    """``x``, whose dims are as in ``shape`` or 1 because the op demands it, also where nothing proves it."""
+    facts = write.builder.facts
+    for axis, size in enumerate(shape):
+        if facts.broadcast(x.shape[axis], size) is None:
+            x = write.part(x, axis, 0, size)
+    return x
+
+
+def with_dims(write: Writer, x: Value) -> Value:
+    """``x`` with one dim where it has none."""
+    return x if x.rank else write.reshape(x, [1])
+
+
+def moved(rank: int, axis: int, to: int) -> list[int]:
+    """The order of dims in which ``axis`` stands at ``to`` and the others keep theirs."""
+    order = [dim for dim in range(rank) if dim != axis]
+    order.insert(to, axis)
+    return order
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    """The order that undoes ``order``."""
+    return [list(order).index(dim) for dim in range(len(order))]

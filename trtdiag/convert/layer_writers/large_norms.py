@@ -1,0 +1,106 @@
+"""Normalizations over many elements in two steps, where the target takes long for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.convert.layer_writers.cost import greatest
+from trtdiag.convert.layer_writers.moments import Moments, affine, moments, reciprocal_deviation
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.facts import product
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.normalization import Normalization
+from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.symbolic import Expr, Num
+
+MOST_AT_ONCE = 16384
+"""Elements that are normalized at once: TensorRT 8.6 took 0.009 ms for 256 times as many, and 0.079 ms for 128 times
+65,536, twice as many in all (float16, H200; docs/adr/0024)."""
+_LEAST_PART = 256
+"""Own choice: parts of few elements are no gain."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How a tensor is taken apart.
+
+    Attributes:
+        shape: The tensor's, with the normalized dims as these parts.
+        inner: The dims of one part.
+        outer: The dims that count the parts.
+    """
+
+    shape: tuple[Expr, ...]
+    inner: tuple[int, ...]
+    outer: tuple[int, ...]
+
+
+def parts_of(write: Writer, x: Value, axes: Sequence[int]) -> Parts | None:
+    """How to normalize a tensor in parts; ``None`` where its target takes it whole.
+
+    Sizes that are known are cut into equal parts.  Of others the last dims whose elements are few enough are one part,
+    the last alone where nothing bounds it.
+    """
+    first = min(axes, default=x.rank)
+    wanted = "large-normalization" in write.target.slow and x.dtype is DType.FLOAT16
+    if not wanted or tuple(axes) != tuple(range(first, x.rank)) or _fits(write, x.shape[first:]):
+        return None
+    count = product(x.shape[first:])
+    if isinstance(count, Num):
+        length = _greatest_divisor(int(count.value))
+        split = (*x.shape[:first], Num(int(count.value) // length), Num(length))
+        return Parts(split, (first + 1,), (first,)) if length >= _LEAST_PART else None
+    if len(axes) == 1:
+        return None
+    starts = (axis for axis in range(first + 1, x.rank) if _fits(write, x.shape[axis:]))
+    start = next(starts, x.rank - 1)
+    return Parts(x.shape, tuple(range(start, x.rank)), tuple(range(first, start)))
+
+
+def _fits(write: Writer, shape: Sequence[Expr]) -> bool:
+    most = greatest(write, product(shape))
+    return most is not None and most <= MOST_AT_ONCE
+
+
+def _greatest_divisor(count: int) -> int:
+    """The greatest divisor that is at most ``MOST_AT_ONCE``."""
+    return max(part for part in range(1, MOST_AT_ONCE + 1) if count % part == 0)
+
+
+def normalized_in_parts(
+    write: Writer, x: Value, parts: Parts, epsilon: float, scale: Value | None, bias: Value | None
+) -> Value:
+    """What a Normalization gives, from the moments of parts; ``scale`` and ``bias`` broadcast to x.
+
+    The variance of the whole is the mean of the parts' variances and of the squared distances of their means.
+    """
+    apart = write.cast(write.reshape(x, parts.shape), DType.FLOAT32)
+    own = moments(write, apart, parts.inner)
+    whole = _whole(write, own, parts)
+    centred = write.elementwise(Op.SUB, apart, whole.mean)
+    y = write.elementwise(Op.PROD, centred, reciprocal_deviation(write, whole.variance, epsilon))
+    return write.cast(affine(write, write.reshape(y, x.shape), scale, bias), x.dtype)
+
+
+def _whole(write: Writer, own: Moments, parts: Parts) -> Moments:
+    means = _marked(write, own.mean, parts)
+    mean = write.reduce(ReduceOperation.AVG, means, parts.outer, keep_dims=True)
+    away = write.elementwise(Op.SUB, own.mean, mean)
+    spread = write.elementwise(Op.SUM, own.variance, write.elementwise(Op.PROD, away, away))
+    return Moments(mean, write.reduce(ReduceOperation.AVG, spread, parts.outer, keep_dims=True))
+
+
+def _marked(write: Writer, means: Value, parts: Parts) -> Value:
+    """The means, with 0 times their Normalization added.
+
+    TensorRT 8.6 compiles sums and products as one with a Normalization alone: without one among them each layer is a
+    kernel of its own, which reads and writes the whole tensor (docs/adr/0024).
+    """
+    none = write.constant(torch.zeros([1] * means.rank))
+    normal = write.add(Normalization(parts.outer, 1e-5, 1), means, none, none)
+    return write.elementwise(Op.SUM, means, normal)

@@ -1,0 +1,165 @@
+"""Interpolation to another size, by one Resize layer, or by gathers where no layer takes the factor that was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.coordinates import Axis, centres, inside, ratio, real_counting, weighed, whole
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.layer import INPUT
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.resize import (
+    InterpolationMode,
+    Resize,
+    ResizeCoordinateTransformation,
+    ResizeRoundMode,
+)
+from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.symbolic import Num, floor, mul
+
+_EXACT = 1 << 10
+"""The layer takes factors that are multiples of 1/1024 up to 1024."""
+_CUBIC = -0.75
+
+
+def axes_of(call: Call, x: Value, dims: int, factors: Sequence[float | None]) -> list[Axis]:
+    """The dims of space with the output's sizes and the factors that count.
+
+    A factor counts where the output's size is not exactly that many times the input's: PyTorch then still takes
+    coordinates by the factor.
+    """
+    found = []
+    sizes = zip(x.shape[-dims:], call.out.shape[-dims:], factors, strict=True)
+    for size, count, factor in sizes:
+        counts = factor is not None and factor > 0 and not _divides(call.write, size, count, factor)
+        found.append(Axis(size, count, factor if counts else None))
+    return found
+
+
+def _divides(write: Writer, size: object, count: object, factor: float) -> bool:
+    exact = Fraction(factor)
+    left, right = mul(exact.denominator, count), mul(exact.numerator, size)  # type: ignore[arg-type]
+    return write.builder.facts.equal(left, right)
+
+
+def vector_factors(call: Call, dims: int) -> list[float | None]:
+    """``scale_factors`` of the ``vec`` overloads: there are sizes or factors."""
+    value = call.arguments.get("scale_factors")
+    return [None] * dims if value is None else [float(factor) for factor in value]
+
+
+def resized(
+    call: Call,
+    x: Value,
+    axes: Sequence[Axis],
+    mode: InterpolationMode,
+    coordinates: ResizeCoordinateTransformation,
+    rounding: ResizeRoundMode = ResizeRoundMode.FLOOR,
+) -> Value:
+    """``x`` with its last dims in other sizes."""
+    write, dims = call.write, len(axes)
+    if not x.dtype.is_float:
+        return _of_integers(call, x, axes, mode, coordinates, rounding)
+    if coordinates is ResizeCoordinateTransformation.ALIGN_CORNERS or all(axis.factor is None for axis in axes):
+        wanted = [*x.shape[: x.rank - dims], *(axis.count for axis in axes)]
+        if all(isinstance(size, Num) for size in wanted):
+            static = tuple(int(size.value) for size in wanted if isinstance(size, Num))
+            return write.add(Resize(mode, static, coordinates=coordinates, rounding=rounding, cubic_coeff=_CUBIC), x)
+        layer = Resize(mode, INPUT, coordinates=coordinates, rounding=rounding, cubic_coeff=_CUBIC)
+        return write.add(layer, x, write.sizes.vector(wanted))
+    scales = [_scale(write, axis) for axis in axes]
+    if all(scale is not None for scale in scales):
+        numbers = (*[1.0] * (x.rank - dims), *(float(scale) for scale in scales if scale is not None))
+        layer = Resize(mode, scales=numbers, coordinates=coordinates, rounding=rounding, cubic_coeff=_CUBIC)
+        return write.add(layer, x)
+    y = x if mode is InterpolationMode.NEAREST else write.cast(x, DType.FLOAT32)
+    for place, axis in enumerate(axes):
+        y = along(write, y, x.rank - dims + place, axis, mode, coordinates, rounding)
+    return write.cast(y, x.dtype)
+
+
+def _scale(write: Writer, axis: Axis) -> float | None:
+    """The factor as the layer takes it; ``None`` where it does not, or gives another size."""
+    factor = axis.factor
+    if factor is None:
+        whole_number = isinstance(axis.size, Num) and isinstance(axis.count, Num) and axis.size == axis.count
+        return 1.0 if whole_number or write.builder.facts.equal(axis.size, axis.count) else None
+    if not 0 < factor <= _EXACT or not float(factor * _EXACT).is_integer():
+        return None
+    return factor if write.builder.facts.equal(floor(mul(Fraction(factor), axis.size)), axis.count) else None
+
+
+def _of_integers(
+    call: Call,
+    x: Value,
+    axes: Sequence[Axis],
+    mode: InterpolationMode,
+    coordinates: ResizeCoordinateTransformation,
+    rounding: ResizeRoundMode,
+) -> Value:
+    if mode is not InterpolationMode.NEAREST:
+        raise refuse("integer-resize", "no layer interpolates integers", "interpolate in float32")
+    for place, axis in enumerate(axes):
+        x = along(call.write, x, x.rank - len(axes) + place, axis, mode, coordinates, rounding)
+    return x
+
+
+def along(
+    write: Writer,
+    x: Value,
+    place: int,
+    axis: Axis,
+    mode: InterpolationMode,
+    coordinates: ResizeCoordinateTransformation,
+    rounding: ResizeRoundMode,
+) -> Value:
+    """One dim of ``x`` resized by gathers; floats are float32 unless the mode is NEAREST."""
+    if mode is InterpolationMode.NEAREST:
+        exact = coordinates is ResizeCoordinateTransformation.HALF_PIXEL
+        at = (
+            centres(write, axis)
+            if exact
+            else write.elementwise(Op.PROD, real_counting(write, axis.count), ratio(write, axis))
+        )
+        assert rounding is (ResizeRoundMode.HALF_UP if exact else ResizeRoundMode.FLOOR)
+        return write.gather(x, inside(write, whole(write, at), axis.size), place)
+    at = centres(write, axis)
+    at = write.elementwise(Op.SUB, at, write.scalar(0.5, at))
+    low = write.unary(UnaryOperation.FLOOR, at)
+    part = write.elementwise(Op.SUB, at, low)
+    offsets = (0, 1) if mode is InterpolationMode.LINEAR else (-1, 0, 1, 2)
+    weights, positions = [], []
+    for offset in offsets:
+        distance = write.elementwise(Op.SUB, part, write.scalar(float(offset), part))
+        distance = write.unary(UnaryOperation.ABS, distance)
+        weight = _linear(write, distance) if mode is InterpolationMode.LINEAR else cubic(write, distance, _CUBIC)
+        index = write.elementwise(Op.SUM, write.cast(low, write.index), write.number(offset, write.index, 1))
+        weights.append(write.unsqueeze(weight, [1]))
+        positions.append(write.unsqueeze(inside(write, index, axis.size), [1]))
+    return weighed(write, x, write.concat(positions, 1), write.concat(weights, 1), place)
+
+
+def _linear(write: Writer, distance: Value) -> Value:
+    return write.elementwise(Op.SUB, write.scalar(1.0, distance), distance)
+
+
+def cubic(write: Writer, distance: Value, a: float) -> Value:
+    """The weight of an element at a distance below 2 in cubic convolution with coefficient ``a``; beyond it is 0."""
+
+    def chain(*coefficients: float) -> Value:
+        y = write.scalar(coefficients[0], distance)
+        for coefficient in coefficients[1:]:
+            y = write.elementwise(Op.PROD, y, distance)
+            y = write.elementwise(Op.SUM, y, write.scalar(coefficient, distance))
+        return y
+
+    near = chain(a + 2, -(a + 3), 0.0, 1.0)
+    far = chain(a, -5 * a, 8 * a, -4 * a)
+    one, two = write.scalar(1.0, distance), write.scalar(2.0, distance)
+    outer = write.select(write.elementwise(Op.LESS, distance, two), far, write.scalar(0.0, distance))
+    return write.select(write.elementwise(Op.LESS, distance, one), near, outer)

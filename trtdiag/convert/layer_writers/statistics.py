@@ -1,0 +1,68 @@
+"""Normalization with statistics that are given: one factor and one summand for each channel."""
+
+from __future__ import annotations
+
+import torch
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.moments import affine, reciprocal_deviation
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+
+_STATISTICS = ("running_mean", "running_var", "weight", "bias")
+
+
+def by_channel(write: Writer, x: Value, vector: Value | None) -> Value | None:
+    """A vector with one element a channel in a shape that broadcasts to x."""
+    if vector is None:
+        return None
+    return write.reshape(vector, [1, vector.shape[0], *[1] * (x.rank - 2)])
+
+
+def inference(call: Call, epsilon: float) -> Value:
+    """``(x - mean) / sqrt(variance + epsilon) * weight + bias`` as ``x * a + b``, in float32.
+
+    Where the program brings all four, a and b are constants, computed as PyTorch does.
+    """
+    write, x = call.write, call.tensor("input")
+    if not (call.has("running_mean") and call.has("running_var")):
+        raise refuse("argument-kind", "it has no running statistics, and does not take those of its input")
+    wide = write.cast(x, DType.FLOAT32)
+    folded = _folded(call, epsilon)
+    if folded is not None:
+        a, b = (write.constant(part.reshape(1, -1, *[1] * (x.rank - 2))) for part in folded)
+    else:
+        mean, variance, weight, bias = (_float_vector(call, name) for name in _STATISTICS)
+        assert mean is not None
+        assert variance is not None
+        scale = reciprocal_deviation(write, variance, epsilon)
+        if weight is not None:
+            scale = write.elementwise(Op.PROD, scale, weight)
+        moved = write.elementwise(Op.PROD, mean, scale)
+        zero = write.scalar(0.0, moved)
+        shift = write.elementwise(Op.SUB, bias if bias is not None else zero, moved)
+        a, b = (_required(by_channel(write, x, part)) for part in (scale, shift))
+    return write.cast(affine(write, wide, a, b), x.dtype)
+
+
+def _required(value: Value | None) -> Value:
+    assert value is not None
+    return value
+
+
+def _float_vector(call: Call, name: str) -> Value | None:
+    value = call.tensor_or_none(name)
+    return None if value is None else call.write.cast(value, DType.FLOAT32)
+
+
+def _folded(call: Call, epsilon: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+    present = [name for name in _STATISTICS if call.has(name)]
+    contents = {name: call.content(name) for name in present}
+    if any(content is None for content in contents.values()):
+        return None
+    given = {name: content.detach().float() for name, content in contents.items() if content is not None}
+    scale = torch.rsqrt(given["running_var"] + epsilon) * given.get("weight", torch.ones(()))
+    return scale, given.get("bias", torch.zeros(())) - given["running_mean"] * scale

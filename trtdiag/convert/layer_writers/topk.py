@@ -1,0 +1,79 @@
+"""The first elements in order, with TensorRT's limits of TopK."""
+
+from __future__ import annotations
+
+from trtdiag.convert.layer_writers.cost import amount_in_words, greatest, require_few
+from trtdiag.convert.layer_writers.indices import inverse, moved
+from trtdiag.convert.layer_writers.reduction import wide
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.layer import INPUT
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.gather import Gather, GatherMode
+from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.layers.topk import TopK, TopKOperation
+from trtdiag.symbolic import Expr, Num
+
+MOST_K = 3840
+"""Source: TensorRT Operators, TopK, "k must obey k <= d, k <= 3840" (10.15)."""
+MOST_FROM_THE_END = 4
+"""Source: TensorRT Operators, TopK, "axes: must be one of the last four dimensions" (10.15)."""
+
+
+def ordered(write: Writer, x: Value, axis: int, k: Expr, op: TopKOperation) -> tuple[Value, Value]:
+    """The ``k`` first elements along ``axis`` in order, and where they stood; of equal ones the first comes first."""
+    most = greatest(write, k)
+    if most is None or most > MOST_K:
+        raise refuse(
+            "top-k",
+            f"it puts {amount_in_words(write, k)} elements in order; TensorRT's TopK gives {MOST_K:,} at most",
+            "declare a smaller range of sizes, or leave the op to PyTorch",
+        )
+    y = write.cast(x, _dtype(write, x.dtype))
+    order = list(range(x.rank))
+    if x.rank - axis > MOST_FROM_THE_END:
+        order.append(order.pop(axis))
+        y = write.permute(y, order)
+    place = order.index(axis)
+    if write.target.takes(TopK.__name__, y.dtype.value):
+        values, indices = _first(write, y, place, k, op)
+    else:
+        indices = _first(write, _ranks(write, y, place, op), place, k, TopKOperation.MIN)[1]
+        values = write.add(Gather(GatherMode.ELEMENT, place), y, indices)
+    back = [order.index(dim) for dim in range(x.rank)]
+    return write.cast(write.permute(values, back), x.dtype), write.permute(indices, back)
+
+
+def _dtype(write: Writer, dtype: DType) -> DType:
+    """What ``dtype`` is put in order as; bools are 0 and 1 in float32 where TopK takes no integers."""
+    plain = wide(dtype)
+    return DType.FLOAT32 if dtype is DType.BOOL and not write.target.takes(TopK.__name__, plain.value) else plain
+
+
+def _first(write: Writer, x: Value, axis: int, k: Expr, op: TopKOperation) -> tuple[Value, Value]:
+    if isinstance(k, Num):
+        values, indices = write.add_all(TopK(op, int(k.value), axis, write.index), x)
+    else:
+        values, indices = write.add_all(TopK(op, INPUT, axis, write.index), x, write.sizes.scalar(k))
+    return values, indices
+
+
+def _ranks(write: Writer, x: Value, axis: int, op: TopKOperation) -> Value:
+    """How many elements come before each one, as float32, which holds numbers below 2**24; no two are the same.
+
+    Cost: quadratic in the size of the dim.
+    """
+    size = x.shape[axis]
+    order = moved(x.rank, axis, x.rank - 1)
+    y = write.permute(x, order)
+    require_few(write, [*y.shape, size], "comparing every element with every other along the dim")
+    own, other = write.unsqueeze(y, [y.rank]), write.unsqueeze(y, [y.rank - 1])
+    before = write.elementwise(Op.GREATER if op is TopKOperation.MAX else Op.LESS, other, own)
+    same = write.elementwise(Op.EQUAL, other, own)
+    places = write.counting(size)
+    earlier = write.elementwise(Op.LESS, write.unsqueeze(places, [0]), write.unsqueeze(places, [1]))
+    hits = write.elementwise(Op.OR, before, write.elementwise(Op.AND, same, earlier))
+    ranks = write.reduce(ReduceOperation.SUM, write.cast(hits, DType.FLOAT32), [y.rank])
+    return write.permute(ranks, inverse(order))

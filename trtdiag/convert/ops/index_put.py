@@ -1,0 +1,126 @@
+"""Elements and slices put to indexed places."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.indices import counted_from_the_front, fitted, inverse, moved, with_dims
+from trtdiag.convert.layer_writers.masked_values import chosen_by_mask, one_to_each, only_mask
+from trtdiag.convert.layer_writers.reduction import precise, wide
+from trtdiag.convert.layer_writers.scatter import overwritten
+from trtdiag.convert.layer_writers.scatter_add import folded_by_row
+from trtdiag.convert.layer_writers.selection import Selection, selection
+from trtdiag.convert.registry import converter, register
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.facts import product
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.layers.scatter import ScatterMode
+from trtdiag.symbolic import Expr
+
+
+def _index_put(call: Call) -> Value:
+    write, x, values = call.write, call.tensor("self"), call.tensor("values")
+    mask = only_mask(call)
+    each = None if mask is None else one_to_each(x, mask, values)
+    if mask is not None and each is None:
+        return chosen_by_mask(call, x, mask, values)
+    chosen = selection(call, x, result=each)
+    shape = chosen.result_shape(x)
+    values = fitted(write, values, shape[len(shape) - values.rank :])
+    values = chosen.at_front(write, write.broadcast_to(values, shape))
+    there = write.permute(x, chosen.front)
+    if call.flag("accumulate"):
+        made = _accumulated(write, x, there, chosen, values)
+    else:
+        made = overwritten(write, there, chosen.positions(write), values, ScatterMode.ND)
+    return write.permute(made, inverse(chosen.front))
+
+
+_NOTES = "With a mask: one value for all of its places, or as many as another op chose with the same mask."
+for _name in ("index_put", "_unsafe_index_put"):
+    register(
+        f"aten::{_name}(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+        _index_put,
+        _NOTES,
+    )
+
+
+def _accumulated(write: Writer, x: Value, there: Value, chosen: Selection, values: Value) -> Value:
+    depth = len(chosen.axes)
+    count, rest = product(chosen.shape), there.shape[depth:]
+    index = write.reshape(chosen.linear(write, x), [count])
+    return _added(write, there, depth, index, write.reshape(values, [count, product(rest)]))
+
+
+def _added(write: Writer, there: Value, depth: int, index: Value, rows: Value) -> Value:
+    """``there`` with rows (m, r) added at an index (m) into its first ``depth`` dims taken as one."""
+    fold, join = (Fold.MAX, Op.MAX) if there.dtype is DType.BOOL else (Fold.SUM, Op.SUM)
+    dtype = precise(wide(there.dtype))
+    sums = folded_by_row(write, index, write.cast(rows, dtype), product(there.shape[:depth]), fold)
+    made = write.elementwise(join, write.cast(there, dtype), write.reshape(sums, there.shape))
+    return write.cast(made, there.dtype)
+
+
+@converter
+def index_copy(call: Call) -> Value:
+    """aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
+    return _copied(call, call.tensor("source"))
+
+
+@converter
+def index_fill(call: Call) -> Value:
+    """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    return _filled(call)
+
+
+@converter
+def index_fill_tensor(call: Call) -> Value:
+    """aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
+    return _filled(call)
+
+
+def _filled(call: Call) -> Value:
+    write, x = call.write, with_dims(call.write, call.tensor("self"))
+    index = with_dims(write, call.tensor("index"))
+    shape: list[Expr] = list(x.shape)
+    shape[call.axis("dim", x.rank)] = index.shape[0]
+    value = call.operand("value", x.dtype)
+    return _copied(call, write.broadcast_to(write.reshape(value, []), shape))
+
+
+def _copied(call: Call, source: Value) -> Value:
+    write, x = call.write, call.tensor("self")
+    there, index, axis = with_dims(write, x), with_dims(write, call.tensor("index")), call.axis("dim", x.rank)
+    index = counted_from_the_front(write, index, there.shape[axis], call.content("index"))
+    order = moved(there.rank, axis, 0)
+    rows = _rows(write, source, there, index, axis)
+    made = overwritten(write, write.permute(there, order), write.unsqueeze(index, [1]), rows, ScatterMode.ND)
+    return write.reshape(write.permute(made, inverse(order)), x.shape)
+
+
+def _rows(write: Writer, source: Value, there: Value, index: Value, axis: int) -> Value:
+    """The source with the indexed dim first; one without dims is one element."""
+    shape: list[Expr] = list(there.shape)
+    shape[axis] = index.shape[0]
+    source = fitted(write, source, shape) if source.rank == there.rank else write.reshape(source, shape)
+    return write.permute(source, moved(there.rank, axis, 0))
+
+
+@converter
+def index_add(call: Call) -> Value:
+    """aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
+    write, x = call.write, call.tensor("self")
+    there, index, axis = with_dims(write, x), with_dims(write, call.tensor("index")), call.axis("dim", x.rank)
+    alpha, source = call.number("alpha"), call.tensor("source")
+    if x.dtype is DType.BOOL and not alpha:
+        return x
+    if x.dtype is not DType.BOOL and alpha != 1:
+        dtype = precise(wide(source.dtype))
+        source = write.elementwise(Op.PROD, write.cast(source, dtype), write.number(alpha, dtype))
+    order = moved(there.rank, axis, 0)
+    front = write.permute(there, order)
+    rows = write.reshape(_rows(write, source, there, index, axis), [index.shape[0], product(front.shape[1:])])
+    made = _added(write, front, 1, index, rows)
+    return write.reshape(write.permute(made, inverse(order)), x.shape)

@@ -1,0 +1,80 @@
+"""Elements by a mask, and the places of elements that are not zero: as many as there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.indices import common_shape
+from trtdiag.convert.layer_writers.nonzero import places_in_row, true_places
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.network.builder import Value
+from trtdiag.network.facts import product
+
+
+@converter
+def nonzero(call: Call) -> Value:
+    """aten::nonzero(Tensor self) -> Tensor
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
+    write, x = call.write, _with_dims(call)
+    found = write.permute(true_places(write, x, call.out.shape[0]), [1, 0])
+    return write.cast(found, call.out.dtype)
+
+
+@converter
+def nonzero_numpy(call: Call) -> Sequence[Value]:
+    """aten::nonzero_numpy(Tensor self) -> Tensor[]
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
+    return _by_dim(call, "self")
+
+
+@converter
+def where_condition(call: Call) -> Sequence[Value]:
+    """aten::where(Tensor condition) -> Tensor[]
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
+    return _by_dim(call, "condition")
+
+
+@converter
+def argwhere(call: Call) -> Value:
+    """aten::argwhere(Tensor self) -> Tensor
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
+    return nonzero(call)
+
+
+@converter
+def masked_select(call: Call) -> Value:
+    """aten::masked_select(Tensor self, Tensor mask) -> Tensor
+
+    The data decides how many elements it finds; TensorRT 8.6 does not build that.
+    """
+    write, x, mask = call.write, call.tensor("self"), call.tensor("mask")
+    shape = common_shape(write, [x.shape, mask.shape])
+    flat = [write.reshape(write.broadcast_to(each, shape), [product(shape)]) for each in (x, mask)]
+    return write.gather(flat[0], places_in_row(write, flat[1], call.out.shape[0]), 0)
+
+
+def _by_dim(call: Call, name: str) -> Sequence[Value]:
+    """One vector of indices for each dim."""
+    write, x = call.write, _with_dims(call, name)
+    out = next((each for each in call.outputs if each is not None), None)
+    if out is None:
+        raise refuse("output-unknown", "nothing reads its outputs")
+    found = write.cast(true_places(write, x, out.shape[0]), out.dtype)
+    return [write.reshape(write.part(found, 0, axis, 1), [out.shape[0]]) for axis in range(x.rank)]
+
+
+def _with_dims(call: Call, name: str = "self") -> Value:
+    x = call.tensor(name)
+    if x.rank == 0:
+        raise refuse("no-dims", f"{name} has no dims, and no layer gives places without indices", "give it a dim")
+    return x

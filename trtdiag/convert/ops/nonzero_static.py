@@ -1,0 +1,65 @@
+"""The first places of elements that are not zero, as many as are asked for: a size that no data decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.cumulative import running_sum
+from trtdiag.convert.layer_writers.scatter import overwritten
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.dtype import DType
+from trtdiag.network.facts import product
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.scatter import ScatterMode
+from trtdiag.symbolic import Expr
+
+
+@converter
+def nonzero_static(call: Call) -> Value:
+    """aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor
+
+    A running count of what is not zero says where each place goes; nothing in it has a size from data.
+    """
+    write, x = call.write, call.tensor("self")
+    most, fill = call.integer("size"), call.integer("fill_value")
+    dtype = call.out.dtype
+    if x.rank == 0:
+        raise refuse("no-dims", "self has no dims, and no layer gives places without indices", "give it a dim")
+    if most == 0:
+        return write.constant(torch.zeros(0, x.rank, dtype=dtype.torch))
+    count = product(x.shape)
+    mask = write.reshape(write.cast(x, DType.BOOL), [count])
+    taken = running_sum(write, write.cast(mask, write.index), 0)
+    # The last slot takes all that is left over, and is cut off.
+    rank = write.elementwise(
+        Op.MIN, write.elementwise(Op.SUB, taken, write.scalar(1, taken)), write.scalar(most, taken)
+    )
+    slot = write.select(mask, rank, write.scalar(most, taken))
+    none = write.constant(torch.full((most + 1,), -1, dtype=write.index.torch))
+    filled = overwritten(write, none, slot, write.counting(count), ScatterMode.ELEMENT)
+    flat = write.part(filled, 0, 0, most)
+    missing = write.elementwise(Op.LESS, flat, write.scalar(0, flat))
+    columns = [
+        write.unsqueeze(write.select(missing, write.scalar(fill, flat), column), [1])
+        for column in _unravelled(write, flat, x.shape)
+    ]
+    return write.cast(write.concat(columns, 1), dtype)
+
+
+def _unravelled(write: Writer, flat: Value, shape: Sequence[Expr]) -> list[Value]:
+    """The index along each dim for places counted through all of them."""
+    found: list[Value] = []
+    rest = flat
+    for axis in range(len(shape)):
+        behind = write.sizes.element(product(shape[axis + 1 :]))
+        along = write.elementwise(Op.FLOOR_DIV, rest, behind) if axis < len(shape) - 1 else rest
+        found.append(along)
+        if axis < len(shape) - 1:
+            rest = write.elementwise(Op.SUB, rest, write.elementwise(Op.PROD, along, behind))
+    return found

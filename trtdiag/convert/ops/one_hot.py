@@ -1,0 +1,73 @@
+"""Indices as rows of zeros and a one, and places in a sorted sequence."""
+
+from __future__ import annotations
+
+import torch
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.cost import require_few
+from trtdiag.convert.layer_writers.reduction import negated, wide
+from trtdiag.convert.promotion import promoted
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.registry import converter, register
+from trtdiag.network.builder import Value
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.gather import Gather, GatherMode
+from trtdiag.network.layers.one_hot import OneHot
+from trtdiag.network.layers.reduce import ReduceOperation as Fold
+
+
+@converter
+def one_hot(call: Call) -> Value:
+    """aten::one_hot(Tensor self, int num_classes=-1) -> Tensor"""
+    write, x, classes = call.write, call.tensor("self"), call.integer("num_classes")
+    if classes < 0:
+        raise refuse(
+            "data-dependent-shape",
+            "the number of classes is the greatest element, which is known only when it runs",
+            "give num_classes",
+        )
+    dtype = call.out.dtype
+    values = write.constant(torch.tensor([0, 1], dtype=dtype.torch))
+    return write.add(OneHot(x.rank), x, values, write.number(classes, x.dtype))
+
+
+def _searched(call: Call, sequence: str, values: str) -> Value:
+    """How many elements of the sequence stand before each value: compared one by one.
+
+    Cost: the elements of the sequence times those of the values.
+    """
+    write = call.write
+    dtype = wide(promoted(call, sequence, values))
+    ordered, wanted = write.cast(call.tensor(sequence), dtype), call.operand(values, dtype)
+    if call.has("sorter"):
+        ordered = write.add(Gather(GatherMode.ELEMENT, ordered.rank - 1), ordered, call.tensor("sorter"))
+    right = call.flag("right") or call.arguments.get("side") == "right"
+    if ordered.rank == 1:
+        ordered = write.reshape(ordered, [*[1] * wanted.rank, ordered.shape[0]])
+    else:
+        ordered = write.unsqueeze(ordered, [ordered.rank - 1])
+    wanted = write.unsqueeze(wanted, [wanted.rank])
+    shape = (*wanted.shape[:-1], ordered.shape[-1])
+    require_few(write, shape, "comparing every value with every boundary")
+    # A NaN stands behind all: "not greater" is true of it.
+    behind = write.elementwise(Op.GREATER, ordered, wanted)
+    if not right:
+        behind = write.elementwise(Op.OR, behind, write.elementwise(Op.EQUAL, ordered, wanted))
+    ones = write.cast(negated(write, behind), write.index)
+    return write.cast(write.reduce(Fold.SUM, ones, [ones.rank - 1]), call.out.dtype)
+
+
+_NOTES = "Every value is compared with every boundary."
+for _schema in (
+    "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
+    "str? side=None, Tensor? sorter=None) -> Tensor",
+    "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, "
+    "str? side=None, Tensor? sorter=None) -> Tensor",
+):
+    register(_schema, lambda call: _searched(call, "sorted_sequence", "self"), _NOTES)
+for _schema in (
+    "aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+    "aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+):
+    register(_schema, lambda call: _searched(call, "boundaries", "self"), _NOTES)

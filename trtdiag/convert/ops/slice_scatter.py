@@ -1,0 +1,69 @@
+"""A part of a tensor replaced by another tensor."""
+
+from __future__ import annotations
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.indices import fitted, inverse, moved
+from trtdiag.convert.layer_writers.scatter import overwritten
+from trtdiag.convert.registry import converter
+from trtdiag.convert.writer import Writer
+from trtdiag.network.builder import Value
+from trtdiag.network.facts import ShapeConstraints
+from trtdiag.network.layers.scatter import ScatterMode
+from trtdiag.symbolic import Expr, Num, Relation, add, compare, maximum, minimum, sub, where
+
+
+@converter
+def slice_scatter(call: Call) -> Value:
+    """aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None,
+    SymInt step=1) -> Tensor
+    """
+    write, x, source = call.write, call.tensor("self"), call.tensor("src")
+    axis, step = call.axis("dim", x.rank), call.integer("step")
+    start = first_index(write.builder.facts, call.size_or_none("start"), x.shape[axis])
+    source = write.cast(source, x.dtype)
+    if step == 1:
+        return _between(write, x, source, axis, start)
+    length = source.shape[axis]
+    begin = int(start.value) if isinstance(start, Num) else write.sizes.scalar(start)
+    index = write.counting(length, begin, step)
+    order = moved(x.rank, axis, 0)
+    rows = write.permute(fitted(write, source, [*x.shape[:axis], length, *x.shape[axis + 1 :]]), order)
+    made = overwritten(write, write.permute(x, order), write.unsqueeze(index, [1]), rows, ScatterMode.ND)
+    return write.permute(made, inverse(order))
+
+
+@converter
+def select_scatter(call: Call) -> Value:
+    """aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
+    write, x = call.write, call.tensor("self")
+    axis = call.axis("dim", x.rank)
+    start = first_index(write.builder.facts, call.size("index"), x.shape[axis])
+    return _between(write, x, write.unsqueeze(write.cast(call.tensor("src"), x.dtype), [axis]), axis, start)
+
+
+def first_index(facts: ShapeConstraints, start: Expr | None, size: Expr) -> Expr:
+    """Where a slice begins: counted from the front, and inside."""
+    if start is None:
+        return Num(0)
+    if facts.at_least(start, 0):
+        return start if facts.at_least(sub(size, start), 0) else minimum(start, size)
+    from_end = add(start, size)
+    if facts.never_at_least(start, 0):
+        return from_end if facts.at_least(from_end, 0) else maximum(from_end, 0)
+    return where(compare(Relation.GE, start, 0), minimum(start, size), maximum(from_end, 0))
+
+
+def _between(write: Writer, x: Value, source: Value, axis: int, start: Expr) -> Value:
+    """``source`` between what stands before ``start`` and what stands after it."""
+    size, length = x.shape[axis], source.shape[axis]
+    source = fitted(write, source, [*x.shape[:axis], length, *x.shape[axis + 1 :]])
+    end = add(start, length)
+    rest = sub(size, end)
+    parts: list[Value] = []
+    if start != Num(0):
+        parts.append(write.part(x, axis, 0, start))
+    parts.append(source)
+    if rest != Num(0):
+        parts.append(write.part(x, axis, end, rest))
+    return write.concat([write.cast(part, x.dtype) for part in parts], axis)

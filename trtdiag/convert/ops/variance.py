@@ -1,0 +1,75 @@
+"""Variances and standard deviations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.reduction import precise, reduced
+from trtdiag.convert.registry import converter
+from trtdiag.network.builder import Value
+from trtdiag.network.facts import product
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.symbolic import Num, as_expr, sub
+
+
+@converter
+def variance(call: Call) -> Value:
+    """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    return _moments(call)[0]
+
+
+@converter
+def deviation(call: Call) -> Value:
+    """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    return _moments(call, root=True)[0]
+
+
+@converter
+def variance_and_mean(call: Call) -> Sequence[Value]:
+    """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None,
+    bool keepdim=False) -> (Tensor, Tensor)
+    """
+    return _moments(call)
+
+
+@converter
+def deviation_and_mean(call: Call) -> Sequence[Value]:
+    """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None,
+    bool keepdim=False) -> (Tensor, Tensor)
+    """
+    return _moments(call, root=True)
+
+
+def _moments(call: Call, *, root: bool = False) -> tuple[Value, Value]:
+    """The mean of squared distances from the mean, over the count less the correction; and the mean."""
+    write, x = call.write, call.tensor("self")
+    x = write.cast(x, precise(x.dtype))
+    axes, keep = call.axes("dim", x.rank), call.flag("keepdim")
+    mean = reduced(write, Fold.AVG, x, axes, keep_dims=True)
+    distance = write.elementwise(Op.SUB, x, mean)
+    total = reduced(write, Fold.SUM, write.elementwise(Op.PROD, distance, distance), axes, keep)
+    spread = write.elementwise(Op.DIV, total, _count(call, x, axes))
+    if root:
+        spread = write.unary(UnaryOperation.SQRT, spread)
+    if not keep:
+        mean = write.squeeze(mean, axes)
+    dtypes = [want.dtype for want in call.outputs if want is not None]
+    return write.cast(spread, dtypes[0]), write.cast(mean, dtypes[0])
+
+
+def _count(call: Call, x: Value, axes: Sequence[int]) -> Value:
+    """The elements less the correction, never below 0: PyTorch divides by 0 then."""
+    write = call.write
+    correction = call.number_or_none("correction")
+    correction = 1 if correction is None else correction
+    size = product([x.shape[axis] for axis in axes])
+    if isinstance(size, Num):
+        return write.number(max(0.0, float(size.value) - float(correction)), x.dtype)
+    if float(correction).is_integer():
+        exact = write.sizes.real(sub(size, as_expr(int(correction))), x.dtype)
+    else:
+        exact = write.elementwise(Op.SUB, write.sizes.real(size, x.dtype), write.number(correction, x.dtype, 1))
+    return write.reshape(write.elementwise(Op.MAX, exact, write.number(0, x.dtype, 1)), [])

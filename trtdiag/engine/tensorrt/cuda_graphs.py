@@ -1,0 +1,141 @@
+"""Runs of an engine that were recorded as CUDA graphs, one for each of the sizes that come most."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from trtdiag.engine.tensorrt.context import EngineContext
+from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
+from trtdiag.engine.tensorrt.gpu import Gpu, Replay
+from trtdiag.engine.tensorrt.scratch import Scratch
+from trtdiag.errors import InternalError
+
+_MOST_CREDIT = 8
+"""Own choice: how often others must ask for the place of a graph that was used much before it gives way."""
+
+
+@dataclass
+class EngineGraph:
+    """One recorded run: it reads and writes memory of its own, so that what it is given may be anywhere.
+
+    Attributes:
+        context: What it was recorded from; it must stay as it was, and so must its scratch memory.
+        inputs: Where it reads; ``None`` for what a run need not be given: it is part of the recording, or not read.
+        outputs: Where it writes.
+        replay: Runs it.
+        held: What was read while it was recorded.
+        credit: How much it was used since others asked for its place.
+    """
+
+    context: EngineContext
+    inputs: tuple[torch.Tensor | None, ...]
+    outputs: tuple[torch.Tensor, ...]
+    replay: Replay
+    held: object = None
+    credit: int = 1
+
+    def run(self, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """The outputs, in new memory: the next run writes over the graph's own."""
+        for own, tensor in zip(self.inputs, given, strict=True):
+            if own is not None:
+                own.copy_(tensor)
+        self.replay()
+        return tuple(output.clone() for output in self.outputs)
+
+
+class EngineGraphs:
+    """The recorded runs of one engine for one program, on one stream of one thread.
+
+    Sizes that come for the first time run as always: recording costs more than a run.  The second time they are
+    recorded.  Where there are as many graphs as may be, the one not used for longest gives way, but only once it was
+    asked to as often as it was used of late: sizes that come in turn, one more than there is room for, would otherwise
+    be recorded at every call.
+
+    Args:
+        ports: The engine's inputs and outputs.
+        scratch: Makes execution contexts, and has memory for them.
+        gpu: What records.
+        most: How many graphs are kept.
+
+    Attributes:
+        refused: Why the engine cannot be recorded; empty where nothing failed.
+    """
+
+    def __init__(self, ports: Ports, scratch: Scratch, gpu: Gpu, most: int) -> None:
+        self._ports, self._scratch, self._gpu, self._most = ports, scratch, gpu, most
+        self._kept: OrderedDict[Key, EngineGraph] = OrderedDict()
+        self._seen: OrderedDict[Key, None] = OrderedDict()
+        self._empty: set[Key] = set()
+        self.refused = ""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def run(self, given: Sequence[torch.Tensor], key: Key, stream: int) -> tuple[torch.Tensor, ...] | None:
+        """The outputs; ``None`` where these sizes are to run as always.
+
+        Raises:
+            InternalError: ``tensorrt-run`` where TensorRT refuses to run.
+            PlatformError: ``context-memory``.
+        """
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+            found.credit = min(found.credit + 1, _MOST_CREDIT)
+            return found.run(given)
+        if self.refused or key in self._empty or not self._has_place(key):
+            return None
+        return self._recorded(given, key, stream)
+
+    def _has_place(self, key: Key) -> bool:
+        """Whether a graph for these sizes is worth recording now."""
+        if key not in self._seen:
+            self._seen[key] = None
+            while len(self._seen) > 4 * self._most:  # sizes that came once and may come again
+                self._seen.popitem(last=False)
+            return False
+        self._seen.move_to_end(key)
+        if len(self._kept) < self._most:
+            return True
+        oldest = next(iter(self._kept.values()))
+        if oldest.credit > 0:
+            oldest.credit -= 1
+            return False
+        self._kept.popitem(last=False)
+        return True
+
+    def _recorded(self, given: Sequence[torch.Tensor], key: Key, stream: int) -> tuple[torch.Tensor, ...]:
+        """Run once on memory that stays, and record the same run."""
+        # In inference mode these would be tensors that nobody may write to outside of it.
+        with torch.inference_mode(False), torch.no_grad():
+            ready = [_own(*row) for row in zip(given, self._ports.on_host, strict=True)]
+            context = EngineContext(self._ports, self._scratch, stream)
+            context.take(self._scratch.shared(stream))
+            context.tell(ready, key)
+            outputs = context.outputs()
+        # TensorRT finishes what follows from new sizes in the first run; only the second can be recorded.
+        # Source: TensorRT's developer guide, "CUDA Graphs".
+        context.enqueue(outputs, stream)
+        results = tuple(output.clone() for output in outputs)
+        if not any(output.numel() for output in outputs):  # nothing runs that could be recorded
+            self._empty.add(key)
+            return results
+        try:
+            replay = self._gpu.record(self._ports.device, lambda side: context.enqueue(outputs, side))
+        except (RuntimeError, InternalError) as error:
+            self.refused = f"they cannot be recorded ({error})"
+            return results
+        fills = zip(ready, self._ports.on_host, self._ports.read, strict=True)
+        inputs = tuple(None if host or not read else tensor for tensor, host, read in fills)
+        self._kept[key] = EngineGraph(context, inputs, outputs, replay, ready)
+        del self._seen[key]
+        return results
+
+
+def _own(given: torch.Tensor, host: bool) -> torch.Tensor:
+    """A row-major copy that nobody else writes to; PyTorch aligns what it allocates."""
+    return given.clone() if host else torch.empty(given.shape, dtype=given.dtype, device=given.device).copy_(given)

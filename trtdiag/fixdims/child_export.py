@@ -1,0 +1,96 @@
+"""Exports a model with a plan and runs what comes out, in a child process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from math import inf
+
+from torch.export import ExportedProgram
+
+from trtdiag.dims.plan import Plan
+from trtdiag.dims.solver_input import corner_points, dims_in, system_of
+from trtdiag.dims.spelling.asked import Structure
+from trtdiag.dims.spelling.examples import resized
+from trtdiag.dims.spelling.spell import spell
+from trtdiag.fixdims.export_result import Corner, Tried, read_program
+from trtdiag.fixdims.run_on_data import run_on_data
+from trtdiag.frontend.data_dependent.torch_checks import assumed_checks, example_values
+from trtdiag.frontend.export_attempt import attempted
+from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner
+
+SECONDS_ON_DATA = 10.0
+"""For the runs on tensors of one export.  Own choice: small models need less than 1, large ones 1 to 5 for each run."""
+
+
+def planned(recipe: Recipe, structure: Structure, plan: Plan) -> Recipe:
+    """The recipe with the plan's declaration and, where it says so, other example sizes."""
+    args, kwargs = recipe.args, recipe.kwargs
+    if plan.sizes:
+        args, kwargs = resized(args, kwargs, recipe.parameter_names(), plan.sizes)
+    return replace(recipe, args=args, kwargs=kwargs, dynamic_shapes=spell(plan, structure).dynamic_shapes)
+
+
+def trial(
+    recipe: Recipe,
+    plan: Plan,
+    given: object,
+    spelled: Callable[[], Recipe],
+    *,
+    assume: bool = False,
+    limit_s: float = inf,
+    own_s: float = inf,
+) -> Tried:
+    """Export with ``plan`` and read what is left; to be called in a child process.
+
+    Args:
+        recipe: As the user gave it.
+        plan: The plan that ``spelled`` declares.
+        given: The user's own ``dynamic_shapes`` to use as they are; ``None`` spells the plan.
+        spelled: Gives the recipe with the plan spelled.
+        assume: Go on where only data decides, the way the example goes.
+        limit_s: When the child is killed; runs take no more than half of what the export leaves.
+        own_s: What may be computed here beside the export.
+    """
+    started = time.monotonic()
+    used = spelled() if given is None else replace(recipe, dynamic_shapes=given)
+    with _assuming(used) if assume else nullcontext():
+        outcome = attempted(used)
+    began = time.thread_time()
+    tried = read_program(outcome.program, finished=outcome.finished)
+    exported = outcome.program.exported
+    if exported is not None:
+        left_s = min(limit_s - (time.monotonic() - started), own_s - (time.thread_time() - began))
+        tried = ran(tried, exported, plan, used, left_s)
+    return replace(tried, own_seconds=time.thread_time() - began)
+
+
+def ran(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, limit_s: float) -> Tried:
+    """``tried`` with what its program says at sizes of ``plan``: smallest and largest on shapes, others on tensors."""
+    started = time.monotonic()
+    corners: list[Corner] = []
+    unrun = ""
+    try:
+        runner = ShapeRunner(exported, tried.inputs, used.args, used.kwargs)
+        for point in corner_points(system_of(tried.inputs, plan).box, tried.hints):
+            if corners and time.monotonic() - started > limit_s:
+                unrun = "the time for runs was over"
+                break
+            dims = dims_in(tried.inputs, plan)
+            sizes = tuple((dim.site, runner.size(dim, point)) for dim, _leaf in dims)
+            corners.append(Corner(point, sizes, runner.refusal(point)))
+    except NotRunnableError as error:
+        unrun = str(error)
+    on_shapes = replace(tried, corners=tuple(corners), unrun=unrun)
+    if not tried.passed:
+        return on_shapes
+    seconds = min(SECONDS_ON_DATA, (limit_s - (time.monotonic() - started)) / 2)
+    return run_on_data(on_shapes, exported, plan, used, seconds)
+
+
+def _assuming(recipe: Recipe) -> AbstractContextManager[object]:
+    values = example_values(recipe.module, recipe.args, recipe.kwargs, recipe.dynamic_shapes)
+    return assumed_checks(values)

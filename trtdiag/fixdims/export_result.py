@@ -1,0 +1,111 @@
+"""One export with a plan: what it leaves behind as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trtdiag.dims.collect_conditions import gather
+from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
+from trtdiag.frontend.program import InputTensor, Join, Pin, Program
+from trtdiag.frontend.real_run import RunOutcome
+from trtdiag.graph.source import NO_STACK, Stack
+from trtdiag.symbolic.expr import Condition
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A run on shapes: the symbols' values, the sizes by site, and the refusal's text, empty where it passed."""
+
+    point: Mapping[str, int]
+    sizes: tuple[tuple[str, int], ...]
+    refusal: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run on tensors: how it ended, the sizes by site, and torch's words or why it was not run."""
+
+    outcome: RunOutcome
+    sizes: tuple[tuple[str, int], ...]
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class OnData:
+    """What the program said to tensors: its runs, or why there are none; ``failed`` where it fails at its example."""
+
+    runs: tuple[Run, ...] = ()
+    unrun: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How an export with a plan went.
+
+    Attributes:
+        passed: Whether torch gave a program.
+        finished: Whether the whole model was traced, so that the conditions are complete.
+        error_type: The class of torch's exception, empty where it passed.
+        message: torch's words.
+        stack: The user's frames at the failure.
+        inputs: The inputs, sizes over the symbols that were left.
+        hints: Symbol -> example size.
+        names: Symbol -> the user's name.
+        conditions: Every condition with its origin.
+        unread: Conditions that could not be read.
+        pins: Dims that took one value, and why.
+        joins: Dims that became one, and why.
+        corners: Runs at the smallest and largest sizes, where it passed.
+        unrun: Why it was not run, empty where it was.
+        on_data: Runs on tensors, where it passed; what they ask of the sizes is among the conditions.
+        seconds: What the export took.
+        own_seconds: What reading and running what came out computed beside it.
+    """
+
+    passed: bool
+    finished: bool
+    error_type: str
+    message: str
+    stack: Stack
+    inputs: tuple[InputTensor, ...]
+    hints: Mapping[str, int]
+    names: Mapping[str, str]
+    conditions: Mapping[Condition, GuardOrigin]
+    unread: tuple[UnparsedGuard, ...]
+    pins: tuple[Pin, ...]
+    joins: tuple[Join, ...]
+    corners: tuple[Corner, ...] = ()
+    unrun: str = ""
+    on_data: OnData = OnData()
+    seconds: float = 0.0
+    own_seconds: float = 0.0
+
+    @property
+    def refused(self) -> tuple[tuple[tuple[tuple[str, int], ...], str], ...]:
+        """The sizes at which its program failed, by site, with torch's words."""
+        corners = [(corner.sizes, corner.refusal) for corner in self.corners if corner.refusal]
+        runs = [(run.sizes, run.words) for run in self.on_data.runs if run.outcome is RunOutcome.REFUSED]
+        return (*corners, *runs)
+
+
+def read_program(program: Program, *, finished: bool = True) -> Tried:
+    """What a captured program says about its dims."""
+    gathered = gather(program)
+    failure = program.failure
+    return Tried(
+        passed=program.exported is not None and failure is None,
+        finished=finished,
+        error_type="" if failure is None else failure.error_type,
+        message="" if failure is None else failure.message,
+        stack=NO_STACK if failure is None else failure.stack,
+        inputs=program.inputs,
+        hints=dict(program.hints),
+        names=dict(program.names),
+        conditions=gathered.conditions,
+        unread=tuple(gathered.unparsed),
+        pins=program.pins,
+        joins=program.joins,
+        seconds=program.export_s or 0.0,
+    )

@@ -1,0 +1,135 @@
+"""Dims that tracing took for a constant: which, why, and what other example sizes to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.solver_input import asked_range, dims_in
+from trtdiag.fixdims.export_result import Tried
+from trtdiag.symbolic import Range
+from trtdiag.symbolic.expr import Num
+
+MOST_TRIES = 4
+
+
+@dataclass(frozen=True)
+class PinnedGroup:
+    """Dims declared as one that took one value.
+
+    Attributes:
+        key: The Dim that they are made of, else their site.
+        sites: Where.
+        value: The size of the first of them.
+        by_example: It, or the Dim that it is derived from, is 0 or 1 in the example, which torch takes for a constant;
+            else a condition did it.
+        others: Sizes of the first site to try instead, likeliest first.
+        range: The sizes of the first site that are asked for.
+    """
+
+    key: str
+    sites: tuple[str, ...]
+    value: int
+    by_example: bool
+    others: tuple[int, ...]
+    range: Range
+
+
+def pinned_groups(tried: Tried, plan: Plan, examples: Mapping[str, int]) -> tuple[PinnedGroup, ...]:
+    """The dims that were asked to take several sizes and have one in what was traced.
+
+    Args:
+        tried: The try.
+        plan: Its plan.
+        examples: Site -> the example's size in that try.
+    """
+    found: dict[str, list[tuple[str, int]]] = {}
+    for dim, leaf in dims_in(tried.inputs, plan):
+        if leaf.kind is not LeafKind.STATIC and isinstance(dim.expr, Num):
+            found.setdefault(leaf.root or dim.site, []).append((dim.site, int(dim.expr.value)))
+    return tuple(_group(key, members, tried, plan, examples) for key, members in found.items())
+
+
+def _group(
+    key: str, members: Sequence[tuple[str, int]], tried: Tried, plan: Plan, examples: Mapping[str, int]
+) -> PinnedGroup:
+    site, value = members[0]
+    compared = any(pin.site in dict(members) for pin in tried.pins)
+    step, offset = _line(plan.leaves[site])
+    own = (value - offset) // step in (0, 1) and examples.get(site, value) == value
+    # Of a derived dim torch notes the root's constant as if a condition had made it.
+    by_example = own and (step > 1 or not compared)
+    return group_of(key, members, plan, by_example=by_example)
+
+
+def zero_groups(plan: Plan, examples: Mapping[str, int]) -> tuple[PinnedGroup, ...]:
+    """The Dims that are 0 in the example where a dim is a multiple of them: ``4*_b + 2`` at a size of 2.
+
+    torch refuses such an example before it traces anything ("Expected shape[0] = 2 of input Tensor to be of the form
+    4*_b + 2"; torch 2.13, ``torch.utils._sympy.solve.try_solve``).
+    """
+    found: dict[str, list[tuple[str, int]]] = {}
+    for site, leaf in plan.leaves.items():
+        if leaf.kind is LeafKind.DIM and leaf.scale > 1 and examples.get(site) == leaf.offset:
+            found.setdefault(leaf.root, []).append((site, leaf.offset))
+    return tuple(group_of(key, members, plan, by_example=True) for key, members in found.items())
+
+
+def group_of(key: str, members: Sequence[tuple[str, int]], plan: Plan, *, by_example: bool = False) -> PinnedGroup:
+    """Dims of one Dim (site and size each) with the sizes to try instead."""
+    site, value = members[0]
+    leaf = plan.leaves[site]
+    range_ = asked_range(leaf, plan)
+    step, offset = _line(leaf)
+    # Of a derived dim it is the Dim behind it that torch takes for a constant where that is 0 or 1.
+    constants = {0, 1, offset, step + offset, value}
+    wanted = (step * root + offset for root in (2, 3, 4, 8)) if by_example else _sizes(value)
+    fitting = (size for size in wanted if size in range_ and size % step == offset % step)
+    others = list(dict.fromkeys(size for size in fitting if size not in constants))
+    if not others and range_.min is not None:
+        first = max(range_.min, 2)
+        near = range(first + (offset - first) % step, first + 4 * step, step)
+        others = [size for size in near if size in range_ and size != value]
+        others.sort(key=lambda size: size in constants)
+    return PinnedGroup(key, tuple(site for site, _ in members), value, by_example, tuple(others[:MOST_TRIES]), range_)
+
+
+def _line(leaf: Leaf) -> tuple[int, int]:
+    """Scale and offset over the Dim that the leaf is made of."""
+    return (leaf.scale, leaf.offset) if leaf.kind is LeafKind.DIM else (1, 0)
+
+
+def _sizes(value: int) -> Iterator[int]:
+    """Sizes near the given one: multiples keep whatever divides it."""
+    yield from (2 * value, value + 1, value // 2, value - 1, 3 * value)
+
+
+def other_sizes(groups: Sequence[PinnedGroup], plan: Plan) -> Iterator[dict[str, int]]:
+    """Example sizes by site to try: all groups at once, then each alone."""
+    movable = [group for group in groups if group.others]
+    longest = max((len(group.others) for group in movable), default=0)
+    combinations = [
+        {group.key: group.others[min(index, len(group.others) - 1)] for group in movable} for index in range(longest)
+    ]
+    if len(movable) > 1:
+        combinations += [{group.key: group.others[0]} for group in movable]
+    for choice in combinations[: MOST_TRIES + len(movable)]:
+        sizes: dict[str, int] = dict(plan.sizes)
+        for group in movable:
+            if group.key in choice:
+                sizes.update(_moved(group, choice[group.key], plan))
+        yield sizes
+
+
+def _moved(group: PinnedGroup, size: int, plan: Plan) -> dict[str, int]:
+    """The size at every site that is declared from the same Dim."""
+    first = plan.leaves[group.sites[0]]
+    if first.kind is not LeafKind.DIM:
+        return dict.fromkeys(group.sites, size)
+    root = (size - first.offset) // first.scale
+    return {
+        site: leaf.scale * root + leaf.offset
+        for site, leaf in plan.leaves.items()
+        if leaf.kind is LeafKind.DIM and leaf.root == first.root
+    }

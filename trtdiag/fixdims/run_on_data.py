@@ -1,0 +1,186 @@
+"""Runs an exported program on tensors, and finds out what it asks of its sizes where it refuses some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+from torch.export import ExportedProgram
+
+from trtdiag.dims.facts import AskedByOp, GuardOrigin
+from trtdiag.dims.plan import Plan
+from trtdiag.dims.solver_input import dims_in, from_data, system_of
+from trtdiag.dims.unequal_points import Point, UnequalPoints
+from trtdiag.fixdims.export_result import OnData, Run, Tried
+from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.fake_run import FailsAtExampleError, NotRunnableError
+from trtdiag.frontend.real_run import Failing, Ran, RealRunner, RunOutcome
+from trtdiag.symbolic import compare, evaluate, free_symbols
+from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
+
+MOST_GUESSES = 24
+"""Equations that are tried for one refusal.  Own choice: an op has few dims that differ."""
+MOST_EQUAL = 4
+"""Dims of one op that must be equal: queries have a mask, keys and values beside them."""
+MOST_EQUATIONS = 24
+"""Found for one program: a cache of 12 layers declares keys and values of each apart."""
+HALVINGS = 8
+"""Of the way from sizes that are too large back to the smallest."""
+
+
+def run_on_data(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, seconds: float) -> Tried:
+    """``tried`` with what its program says to tensors of sizes of ``plan``, small ones first.
+
+    What it turns out to ask of its sizes is added to the conditions: two that must be equal, a least or a greatest.
+
+    Args:
+        tried: An export that passed.
+        exported: Its program.
+        plan: What it was exported with.
+        used: The recipe of the export: example inputs.
+        seconds: For all runs together.
+    """
+    try:
+        runner = RealRunner(exported, tried.inputs, used.args, used.kwargs, seconds, used.module)
+        runner.check_example(tried.hints)
+    except NotRunnableError as error:
+        return replace(tried, on_data=OnData(unrun=str(error), failed=isinstance(error, FailsAtExampleError)))
+    search = _Search(tried, plan, runner)
+    search.run()
+    on_data = OnData(tuple(search.runs), search.unrun)
+    return replace(tried, on_data=on_data, conditions={**tried.conditions, **search.found})
+
+
+class _Search:
+    def __init__(self, tried: Tried, plan: Plan, runner: RealRunner) -> None:
+        self._tried, self._plan, self._runner = tried, plan, runner
+        system = system_of(tried.inputs, plan)
+        self._box = system.box
+        self._conditions = [*(c for c in tried.conditions if not from_data(c, system.box)), *system.asked]
+        self._fixed = {int(d.expr.value) for t in tried.inputs for d in t.dims if isinstance(d.expr, Num)}
+        self.found: dict[Condition, GuardOrigin] = {}
+        self.runs: list[Run] = []
+        self.unrun = ""
+
+    def run(self) -> None:
+        """Small sizes that are unequal, then the least, then the greatest that are not too large."""
+        base = self._unequal()
+        # What shapes alone refuse is known already, and mended before the next try.
+        if base is None or any(corner.refusal for corner in self._tried.corners):
+            return
+        choice = self._choice()
+        for point in choice.at_ends(base):
+            self._bounded(base, point, self._noted(point))
+        largest = choice.greatest()
+        if largest is None:
+            return
+        ran = self._noted(largest)
+        for _ in range(HALVINGS):
+            if ran.outcome is not RunOutcome.UNRUN or largest in (None, base) or self._runner.out_of_time:
+                break
+            largest = choice.between(base, largest)
+            if largest is not None:
+                ran = self._runner.run(largest)
+        if largest is not None and ran.outcome is not RunOutcome.UNRUN:
+            self.runs.append(self._as_run(largest, ran))
+            self._bounded(base, largest, ran)
+
+    def _choice(self, *more: Condition) -> UnequalPoints:
+        conditions = [*self._conditions, *self.found, *more]
+        return UnequalPoints(self._box, conditions, self._tried.hints, self._fixed)
+
+    def _unequal(self) -> Point | None:
+        """Run at unequal sizes, with more and more of them equal where that is asked; a point that was taken."""
+        while True:
+            taken: Point | None = None
+            refused: tuple[Point, Ran] | None = None
+            runs = []
+            for point in self._choice().unequal():
+                ran = self._runner.run(point)
+                runs.append(self._as_run(point, ran))
+                if ran.outcome is RunOutcome.REFUSED:
+                    refused = refused or (point, ran)
+                elif taken is None and ran.outcome is RunOutcome.PASSED:
+                    taken = point
+            equations = () if refused is None or len(self.found) >= MOST_EQUATIONS else self._equations(*refused)
+            if not equations or refused is None:
+                self.runs += runs
+                return None if refused else taken
+            self.runs.append(self._as_run(*refused))
+            self.found.update(dict.fromkeys(equations, _origin(refused[0], refused[1], "equal")))
+
+    def _equations(self, point: Point, ran: Ran) -> tuple[Condition, ...]:
+        """What makes dims of the op that failed equal, such that it takes other sizes, or fails later."""
+        for number, guess in enumerate(_guesses(ran.failing, point)):
+            if number >= MOST_GUESSES or self._runner.out_of_time:
+                return ()
+            if self._helps(guess, ran.failing.node):
+                return guess
+        return ()
+
+    def _helps(self, guess: tuple[Condition, ...], node: str) -> bool:
+        outcomes = [self._runner.run(point) for point in self._choice(*guess).unequal()]
+        past = [ran.outcome is RunOutcome.PASSED or bool(ran.failing.node) for ran in outcomes]
+        return bool(outcomes) and all(past) and all(ran.failing.node != node for ran in outcomes)
+
+    def _bounded(self, base: Point, point: Point, ran: Ran) -> None:
+        """Note the least or greatest value of one symbol, where moving that alone is refused."""
+        if ran.outcome is not RunOutcome.REFUSED:
+            return
+        choice = self._choice()
+        for symbol in choice.free:
+            taken, refused = base[symbol], point[symbol]
+            moved = None if taken == refused else choice.moved(base, symbol, refused)
+            ended = None if moved is None else self._runner.run(moved)
+            if moved is None or ended is None or ended.outcome is not RunOutcome.REFUSED:
+                continue
+            first = (moved, ended)
+            while abs(refused - taken) > 1:
+                moved = choice.moved(base, symbol, (taken + refused) // 2)
+                if moved is None:
+                    return
+                ended = self._runner.run(moved)
+                if ended.outcome is RunOutcome.REFUSED:
+                    refused, first = moved[symbol], (moved, ended)
+                elif ended.outcome is RunOutcome.PASSED:
+                    taken = moved[symbol]
+                else:
+                    return
+            upper = refused > taken
+            condition = compare(Relation.LE if upper else Relation.GE, Sym(symbol), taken)
+            self.found[condition] = _origin(*first, "no more" if upper else "no less")
+
+    def _noted(self, point: Point) -> Ran:
+        ran = self._runner.run(point)
+        self.runs.append(self._as_run(point, ran))
+        return ran
+
+    def _as_run(self, point: Point, ran: Ran) -> Run:
+        return Run(ran.outcome, self._sizes(point), ran.words)
+
+    def _sizes(self, point: Point) -> tuple[tuple[str, int], ...]:
+        return tuple(
+            (dim.site, self._runner.size(dim, point)) for dim, _leaf in dims_in(self._tried.inputs, self._plan)
+        )
+
+
+def _origin(point: Point, ran: Ran, how: str) -> GuardOrigin:
+    failing = ran.failing
+    asked = AskedByOp("sizes of its inputs", how, point, ran.words)
+    return GuardOrigin(("run",), failing.stack, False, failing.op or None, failing.node or None, asked)
+
+
+def _guesses(failing: Failing, point: Point) -> Iterator[tuple[Condition, ...]]:
+    """Equations between dims of the op's tensors that differ: between two first, those of one place, from the last."""
+    places: dict[Expr, int] = {}
+    for dims in failing.dims:
+        for place, dim in enumerate(reversed(dims)):
+            places[dim] = min(place, places.get(dim, place))
+    known = [dim for dim in places if free_symbols(dim) <= point.keys()]
+    for count in range(2, min(len(known), MOST_EQUAL) + 1):
+        groups = [
+            group for group in combinations(known, count) if len({evaluate(dim, point) for dim in group}) == count
+        ]
+        for group in sorted(groups, key=lambda group: len({places[dim] for dim in group})):
+            yield tuple(compare(Relation.EQ, one, other) for one, other in pairwise(group))

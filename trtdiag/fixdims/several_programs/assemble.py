@@ -1,0 +1,150 @@
+"""From the search for one declaration to several programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch.export import ExportedProgram
+
+from trtdiag.dims.plan import Plan
+from trtdiag.dims.spelling.asked import Structure
+from trtdiag.dims.spelling.spell import spell
+from trtdiag.fixdims.child_export import planned
+from trtdiag.fixdims.confirmation import confirmation
+from trtdiag.fixdims.fix import Confirmation
+from trtdiag.fixdims.loop import Found, Try
+from trtdiag.fixdims.programs import FixedProgram, Several
+from trtdiag.fixdims.several_programs.admitted_sizes import taken_by_plan, view_of
+from trtdiag.fixdims.several_programs.coordinates import coordinates_of
+from trtdiag.fixdims.several_programs.cover import Cover, Part
+from trtdiag.fixdims.several_programs.coverage import Counts
+from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.torch_lock import TORCH_TURN
+from trtdiag.symbolic import negate, to_text
+
+OFFERED = 4
+"""How many programs are offered where nobody said how many."""
+MOST_PROGRAMS = 16
+"""Counting keeps one set for each group of programs; an engine for each is more than anyone builds."""
+SEARCH_LIMIT_S = 1200.0
+OFFER_LIMIT_S = 10.0
+"""Without exports: solving only."""
+_MOST_WAYS = 3
+
+
+class SpelledPart:
+    """A plan spelled for one model.
+
+    Attributes:
+        recipe: The model with the inputs and ``dynamic_shapes`` of the plan.
+        code: The plan as Python.
+    """
+
+    def __init__(self, recipe: Recipe, code: str) -> None:
+        self.recipe = recipe
+        self.code = code
+
+    @classmethod
+    def of(cls, recipe: Recipe, structure: Structure, plan: Plan) -> SpelledPart:
+        """The plan spelled in the structure that the user wrote."""
+        return cls(planned(recipe, structure, plan), spell(plan, structure).code)
+
+    def export(self) -> ExportedProgram:
+        """The program."""
+        recipe = self.recipe
+        with TORCH_TURN:
+            return torch.export.export(
+                recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=recipe.dynamic_shapes, strict=False
+            )
+
+
+def several_of(
+    asked: Plan,
+    found: Found,
+    examples: Mapping[str, int],
+    attempt: Try | None,
+    rounds: int,
+    most: int,
+    spelled: Callable[[Plan], SpelledPart],
+) -> Several | None:
+    """Programs that together take more than the answer of ``found``; ``None`` where there are none.
+
+    Args:
+        asked: What the user asked.
+        found: The confirmed search for one declaration.
+        examples: Site -> the example's size.
+        attempt: Exports with a plan; ``None`` offers what the known conditions allow, without any export.
+        rounds: As of ``Search``.
+        most: How many programs at most.
+        spelled: Spells a plan.
+    """
+    if found.plan is None or found.last is None or found.widest is None or not found.confirmed or found.last.unread:
+        return None
+    if found.last.refused or not found.proof.proven:
+        return None
+    coordinates = coordinates_of(asked, found.widest[1].inputs)
+    taken = taken_by_plan(found.last, found.plan, coordinates)
+    view = view_of(found.widest[1], found.widest[0], coordinates)
+    if taken is None or view is None or not any(not each.follows for each in coordinates):
+        return None
+    first = Counts([taken], coordinates)
+    if first.asked is not None and first.of(1) == first.asked and not first.open:
+        return None  # nothing is left out
+    cover = Cover(
+        asked=asked,
+        coordinates=coordinates,
+        examples=examples,
+        parts=[Part(found.plan, taken, found.proof, found)],
+        views=[view],
+        attempt=attempt,
+        rounds=rounds,
+        most=most,
+        limit_s=OFFER_LIMIT_S if attempt is None else SEARCH_LIMIT_S,
+    )
+    cover.search()
+    notes = tuple(_notes(cover))
+    if len(cover.parts) == 1 and not notes:
+        return None
+    counts = Counts([part.taken for part in cover.parts], coordinates)
+    programs = [
+        _program(part, counts, index, spelled(part.plan), searched=attempt is not None)
+        for index, part in enumerate(cover.parts)
+    ]
+    return Several(coordinates, tuple(programs), counts.kept((1 << len(programs)) - 1), attempt is not None, notes)
+
+
+def _program(part: Part, counts: Counts, index: int, spelled: SpelledPart, *, searched: bool) -> FixedProgram:
+    earlier = (1 << index) - 1
+    own, before = counts.of(1 << index), counts.of(earlier)
+    both = counts.of(earlier | 1 << index)
+    sure = Confirmation(None) if part.found is None else confirmation(part.found, (), assumed=False)
+    return FixedProgram(
+        plan=part.plan,
+        dynamic_shapes=spelled.recipe.dynamic_shapes,
+        code=spelled.code,
+        takes=part.taken,
+        kept=None if own is None else counts.kept(1 << index),
+        adds=None if counts.open or both is None or before is None else both - before,
+        proof=part.proof,
+        exported=sure.exported,
+        ran=sure.ran,
+        ran_on_data=sure.ran_on_data,
+        not_on_data=sure.not_on_data,
+        args=spelled.recipe.args,
+        kwargs=spelled.recipe.kwargs,
+        make_program=spelled.export if sure.exported else None,
+    )
+
+
+def _notes(cover: Cover) -> list[str]:
+    """What was not looked at."""
+    names = {each.name: each.label for each in cover.coordinates}
+    found = [f"more programs were not looked for: {cover.ended}"] if cover.ended else []
+    for way in cover.other_ways()[:_MOST_WAYS]:
+        if not cover.worth_looking(way):
+            continue
+        sizes = " and ".join(sorted(to_text(negate(condition), names) for condition in way.broken))
+        place = next((f" ({stack.best})" for stack in way.stacks if stack.best is not None), "")
+        found.append(f"sizes with {sizes} go another way in the model{place}: no export went there")
+    return found

@@ -1,0 +1,221 @@
+"""Sizes at which to look for one more program: such that no program takes yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from trtdiag.dims.plan import LeafKind, Plan
+from trtdiag.dims.solver_input import system_of
+from trtdiag.fixdims.several_programs.admitted_sizes import Conditions, View, sizes_in
+from trtdiag.fixdims.several_programs.coordinates import Coordinate
+from trtdiag.fixdims.several_programs.coverage import OPEN_VALUES, Mask, free, members, sample, window
+from trtdiag.fixdims.several_programs.raising_branches import only_refuses
+from trtdiag.graph.source import Stack
+from trtdiag.symbolic import evaluate_masked, free_symbols
+from trtdiag.symbolic.expr import Compare, Condition, Relation
+
+SAMPLED = 1 << 14
+DIVISORS = tuple(range(2, 17))
+DIVISOR_WORTH = (0.0, 0.35, 1.0)
+"""How many times (as a logarithm) farther off a size may be for each of ``DIVISORS`` that divides it.  Own choice: from
+12, the first of these goes to 60, the second to 240."""
+LEAST_SIZE = 2
+"""An example of 0 or 1 becomes a constant in the program: torch takes it for one."""
+
+Ints = npt.NDArray[np.int64]
+Point = dict[str, int]
+
+
+@dataclass(frozen=True)
+class OtherWay:
+    """Sizes that go another way than every export so far.
+
+    Attributes:
+        broken: The conditions that do not hold there, over the coordinates.
+        stacks: Where those stand.
+        share: The share of the asked sizes, as far as the sample tells.
+        points: Sizes to export with, nearest to the example's first; then such with more divisors, for an op on that
+            way may need multiples.
+    """
+
+    broken: frozenset[Condition]
+    stacks: tuple[Stack, ...]
+    share: float
+    points: tuple[Point, ...]
+
+
+class Seeds:
+    """Samples of the asked sizes, looked at again as programs are found.
+
+    Args:
+        coordinates: What was asked.
+        examples: Site -> the example's size.
+    """
+
+    def __init__(self, coordinates: Sequence[Coordinate], examples: Mapping[str, int]) -> None:
+        self.coordinates = free(coordinates)
+        self.points = sample(coordinates, SAMPLED)
+        self.example = _values(self.coordinates, examples)
+        self.example_asked = all(
+            each.name in self.example and self.example[each.name] in each.range for each in self.coordinates
+        )
+        if self.points and self.example_asked:
+            self.points = {n: np.append(values, self.example[n]) for n, values in self.points.items()}
+        self._ties: list[dict[str, Ints]] = []
+
+    def add_view(self, view: View) -> None:
+        """Points on the way of ``view``, which chance alone does not meet where it ties sizes to one another."""
+        random = Random(1)
+        box = system_of(view.tried.inputs, view.plan).box
+        arrays: dict[str, Ints] = {}
+        for symbol, range_ in box.items():
+            low = range_.min or 0
+            high = low + OPEN_VALUES if range_.max is None else range_.max
+            arrays[symbol] = np.array(
+                [random.randint(low, max(low, high)) for _ in range(SAMPLED // 8)], dtype=np.int64
+            )
+        sizes = sizes_in(view.tried.inputs)
+        inside = np.ones(SAMPLED // 8, dtype=bool)
+        points: dict[str, Ints] = {}
+        for each in self.coordinates:
+            if each.site not in sizes or not free_symbols(sizes[each.site]) <= arrays.keys():
+                return
+            values, defined = evaluate_masked(sizes[each.site], arrays)
+            scale, offset = each.lines[each.site]
+            found = np.broadcast_to((np.asarray(values) - offset) // scale, inside.shape).astype(np.int64)
+            range_ = window(each)
+            inside &= defined & ((found * scale + offset) == values) & (found >= (range_.min or 0))
+            inside &= found <= (range_.max or 0)
+            points[each.name] = found
+        self._ties.append({name: values[inside] for name, values in points.items()})
+
+    def inside(self, view: View, taken: Sequence[Conditions]) -> Iterator[tuple[Point, list[Conditions]]]:
+        """Points on the way of ``view`` that no program takes, nearest to the example first.
+
+        What is appended to the list that comes with a point is not looked at again.
+        """
+        allowed = tuple(condition for condition, _ in view.conditions)
+        for points in (self.points, *self._ties):
+            left = members(allowed, points) & self._usable(points)
+            for program in taken:
+                left &= ~members(program, points)
+            more: list[Conditions] = []
+            while left.any():
+                index = self._nearest(points, left)
+                yield {name: int(values[index]) for name, values in points.items()}, more
+                left[index] = False
+                for program in more:
+                    left &= ~members(program, points)
+
+    def example_for(self, plan: Plan, taken: Conditions, others: Sequence[Conditions]) -> Point | None:
+        """Sizes to export ``plan`` with, where there are any that no other program takes.
+
+        The Dims behind derived sizes are not 0 or 1 there.
+        """
+        for points in (self.points, *self._ties):
+            left = members(taken, points) & self._usable(points)
+            for other in others:
+                left &= ~members(other, points)
+            for each in self.coordinates:
+                leaf = plan.leaves[each.site]
+                if leaf.kind is LeafKind.DIM:
+                    scale, offset = each.lines[each.site]
+                    left &= points[each.name] * scale + offset >= LEAST_SIZE * leaf.scale + leaf.offset
+            if left.any():
+                index = self._nearest(points, left)
+                return {name: int(values[index]) for name, values in points.items()}
+        return None
+
+    def elsewhere(
+        self, views: Sequence[View], taken: Sequence[Conditions], dead: set[frozenset[Condition]]
+    ) -> list[OtherWay]:
+        """The other ways that conditions send sizes which no program takes, those of most sizes first."""
+        left = self._usable(self.points)
+        for program in taken:
+            left &= ~members(program, self.points)
+        total = max(1, len(left))
+        hurdles = np.zeros(total, dtype=np.int64)
+        keys: list[tuple[Condition, Stack]] = []
+        bits: list[Mask] = []
+        for view in views:
+            crossed = np.zeros(total, dtype=bool)
+            shut = np.zeros(total, dtype=bool)
+            for condition, origin in view.conditions:
+                source = None if origin is None else view.tried.conditions.get(origin)
+                broken = ~members((condition,), self.points)
+                if source is None or not (source.branch or _unequal(condition)):
+                    hurdles += broken
+                    continue
+                if source.branch and only_refuses(source.stack.best):
+                    shut |= broken
+                    continue
+                crossed |= broken
+                keys.append((condition, source.stack))
+                bits.append(broken)
+            left &= crossed & ~shut
+        if not left.any() or not keys:
+            return []
+        packed = np.stack(bits)[:, left]
+        patterns, index = np.unique(packed, axis=1, return_inverse=True)
+        places = np.flatnonzero(left)
+        found = []
+        for number in range(patterns.shape[1]):
+            chosen = [key for key, bit in zip(keys, patterns[:, number], strict=True) if bit]
+            broken_here = frozenset(condition for condition, _ in chosen)
+            if broken_here in dead:
+                continue
+            group = np.zeros(total, dtype=bool)
+            group[places[np.ravel(index) == number]] = True
+            group &= hurdles == hurdles[group].min()
+            places_to_try = [self._nearest(self.points, group, worth) for worth in DIVISOR_WORTH]
+            points = [{name: int(values[at]) for name, values in self.points.items()} for at in places_to_try]
+            share = float((np.ravel(index) == number).sum()) / total
+            stacks = tuple(dict.fromkeys(stack for _, stack in chosen))
+            found.append(OtherWay(broken_here, stacks, share, tuple(points)))
+        return sorted(found, key=lambda way: (-way.share, sorted(way.points[0].items())))
+
+    def _usable(self, points: Mapping[str, Ints]) -> Mask:
+        usable = np.ones(max((len(v) for v in points.values()), default=0), dtype=bool)
+        for each in self.coordinates:
+            for scale, offset in each.lines.values():
+                if (window(each).max or 0) * scale + offset >= LEAST_SIZE:
+                    usable &= points[each.name] * scale + offset >= LEAST_SIZE
+        return usable
+
+    def _nearest(self, points: Mapping[str, Ints], among: Mask, worth: float = 0.0) -> int:
+        """The point whose sizes are fewest times larger or smaller than the example's.
+
+        Args:
+            points: Where to look.
+            among: Which of them count.
+            worth: What a divisor counts.
+        """
+        places = np.flatnonzero(among)
+        far = np.zeros(len(places))
+        for each in self.coordinates:
+            example = max(1, self.example.get(each.name, window(each).min or 1))
+            values = points[each.name][places]
+            far += np.abs(np.log(np.maximum(values, 1) / example))
+            scale, offset = each.lines[each.site]
+            for divisor in DIVISORS if worth else ():
+                far -= worth * ((values * scale + offset) % divisor == 0)
+        return int(places[int(np.argmin(far))])
+
+
+def _unequal(condition: Condition) -> bool:
+    """Whether it says that two sizes differ: an op mostly has a way for equal ones, too, and asks for none of them."""
+    return isinstance(condition, Compare) and condition.relation is Relation.NE
+
+
+def _values(coordinates: Sequence[Coordinate], examples: Mapping[str, int]) -> Point:
+    found = {}
+    for each in coordinates:
+        if each.site in examples:
+            scale, offset = each.lines[each.site]
+            found[each.name] = (examples[each.site] - offset) // scale
+    return found

@@ -1,0 +1,1 @@
+"""Saved programs, read without running anything of the file."""

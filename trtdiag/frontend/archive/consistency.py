@@ -1,0 +1,311 @@
+"""Whether the parts of a saved program agree: what names what, how many there are, and what each call is given.
+
+torch's builder follows the names of a file and checks few of them: a program whose input of an op was renamed, or
+whose module calls lost their signature, is built, and fails wherever it is used first.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec
+from torch.fx import GraphModule, Node
+
+from trtdiag.frontend.archive.example_sizes import dim_fault, stated_sizes
+from trtdiag.graph.aliases import alias_roots
+from trtdiag.graph.kernel_bounds.check import reach_of_sizes
+
+_HELD = {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
+_NUMBERS = (int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
+_WHOLE = (int, torch.SymInt, torch.SymBool, torch.dtype, torch.layout, torch.memory_format)
+_FITTING: Mapping[str, tuple[type, ...]] = {
+    # A number stands for a tensor without dims.
+    "TensorType": (torch.Tensor, *_NUMBERS),
+    # Python's dtypes, layouts and memory formats are whole numbers to torch.
+    "IntType": _WHOLE,
+    "SymIntType": _WHOLE,
+    "FloatType": _NUMBERS,
+    "NumberType": _NUMBERS,
+    "BoolType": (int, torch.SymBool, torch.SymInt),
+    "StringType": (str,),
+    "DeviceObjType": (torch.device, str),
+}
+_STRIDED = frozenset({"aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::as_strided_scatter"})
+_RELABELLED = frozenset({"aten::_reshape_alias", "aten::_reshape_alias_copy"})
+
+
+class DisagreementError(Exception):
+    """Two parts of a program that do not agree; its argument says which, as a clause."""
+
+
+class BeyondMemoryError(Exception):
+    """A call that reads beyond its tensor.
+
+    Attributes:
+        node: The node.
+        target: What it calls.
+        reason: Why it does, as a clause.
+    """
+
+    def __init__(self, node: str, target: str, reason: str) -> None:
+        super().__init__(reason)
+        self.node, self.target, self.reason = node, target, reason
+
+
+def check_agreement(exported: ExportedProgram) -> None:
+    """Pass a program whose parts agree.
+
+    Raises:
+        DisagreementError: They do not.
+        BeyondMemoryError: A call reads beyond its tensor at the sizes of the example.
+    """
+    calls = exported.module_call_graph
+    if not calls or calls[0].fqn != "" or calls[0].signature is None:
+        raise DisagreementError("module_call_graph does not begin with the whole program and its signature")
+    _check_inputs(exported)
+    _check_outputs(exported)
+    for module in exported.graph_module.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        for node in module.graph.nodes:
+            if node.op == "call_function":
+                _check_call(module, node)
+        _check_views(module)
+
+
+def _check_inputs(exported: ExportedProgram) -> None:
+    placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
+    specs = exported.graph_signature.input_specs
+    names = [getattr(spec.arg, "name", "") for spec in specs]
+    if names != [node.name for node in placeholders] or len({*names}) != len(names):
+        raise DisagreementError("the inputs of the signature are not those of the graph")
+    if any(node.target == "self" for node in placeholders):
+        # It is written into the source of a method.
+        raise DisagreementError("an input of the graph is called self")
+    users = [spec for spec in specs if spec.kind is InputKind.USER_INPUT]
+    leaves = exported.call_spec.in_spec.num_leaves
+    if leaves != len(users):
+        raise DisagreementError(f"the program takes {leaves} values, and its signature {len(users)}")
+    if len(exported.call_spec.in_spec.children()) != 2:
+        raise DisagreementError("the program does not take positional and keyword arguments")
+    _check_names(exported)
+    for spec, node in zip(specs, placeholders, strict=True):
+        if spec.kind in _HELD:
+            _check_held(exported, spec, node)
+        elif spec.kind is InputKind.CUSTOM_OBJ and spec.target not in exported.constants:
+            raise DisagreementError(f"there is no object {spec.target}")
+        value = node.meta.get("val")
+        if not isinstance(spec.arg, ConstantArgument) and spec.kind is InputKind.USER_INPUT and value is None:
+            raise DisagreementError(f"nothing is said of the input {node.name}")
+
+
+def _check_names(exported: ExportedProgram) -> None:
+    """The names of the arguments of ``forward``, of which its source is made."""
+    names = exported.module_call_graph[0].signature.forward_arg_names or ()
+    by_place, by_name = exported.call_spec.in_spec.children()
+    if len({*names}) != len(names):
+        raise DisagreementError("two arguments of forward have one name")
+    if {*names[: by_place.num_children]} & {*(by_name.context or ())}:
+        raise DisagreementError("an argument of forward is given by place and by name")
+
+
+def _check_held(exported: ExportedProgram, spec: InputSpec, node: Node) -> None:
+    target = str(spec.target)
+    held = exported.state_dict.get(target, exported.constants.get(target))
+    if not isinstance(held, torch.Tensor):
+        raise DisagreementError(f"there is no tensor {target}, which the graph takes as {node.name}")
+    if spec.kind is InputKind.BUFFER and isinstance(held, torch.nn.Parameter):
+        raise DisagreementError(f"{target} is a parameter, and the graph takes it as a buffer")
+    said = node.meta.get("val")
+    if not isinstance(said, torch.Tensor):
+        raise DisagreementError(f"{node.name} is said to be no tensor, and {target} is one")
+    sizes = [size for size in said.shape if isinstance(size, int)]
+    if len(sizes) == said.dim() and tuple(sizes) != tuple(held.shape):
+        raise DisagreementError(f"{target} has the sizes {tuple(held.shape)}, and {node.name} is said to have {sizes}")
+
+
+def _check_outputs(exported: ExportedProgram) -> None:
+    ends = [node for node in exported.graph.nodes if node.op == "output"]
+    returned = ends[0].args[0] if len(ends) == 1 and ends[0].args else None
+    specs = exported.graph_signature.output_specs
+    if not isinstance(returned, (tuple, list)) or len(returned) != len(specs):
+        raise DisagreementError("the outputs of the signature are not those of the graph")
+    for spec, value in zip(specs, returned, strict=True):
+        name = value.name if isinstance(value, Node) else None
+        if name is not None and getattr(spec.arg, "name", name) != name:
+            raise DisagreementError(f"the signature returns {getattr(spec.arg, 'name', '')}, and the graph {name}")
+    users = len(exported.graph_signature.user_outputs)
+    leaves = exported.call_spec.out_spec.num_leaves
+    if leaves != users:
+        raise DisagreementError(f"the program returns {leaves} values, and its signature {users}")
+
+
+def _check_call(module: GraphModule, node: Node) -> None:
+    target: Any = node.target
+    if isinstance(target, OpOverload):
+        fault = _fault(target, node)
+    else:
+        called = target.__call__ if isinstance(target, HigherOrderOperator) else target
+        fault = _binding_fault(called, node) or _branch_fault(module, node)
+    if fault:
+        name = str(target) if isinstance(target, OpOverload) else getattr(target, "__name__", str(target))
+        raise DisagreementError(f"the node {node.name} calls {name}: {fault}")
+
+
+def _fault(op: OpOverload, node: Node) -> str:
+    arguments = op._schema.arguments
+    positional = [argument.name for argument in arguments if not argument.kwarg_only]
+    if len(node.args) > len(positional):
+        return f"it takes {len(positional)} arguments by place, not {len(node.args)}"
+    given = dict(zip(positional, node.args, strict=False))
+    known = {argument.name for argument in arguments}
+    for name, value in node.kwargs.items():
+        if name not in known or name in given:
+            return f"it takes no {name}" if name not in known else f"it is given {name} twice"
+        given[name] = value
+    for argument in arguments:
+        if argument.name not in given:
+            if not argument.has_default_value():
+                return f"it is not given {argument.name}"
+        elif not _fits(given[argument.name], argument.type):
+            return f"what it is given as {argument.name} is no {argument.type}"
+    if op._schema.name == "aten::segment_reduce" and given.get("unsafe"):
+        raise BeyondMemoryError(node.name, str(op), "it is told to leave its lengths unchecked")
+    reach = reach_of_sizes(op, node.args, node.kwargs, stated_sizes)
+    if reach:
+        raise BeyondMemoryError(node.name, str(op), reach)
+    return dim_fault(op._schema.name, given) or _result_fault(op, node)
+
+
+def _result_fault(op: OpOverload, node: Node) -> str:
+    returns = op._schema.returns
+    value = node.meta.get("val")
+    if len(returns) == 1 and str(returns[0].type) == "Tensor" and not isinstance(value, torch.Tensor):
+        return "it gives a tensor, and is said to give none"
+    if len(returns) > 1 and (not isinstance(value, (tuple, list)) or len(value) != len(returns)):
+        return f"it gives {len(returns)} values, and is said to give others"
+    return ""
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether an argument is of a kind that the schema allows; kinds that are not in the table are not judged."""
+    if isinstance(value, Node):
+        if "val" not in value.meta:
+            return True
+        value = value.meta["val"]
+    name = kind.kind()
+    if name == "OptionalType":
+        return value is None or _fits(value, kind.getElementType())
+    if name == "ListType":
+        inner = kind.getElementType()
+        if isinstance(value, (list, tuple)):
+            return all(_fits(each, inner) for each in value)
+        # One number stands for as many as there are dims.
+        return inner.kind() != "TensorType" and _fits(value, inner)
+    fitting = _FITTING.get(name)
+    return fitting is None or isinstance(value, fitting)
+
+
+def _binding_fault(function: Any, node: Node) -> str:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin that does not say what it takes
+        return ""
+    try:
+        signature.bind(*node.args, **node.kwargs)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def _branch_fault(module: GraphModule, node: Node) -> str:
+    """Whether graphs that a branch or a loop runs take as many values as it hands them."""
+    name = getattr(node.target, "__name__", "")
+    counts = {"cond": (1, 3), "while_loop": (0, 2), "map_impl": (0, 1)}.get(name)
+    if counts is None or not isinstance(node.target, HigherOrderOperator):
+        return ""
+    first, last = counts
+    handed = 0
+    for operands in node.args[last:]:
+        if not isinstance(operands, (list, tuple)):
+            return "what it hands on is no list"
+        handed += len(operands)
+    graphs: Sequence[Any] = node.args[first:last]
+    for graph in graphs:
+        child = getattr(module, str(graph.target), None) if isinstance(graph, Node) and graph.op == "get_attr" else None
+        if not isinstance(child, GraphModule):
+            return "a branch of it is no graph"
+        taken = sum(one.op == "placeholder" for one in child.graph.nodes)
+        if taken != handed:
+            return f"it hands on {handed} values to a graph that takes {taken}"
+    return ""
+
+
+def _check_views(module: GraphModule) -> None:
+    """That views by strides stay within the memory of their tensor, at the sizes of the example."""
+    views = [node for node in module.graph.nodes if _schema_name(node) in (_STRIDED | _RELABELLED)]
+    if not views:
+        return
+    roots = alias_roots(module.graph)
+    for node in views:
+        given = dict(zip((argument.name for argument in node.target._schema.arguments), node.args, strict=False))
+        given.update(node.kwargs)
+        base = given.get("self")
+        if not isinstance(base, Node):
+            continue
+        memory = _elements(roots.get(base, base).meta.get("val"))
+        own = base.meta.get("val")
+        start = given.get("storage_offset")
+        if start is None and isinstance(own, torch.Tensor):
+            start = 0 if _schema_name(node) in _RELABELLED else own.storage_offset()
+        if len(given["size"]) != len(given["stride"]):
+            raise DisagreementError(f"the node {node.name} is given sizes and strides of different numbers")
+        read = [_number(each) for each in (start, *given["size"], *given["stride"])]
+        numbers = [each for each in read if each is not None]
+        if memory is None or len(numbers) < len(read):
+            continue
+        last = _last_element(numbers)
+        if last is not None and last >= memory:
+            reason = f"it reads element {last:,} of a tensor that has {memory:,} in memory"
+            raise BeyondMemoryError(node.name, str(node.target), reason)
+        if min(numbers, default=0) < 0:
+            raise BeyondMemoryError(node.name, str(node.target), "it is given a negative size, stride or offset")
+
+
+def _schema_name(node: Node) -> str:
+    return node.target._schema.name if isinstance(node.target, OpOverload) else ""
+
+
+def _elements(value: Any) -> int | None:
+    """The elements in a tensor's memory, as far as its sizes and strides say."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    numbers = [_number(each) for each in (value.storage_offset(), *value.shape, *value.stride())]
+    if None in numbers:
+        return None
+    last = _last_element(numbers)
+    return 0 if last is None else last + 1
+
+
+def _last_element(numbers: Sequence[Any]) -> int | None:
+    """The place of the last element, from offset, sizes and strides; ``None`` where there is no element."""
+    start, rest = numbers[0], numbers[1:]
+    sizes, strides = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+    if any(size <= 0 for size in sizes):
+        return None
+    return int(start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)))
+
+
+def _number(value: Any) -> int | None:
+    """A size at the example."""
+    if isinstance(value, Node):
+        value = value.meta.get("val")
+    if isinstance(value, int):
+        return int(value)
+    hint = value.node.hint if isinstance(value, torch.SymInt) else None
+    return int(hint) if isinstance(hint, int) else None

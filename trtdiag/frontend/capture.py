@@ -1,0 +1,261 @@
+"""From any source to a Program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from trtdiag.arguments import checked, function, optional
+from trtdiag.errors import CaptureError
+from trtdiag.frontend import factory as factories
+from trtdiag.frontend.archive.read import ArchiveSummary, read_archive
+from trtdiag.frontend.declared_dims import Declared, declared_dims
+from trtdiag.frontend.failed_export import failed_env, failed_guards
+from trtdiag.frontend.guard_stacks import GuardStacks
+from trtdiag.frontend.inputs import example_sizes, input_tensors
+from trtdiag.frontend.module_inputs import ModuleInputs, SharedDims
+from trtdiag.frontend.move_to_device import missing_device, on_device
+from trtdiag.frontend.node_origins import op_origins
+from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
+from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind, Versions
+from trtdiag.frontend.recorded_conditions import recorded_guards
+from trtdiag.frontend.shapes_spec import with_plain_shapes
+from trtdiag.frontend.symbol_names import failed_names, program_names
+from trtdiag.frontend.torch_lock import TORCH_TURN
+from trtdiag.frontend.torch_private import (
+    backed_hints,
+    plain_ranges,
+    replacements,
+    running_schema,
+    shape_env_of,
+    symbol_sources,
+)
+from trtdiag.frontend.unexported_inputs import input_sketch
+from trtdiag.symbolic.expr import Sym
+from trtdiag.symbolic.ranges import Range
+
+Source = ExportedProgram | ModuleInputs | str | PathLike[str] | tuple[Any, ...] | Callable[[], Any]
+
+
+@checked(progress=optional(function))
+def capture(source: Source, *, progress: Callable[[str], None] | None = None) -> Program:
+    """The Program behind a ``.pt2``/``.ep`` file, a live program, a factory, or a factory's result.
+
+    Args:
+        source: A path, an ``ExportedProgram``, ``"package.module:factory"``, a callable, or a tuple
+            ``(module, args, kwargs, dynamic_shapes)``.
+        progress: Called with the name of each long step as it begins.
+
+    Raises:
+        CaptureError: The source is missing, damaged, unsafe, of a newer schema, or no program.
+    """
+    with TORCH_TURN:
+        return _captured(source, progress or _silent)
+
+
+def _captured(source: Source, step: Callable[[str], None]) -> Program:
+    if isinstance(source, ExportedProgram):
+        return _from_exported(source, "live program", SourceKind.LIVE)
+    if isinstance(source, ModuleInputs):
+        return _from_recipe(source.recipe(), type(source.module).__name__, step, SharedDims(source))
+    if isinstance(source, tuple):
+        return _from_recipe(factories.recipe_of(source, "the given tuple"), "live module", step)
+    if isinstance(source, (str, PathLike)):
+        text = str(source)
+        if names_factory(text):
+            return _from_factory(factories.load_factory(text), text, step)
+        return _from_file(Path(text), step)
+    if isinstance(source, torch.nn.Module):
+        raise CaptureError(
+            "a module alone cannot be analysed",
+            because="example inputs and dynamic_shapes are not known",
+            fix="give inputs=[trtdiag.Input(...)] beside it, or (module, args, kwargs, dynamic_shapes), or a program"
+            " made by torch.export.export",
+            reference="module-without-inputs",
+        )
+    if callable(source):
+        return _from_factory(source, getattr(source, "__qualname__", "factory"), step)
+    raise CaptureError(
+        f"a {type(source).__name__} cannot be analysed",
+        because="it is no ExportedProgram, path, factory or tuple",
+        fix="give a .pt2 file, an ExportedProgram, 'package.module:factory' or (module, args, kwargs, dynamic_shapes)",
+        reference="source-unknown",
+    )
+
+
+def names_factory(text: str) -> bool:
+    """Whether ``text`` has the form ``package.module:factory`` and is no existing file."""
+    module, colon, attribute = text.partition(":")
+    dotted = all(part.isidentifier() for part in f"{module}.{attribute}".split("."))
+    return bool(colon) and dotted and not os.path.exists(text)  # of a name that no file system takes, too
+
+
+def _silent(step: str) -> None:
+    del step
+
+
+def _from_file(path: Path, step: Callable[[str], None]) -> Program:
+    step("load")
+    read = read_archive(path, progress=_percent(step))
+    exported, notes = read.exported, read.notes
+    missing = missing_device(exported)
+    if missing is not None:
+        exported = on_device(exported, "cpu")
+        notes = (*notes, f"it was exported on {missing.type}, which this machine lacks: it is read as one for the CPU")
+    return _from_exported(exported, path.name, SourceKind.FILE, summary=read.summary, notes=notes)
+
+
+def _percent(step: Callable[[str], None]) -> Callable[[str, int, int], None]:
+    """Turn bytes read into a step for each whole percent: weights of gigabytes take minutes."""
+    last = -1
+
+    def told(member: str, done: int, total: int) -> None:
+        nonlocal last
+        del member
+        percent = 100 * done // max(1, total)
+        if percent != last:
+            last = percent
+            step(f"load {percent} %")
+
+    return told
+
+
+def _from_factory(factory: Callable[[], Any], label: str, step: Callable[[str], None]) -> Program:
+    step("build the model")
+    made = factories.call_factory(factory, label)
+    if isinstance(made, ExportedProgram):
+        return _from_exported(made, label, SourceKind.FACTORY)
+    return _from_recipe(made, label, step)
+
+
+def _from_recipe(
+    recipe: factories.Recipe, label: str, step: Callable[[str], None], again: factories.Again | None = None
+) -> Program:
+    outcome = factories.export(with_plain_shapes(recipe), step, again)
+    recipe = outcome.recipe
+    declared = declared_dims(recipe.args, recipe.kwargs, recipe.parameter_names(), recipe.dynamic_shapes)
+    env = None if outcome.error is None else failed_env(outcome.error)
+    lost = [] if env is None else failed_guards(env, outcome.stacks)
+    if outcome.program is not None:
+        program = _from_exported(outcome.program, label, SourceKind.FACTORY, declared=declared)
+        own = shape_env_of(outcome.program.graph_module)
+        if own is not None:
+            outcome.stacks.also_in_roots(replacements(own))
+        guards = tuple(_with_stack(guard, outcome.stacks) for guard in program.guards)
+        return replace(
+            program,
+            guards=(*_renamed(lost, env, own), *guards),
+            ranges=_declared_ranges(program.ranges, program.inputs),
+            failure=outcome.failure,
+            export_s=outcome.seconds,
+            pins=pinned_dims(env or own, program.inputs, outcome.stacks) or program.pins,
+            joins=joined_dims(env or own, program.inputs, outcome.stacks),
+            recipe=recipe,
+        )
+    sketch = input_sketch(recipe.args, recipe.kwargs, recipe.parameter_names(), declared, env, recipe.rest_name())
+    return Program(
+        label=label,
+        kind=SourceKind.FACTORY,
+        exported=None,
+        inputs=sketch,
+        ranges=_declared_ranges({}, sketch),
+        hints={} if env is None else backed_hints(env),
+        names=failed_names(env, sketch),
+        guards=tuple(lost),
+        origins={},
+        versions=Versions(torch.__version__, torch.__version__, running_schema(), running_schema()),
+        failure=outcome.failure,
+        export_s=outcome.seconds,
+        pins=pinned_dims(env, sketch, outcome.stacks),
+        joins=joined_dims(env, sketch, outcome.stacks),
+        recipe=recipe,
+    )
+
+
+def _from_exported(
+    exported: ExportedProgram,
+    label: str,
+    kind: SourceKind,
+    *,
+    declared: Sequence[dict[int, Declared]] = (),
+    summary: ArchiveSummary | None = None,
+    notes: tuple[str, ...] = (),
+) -> Program:
+    env = shape_env_of(exported.graph_module)
+    hints = {} if env is None else backed_hints(env)
+    if kind is SourceKind.FILE:
+        hints = {**hints, **example_sizes(exported, input_tensors(exported, declared, hints))}
+    inputs = input_tensors(exported, declared, hints)
+    schema = None if summary is None or summary.schema_version is None else _dotted(summary.schema_version)
+    return Program(
+        label=label,
+        kind=kind,
+        exported=exported,
+        inputs=inputs,
+        ranges=plain_ranges(exported.range_constraints),
+        hints=hints,
+        names=program_names(exported, inputs),
+        guards=tuple(recorded_guards(exported, env)),
+        origins=op_origins(exported.graph_module),
+        versions=Versions(
+            running_torch=str(torch.__version__),
+            exporting_torch=str(torch.__version__) if summary is None else summary.torch_version,
+            schema=running_schema() if summary is None else schema,
+            running_schema=running_schema(),
+        ),
+        file_bytes=None if summary is None else summary.size_bytes,
+        notes=notes,
+        pins=pinned_dims(env, inputs, None),
+        joins=joined_dims(env, inputs, None),
+    )
+
+
+def _dotted(version: Any) -> str:
+    return ".".join(str(part) for part in version)
+
+
+def _with_stack(guard: RawGuard, stacks: GuardStacks) -> RawGuard:
+    stack = stacks.of(guard.condition)
+    if stack is None or not stack.frames:
+        return guard
+    return replace(guard, stack=stack, op=stacks.op_of(guard.condition))
+
+
+def _declared_ranges(ranges: Mapping[str, Range], inputs: Sequence[InputTensor]) -> dict[str, Range]:
+    """Ranges as the user wrote them where an input dim is one plain symbol; torch's for the others."""
+    merged = dict(ranges)
+    for tensor in inputs:
+        for dim in tensor.dims:
+            if isinstance(dim.expr, Sym) and dim.declared_range is not None:
+                merged[dim.expr.name] = dim.declared_range
+    return merged
+
+
+def _renamed(lost: list[RawGuard], old: ShapeEnv | None, new: ShapeEnv | None) -> list[RawGuard]:
+    """Guards of the failed export over the symbols of the relaxed one, matched by the input dim they stand for."""
+    if old is None or new is None:
+        return lost
+    symbol_at = {source: symbol for symbol, sources in symbol_sources(new).items() for source in sources}
+    swaps = {
+        sympy.Symbol(symbol, integer=True, positive=True): sympy.Symbol(symbol_at[source], integer=True, positive=True)
+        for symbol, sources in symbol_sources(old).items()
+        for source in sources[:1]
+        if symbol_at.get(source, symbol) != symbol
+    }
+    if not swaps:
+        return lost
+    by_name = {str(before): after for before, after in swaps.items()}
+    return [replace(guard, condition=_swap(guard.condition, by_name)) for guard in lost]
+
+
+def _swap(condition: Any, by_name: Mapping[str, sympy.Symbol]) -> Any:
+    return condition.xreplace({s: by_name[str(s)] for s in condition.free_symbols if str(s) in by_name})

@@ -1,0 +1,115 @@
+"""Which ``torch._check`` lines an export needs where only data decides a size: all of them, from one call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from trtdiag.frontend.data_dependent.assume import assuming
+from trtdiag.frontend.data_dependent.conditions import CheckRecorder
+from trtdiag.frontend.data_dependent.example_values import DataValues, example_values, quiet
+from trtdiag.frontend.data_dependent.wording import NeededCheck
+from trtdiag.frontend.failed_export import export_failure, tracing_finished
+
+__all__ = ["DataChecks", "NeededCheck", "assumed_checks", "example_values", "needed_checks"]
+
+
+@dataclass(frozen=True)
+class DataChecks:
+    """The checks that a model needs, and whether the export passes with them.
+
+    Attributes:
+        checks: In the order in which the export comes to them.
+        passed: Whether an export passed in which these conditions, and no others, were assumed.
+        failure: Why not, in torch's words; empty where it passed.
+        seconds: What all exports took.
+        traced: Whether the whole model was traced, so that no check is missing: true also where only the dims were
+            refused afterwards.
+    """
+
+    checks: tuple[NeededCheck, ...]
+    passed: bool
+    failure: str
+    seconds: float
+    traced: bool
+
+
+def needed_checks(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    *,
+    limit: int = 50,
+) -> DataChecks:
+    """Find every condition that torch cannot decide because a size comes from data, as true for the example inputs.
+
+    Where torch would stop, the condition is assumed the way the example goes, as a ``torch._check`` before that line
+    would do, and the export goes on.  What the example's sizes are is found first, by an export that carries real
+    values along.
+
+    Differs: ``torch.export.draft_export`` also carries real values, but records what its own comparison of real and
+    symbolic sizes asks as well, and its program is not the one that the plain export gives.
+
+    Args:
+        module: The model.
+        args: Its example inputs.
+        kwargs: Its example inputs by name.
+        dynamic_shapes: As for ``torch.export.export``.
+        limit: How many checks to look for; with more the export is given up.
+
+    Cost: two exports, a third where several conditions are said as one; the model runs once for real.
+    """
+    started = time.perf_counter()
+    named = dict(kwargs or {})
+    values = example_values(module, args, named, dynamic_shapes)
+
+    def attempt(lower_bounds: Mapping[str, int]) -> _Attempt:
+        return _attempt(module, args, named, dynamic_shapes, CheckRecorder(values, limit, lower_bounds))
+
+    found = attempt({})
+    lower_bounds = found.recorder.lower_bounds()
+    if lower_bounds and not found.failure:
+        merged = attempt(lower_bounds)
+        if not merged.failure and len(merged.recorder.checks) < len(found.recorder.checks):
+            found = merged
+    seconds = time.perf_counter() - started
+    return DataChecks(tuple(found.recorder.checks), not found.failure, found.failure, seconds, found.traced)
+
+
+@contextmanager
+def assumed_checks(values: DataValues, limit: int = 50) -> Iterator[CheckRecorder]:
+    """Let exports inside this context go on as with the checks written into the model; the recorder has the checks.
+
+    Args:
+        values: The example's sizes, from ``example_values``.
+        limit: How many checks to assume; at the next condition torch raises.
+    """
+    recorder = CheckRecorder(values, limit)
+    with assuming(recorder.decide, recorder.settled):
+        yield recorder
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    recorder: CheckRecorder
+    failure: str
+    traced: bool
+
+
+def _attempt(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any], dynamic_shapes: Any, recorder: CheckRecorder
+) -> _Attempt:
+    """One export with the assumptions of ``recorder``, and why it failed."""
+    with assuming(recorder.decide, recorder.settled), quiet():
+        try:
+            torch.export.export(module, tuple(args), kwargs or None, dynamic_shapes=dynamic_shapes, strict=False)
+        except Exception as error:  # torch raises anything here; the caller reads the words
+            words = export_failure(error, None).message or type(error).__name__
+            return _Attempt(recorder, words, tracing_finished(error))
+    return _Attempt(recorder, recorder.trouble(), traced=True)

@@ -1,0 +1,291 @@
+"""Says a condition of data as the line that a model needs: in whose names, before which statement, at what cost."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import FrameType
+from typing import Any
+
+import sympy
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from trtdiag.frontend.data_dependent.assume import Undecided
+from trtdiag.frontend.data_dependent.example_values import EXPORT_MODULE, made_at
+from trtdiag.frontend.data_dependent.insertion_points import before, statement_at
+from trtdiag.frontend.data_dependent.local_names import LocalNames
+from trtdiag.frontend.guard_stacks import running_op
+from trtdiag.frontend.torch_private import backed_hints, value_range
+from trtdiag.graph.source import Frame, Stack
+from trtdiag.symbolic import Condition, ExpressionError, condition_from_sympy, expr_from_sympy, to_text
+from trtdiag.symbolic.conditions import FLIPPED
+from trtdiag.symbolic.expr import And, Compare, Num, Or, Relation, Sym
+from trtdiag.symbolic.functions import RELATIONS
+
+_IN_PLACE = "  # in place of the assert"
+_RELATIONS = {"Eq": "==", "Ne": "!=", "Unequality": "!=", "Equality": "=="}
+
+
+@dataclass(frozen=True)
+class NeededCheck:
+    """One condition that the model has to state.
+
+    Attributes:
+        condition: What torch could not decide, as it writes it (``Eq(u0, 1)``); for a size that Python needs as a
+            number, the size.
+        holds: Which way the example goes; true for a number.
+        expr: The condition that must be true; ``None`` where it cannot be read (floating-point values).
+        code: The line to write (``torch._check(n != 1)``).
+        where: The model's frames outside torch at that moment, innermost last: the line that needs the check.  The
+            line of ``torch.nn`` where the whole model is torch's.
+        before: The line before which ``code`` belongs: the beginning of the statement, in the function whose names
+            ``code`` has; ``None`` where the whole model is torch's.
+        defined_at: Where the first of its symbols was made (``n = x.item()``).
+        note: What it rests on and what it costs.
+        pins: Whether it leaves the program right for one value, or one side of a branch on a tensor, only.
+        by: The op that asked (``aten.bmm.default``); empty where Python did.
+    """
+
+    condition: str
+    holds: bool
+    expr: Condition | None
+    code: str
+    where: Stack
+    before: Frame | None
+    defined_at: Stack | None
+    note: str
+    pins: bool = False
+    by: str = ""
+
+    @property
+    def place(self) -> Stack:
+        """The stack that ends at the line before which ``code`` belongs."""
+        if self.before is None:
+            return self.where
+        frames = self.where.frames
+        ends = [
+            index
+            for index, frame in enumerate(frames)
+            if (frame.file, frame.function) == (self.before.file, self.before.function)
+        ]
+        return Stack((*frames[: ends[-1] if ends else len(frames)], self.before))
+
+
+@dataclass(frozen=True)
+class Worded:
+    """A check, and its condition over the names that its line has; ``None`` where it is said in torch's symbols."""
+
+    check: NeededCheck
+    named: Condition | None
+
+
+def range_of(env: ShapeEnv, symbol: Any) -> tuple[int | None, int | None]:
+    """The least and greatest value that torch knows for ``symbol``; ``None`` for an open end."""
+    known = env.var_to_range.get(symbol)
+    if known is None:
+        return None, None
+    bounds = value_range(known)
+    return bounds.min, bounds.max
+
+
+def worded_check(undecided: Undecided, answer: Any, fact: Any, known: Mapping[str, int | float]) -> Worded:
+    """The check that states ``fact``, for an expression that the example decides as ``answer``."""
+    env = undecided.env
+    of_data = sorted(
+        (s for s in fact.free_symbols if str(s) not in backed_hints(env)), key=lambda s: (len(str(s)), str(s))
+    )
+    made = made_at(env, of_data[0]) if of_data else None
+    truth = bool(of_data) and all(range_of(env, symbol) == (0, 1) for symbol in of_data)
+    number = answer is not sympy.true and answer is not sympy.false
+    condition = _condition(fact)
+    frames = _frames(undecided.frame)
+    code, place, named, names = _line(frames, fact, condition, made, truth)
+    asserted = code.endswith(_IN_PLACE)
+    branches = truth and not asserted
+    pins = number or branches or (not truth and _is_one_value(condition))
+    op = running_op(undecided.frame) or ""
+    where = _where(undecided.frame, frames)
+    asked_by = _asked_by(where.frames[-1].code if where.frames else "", op) if number else ""
+    check = NeededCheck(
+        condition=str(undecided.expr),
+        holds=answer is not sympy.false,
+        expr=condition,
+        code=code,
+        where=where,
+        before=place,
+        defined_at=made,
+        note="; ".join(
+            (*_values_said(of_data, known, names, truth), *_cost(asked_by, branches, pins), *_torchs_own(place, where))
+        ),
+        pins=pins,
+        by=op,
+    )
+    return Worded(check, named)
+
+
+def _condition(fact: Any) -> Condition | None:
+    if not all(symbol.is_integer for symbol in fact.free_symbols):  # our conditions are over whole numbers
+        return None
+    try:
+        return condition_from_sympy(fact)
+    except ExpressionError:
+        return None
+
+
+def _as_written(fact: Any) -> Condition:
+    """``fact`` with torch's own comparisons: from others that say the same torch may not conclude it."""
+    kind = type(fact).__name__
+    if kind in RELATIONS:
+        relation = RELATIONS[kind]
+        left, right = (expr_from_sympy(side) for side in fact.args)
+        return Compare(FLIPPED[relation], right, left) if isinstance(left, Num) else Compare(relation, left, right)
+    if kind in ("And", "Or"):
+        parts = tuple(_as_written(part) for part in fact.args)
+        return And(parts) if kind == "And" else Or(parts)
+    return condition_from_sympy(fact)
+
+
+def _is_one_value(condition: Condition | None) -> bool:
+    return (
+        isinstance(condition, Compare)
+        and condition.relation is Relation.EQ
+        and isinstance(condition.left, Sym)
+        and isinstance(condition.right, Num)
+    )
+
+
+def _frames(frame: FrameType | None) -> list[FrameType]:
+    """The functions of the model outside torch and Python that are running, innermost first."""
+    return [f for f in _of_model(frame) if _package(f) != "torch" and _as_frame(f).package not in ("torch", "python")]
+
+
+def _of_model(frame: FrameType | None) -> Iterator[FrameType]:
+    """The running functions from ``frame`` outwards to the one in which torch calls the model."""
+    while frame is not None and frame.f_globals.get("__name__") != EXPORT_MODULE:
+        yield frame
+        frame = frame.f_back
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).split(".")[0]
+
+
+def _where(frame: FrameType, frames: Sequence[FrameType]) -> Stack:
+    """The model's frames outside torch; where there is none, the one of ``torch.nn`` that asked."""
+    if frames:
+        return Stack(tuple(_with_code(_as_frame(f)) for f in reversed(frames)))
+    modules = (f for f in _of_model(frame) if str(f.f_globals.get("__name__", "")).startswith("torch.nn."))
+    return Stack(tuple(_with_code(_as_frame(f)) for f in modules if f.f_code.co_name != "_call_impl")[:1])
+
+
+def _with_code(frame: Frame) -> Frame:
+    return Frame(frame.file, frame.line, frame.function, linecache.getline(frame.file, frame.line).strip())
+
+
+def _as_frame(frame: FrameType) -> Frame:
+    return Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _line(
+    frames: Sequence[FrameType], fact: Any, condition: Condition | None, made: Stack | None, truth: bool
+) -> tuple[str, Frame | None, Condition | None, LocalNames | None]:
+    """The line, where it belongs, its condition over names, and the names."""
+    for frame in frames:
+        if frame.f_code.co_name.startswith("<") and frame.f_code.co_name != "<module>":
+            continue  # a lambda or comprehension: nothing can be put before a line of it
+        names = LocalNames(frame)
+        if condition is None:
+            text = _float_text(fact, names)
+            if text is not None:
+                return f"torch._check({text})", before(_as_frame(frame)), None, names
+            continue
+        named = names.named(_as_written(fact))
+        if named is not None:
+            return f"torch._check({to_text(named)})", before(_as_frame(frame)), named, names
+    innermost = _as_frame(frames[0]) if frames else None
+    place = None if innermost is None else before(innermost)
+    origin = made.best if made is not None else None
+    symbols = ", ".join(sorted(map(str, fact.free_symbols)))
+    if truth and innermost is not None and origin is not None and _same_line(origin, innermost):
+        statement = statement_at(innermost.file, innermost.line)
+        if statement is not None and statement.test:
+            positive = _positive(fact)
+            if statement.asserted and positive:
+                return f"torch._check({statement.test}){_IN_PLACE}", place, None, None
+            flag = "flag" if positive else "torch.sym_not(flag)"
+            return f"flag = {statement.test}; torch._check({flag})  # then branch on flag", place, None, None
+    text = str(fact) if condition is None else to_text(_as_written(fact))
+    if origin is None:
+        return f"torch._check({text})  # {symbols}: made inside torch", place, None, None
+    line = f"{PurePath(origin.file).name}:{origin.line}"
+    return f"torch._check({text})  # {symbols}: made at {line}; give it a name there", place, None, None
+
+
+def _same_line(one: Frame, other: Frame) -> bool:
+    return (one.file, one.line) == (other.file, other.line)
+
+
+def _positive(fact: Any) -> bool:
+    """Whether the fact says that the one truth value in it is true."""
+    (symbol,) = fact.free_symbols
+    return bool(fact.xreplace({symbol: sympy.Integer(1)}) == sympy.true)
+
+
+def _float_text(fact: Any, names: LocalNames) -> str | None:
+    """A comparison of floating-point values in the user's names; ``None`` where it is more than that."""
+    if not isinstance(fact, sympy.core.relational.Relational):
+        return None
+    called = {symbol: names.name_of(str(symbol)) for symbol in fact.free_symbols}
+    if any(name is None for name in called.values()):
+        return None
+    sides = [
+        repr(float(side)) if side.is_Float else str(side.xreplace({s: sympy.Symbol(str(n)) for s, n in called.items()}))
+        for side in fact.args
+    ]
+    return f"{sides[0]} {_RELATIONS.get(fact.rel_op, fact.rel_op)} {sides[1]}"
+
+
+def _asked_by(line: str, op: str) -> str:
+    """What needs a plain number, and what to write instead where there is something."""
+    if op:
+        return f"{op} needs a plain number"
+    if re.search(r"\blen\(", line):
+        return "Python needs a plain number; where it comes from len() of a tensor, .shape[0] keeps the size open"
+    if re.search(r"\bint\(", line):
+        return "Python needs a plain number; where it comes from int(), the .item() of the tensor keeps the size open"
+    return "Python needs a plain number (a loop, an index, an argument)"
+
+
+def _values_said(
+    of_data: Sequence[Any], known: Mapping[str, int | float], names: LocalNames | None, truth: bool
+) -> Iterator[str]:
+    said = []
+    for symbol in map(str, of_data):
+        if symbol in known:
+            name = (names.name_of(symbol) if names else None) or symbol
+            said.append(f"{name} is {bool(known[symbol]) if truth else known[symbol]}")
+    if said:
+        yield f"true of the example: {' and '.join(said)}"
+    if len(said) < len(of_data):
+        yield "the example's value is not known: taken for a size that is neither 0 nor 1"
+
+
+def _cost(number: str, truth: bool, pins: bool) -> Iterator[str]:
+    if number:
+        yield f"{number}; a check can only say the example's own value, so the program is right for that value only"
+    elif truth:
+        yield (
+            "a value inside a tensor decides the branch: the program is right only for data that goes the same way; "
+            "torch.cond or torch.where keep both ways"
+        )
+    elif pins:
+        yield "the program is right for that value only"
+
+
+def _torchs_own(place: Frame | None, where: Stack) -> Iterator[str]:
+    if place is None:
+        line = f" ({where.frames[-1]})" if where.frames else ""
+        yield f"torch's own code asks{line}, where nothing can be written: other arguments may keep it from asking"

@@ -1,0 +1,208 @@
+"""From ``package.module:factory`` to an export, with the guards' source lines noted on the way."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import torch
+from torch.export import Dim, ExportedProgram
+
+from trtdiag.arguments import shown
+from trtdiag.errors import CaptureError
+from trtdiag.frontend.failed_export import export_failure, failed_env
+from trtdiag.frontend.guard_stacks import GuardStacks, recording
+from trtdiag.frontend.program import ExportFailure
+from trtdiag.frontend.user_code import imported, users_code
+
+Progress = Callable[[str], None]
+_SPEC = "torch.fx.experimental.dynamic_spec"  # of ShapesSpec, which torch takes from 2.14 on
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a factory returns: a module and how to export it."""
+
+    module: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dynamic_shapes: Any
+
+    def parameter_names(self) -> list[str]:
+        """The name of each positional argument, ``*`` for those of ``*args``, then of each keyword."""
+        parameters = list(inspect.signature(self.module.forward).parameters.values())
+        plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        names = plain[: len(self.args)] + ["*"] * max(0, len(self.args) - len(plain))
+        return [*names, *self.kwargs]
+
+    def rest_name(self) -> str:
+        """The name of the ``*args`` parameter, ``args`` where there is none."""
+        parameters = inspect.signature(self.module.forward).parameters.values()
+        return next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+
+
+Again = Callable[[BaseException], "Recipe | None"]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """How an export ended.  ``program`` is ``None`` when neither the asked-for nor a relaxed export passed.
+
+    ``recipe`` is what was exported last, before anything was relaxed.
+    """
+
+    recipe: Recipe
+
+    program: ExportedProgram | None
+    failure: ExportFailure | None
+    error: BaseException | None
+    stacks: GuardStacks
+    seconds: float
+
+
+def load_factory(text: str) -> Callable[[], Any]:
+    """The callable named by ``package.module:factory``; the current folder is importable."""
+    module_name, _, attribute = text.partition(":")
+    module = imported(module_name, repr(text), "factory-not-importable")
+    found: Any = module
+    with users_code(f"{text!r}", reference="factory-failed", fix="name a function of the module after the colon"):
+        for part in attribute.split("."):
+            if not hasattr(found, part):
+                found = None
+                break
+            found = getattr(found, part)
+    if found is None:
+        near = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+        raise CaptureError(
+            f"{module_name!r} has no {attribute!r}",
+            because=f"its callables are: {', '.join(sorted(near)[:8]) or 'none'}",
+            fix="name one of them after the colon",
+            reference="factory-not-found",
+        )
+    if not callable(found):
+        raise CaptureError(
+            f"{text!r} is not callable",
+            because=f"it is a {type(found).__name__}",
+            fix="write a function without arguments that returns (module, args, kwargs, dynamic_shapes)",
+            reference="factory-not-callable",
+        )
+    return found  # type: ignore[no-any-return]  # checked one line above
+
+
+def call_factory(factory: Callable[[], Any], label: str) -> Recipe | ExportedProgram:
+    """Run the factory; a failure inside it is the user's, shown with its own line."""
+    fix = "run the factory on its own and mend it; --debug shows the whole traceback"
+    with users_code(f"the factory {label!r}", reference="factory-failed", fix=fix):
+        made = factory()
+    return made if isinstance(made, ExportedProgram) else recipe_of(made, label)
+
+
+def recipe_of(made: Any, label: str) -> Recipe:
+    """A ``(module, args[, kwargs[, dynamic_shapes]])`` tuple as a Recipe."""
+    parts = list(made) if isinstance(made, (tuple, list)) else [made]
+    if not 2 <= len(parts) <= 4 or not isinstance(parts[0], torch.nn.Module) or not isinstance(parts[1], (tuple, list)):
+        kinds = ", ".join(type(part).__name__ for part in parts)
+        raise CaptureError(
+            f"{label!r} did not give what can be exported",
+            because=f"it gave ({kinds})",
+            fix="return (module, args, kwargs, dynamic_shapes): a torch.nn.Module, a tuple, a dict, a dict or None",
+            reference="factory-wrong-result",
+        )
+    kwargs = parts[2] if len(parts) > 2 else None
+    spec = parts[3] if len(parts) > 3 else None
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise CaptureError(
+            f"{label!r} gave a {type(kwargs).__name__} for kwargs",
+            because="the third item must be a dict or None",
+            fix="return (module, args, kwargs, dynamic_shapes)",
+            reference="factory-wrong-result",
+        )
+    strange = next((key for key in kwargs or {} if not isinstance(key, str)), None)
+    if strange is not None:
+        raise CaptureError(
+            f"{label!r} gave kwargs with the name {shown(strange)}",
+            because="keyword arguments are named by texts",
+            fix="write the names of forward's parameters, for example {'mask': mask}",
+            reference="factory-wrong-result",
+        )
+    if not _may_be_shapes(spec):
+        raise CaptureError(
+            f"{label!r} gave {shown(spec)} for dynamic_shapes",
+            because="the fourth item must be a dict, a sequence or None",
+            fix="write for example {'x': {0: Dim('batch', min=1, max=8)}}",
+            reference="factory-wrong-result",
+        )
+    return Recipe(parts[0], tuple(parts[1]), dict(kwargs or {}), spec)
+
+
+def _may_be_shapes(spec: Any) -> bool:
+    """Whether torch reads such an object as ``dynamic_shapes``: a container, or a collection that makes one."""
+    made = callable(getattr(spec, "dynamic_shapes", None)) and not isinstance(spec, type)
+    return spec is None or isinstance(spec, (Mapping, list, tuple)) or made or type(spec).__module__ == _SPEC
+
+
+def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Exported:
+    """Export as asked; where torch refuses, once more with what it refuses turned into run-time checks.
+
+    Args:
+        recipe: What to export.
+        progress: Called with each long step as it begins.
+        again: Asked first for another recipe where torch refuses one; ``None`` where there is none.
+
+    The relaxed program has the same ops and ranges, so everything but the refused guards can be analysed; with dims
+    that torch pinned to a constant, the last attempt leaves their ranges to torch.
+    """
+    started = time.perf_counter()
+    with recording() as stacks:
+        other: Recipe | None = recipe
+        while other is not None:
+            recipe = other
+            progress("export")
+            try:
+                program = _export(recipe, recipe.dynamic_shapes)
+                return Exported(recipe, program, None, None, stacks, time.perf_counter() - started)
+            except Exception as error:  # torch raises anything here; every kind becomes a finding
+                first = error
+            other = None if again is None else again(first)
+        if failed_env(first) is not None:
+            for how, spec, deferred in (
+                ("the same ranges, guards as run-time checks", recipe.dynamic_shapes, True),
+                ("dims left to torch (Dim.AUTO)", as_auto(recipe.dynamic_shapes), False),
+            ):
+                progress("export again, relaxed")
+                try:
+                    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # torch prints whole graphs
+                        program = _export(recipe, spec, deferred=deferred)
+                except Exception:  # the first error is the one to report
+                    continue
+                return Exported(
+                    recipe, program, export_failure(first, how), first, stacks, time.perf_counter() - started
+                )
+    return Exported(recipe, None, export_failure(first, None), first, stacks, time.perf_counter() - started)
+
+
+def _export(recipe: Recipe, dynamic_shapes: Any, *, deferred: bool = False) -> ExportedProgram:
+    return torch.export.export(
+        recipe.module,
+        recipe.args,
+        recipe.kwargs or None,
+        dynamic_shapes=dynamic_shapes,
+        strict=False,
+        prefer_deferred_runtime_asserts_over_guards=deferred,
+    )
+
+
+def as_auto(spec: Any) -> Any:
+    """``dynamic_shapes`` with every Dim replaced by ``Dim.AUTO`` of the same bounds."""
+    if isinstance(spec, Mapping):
+        return {key: as_auto(value) for key, value in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        return type(spec)(as_auto(value) for value in spec)
+    if isinstance(spec, Dim):
+        return Dim.AUTO
+    return spec

@@ -1,0 +1,158 @@
+"""Runs an exported program on shapes: fake tensors of given sizes, guards on, no memory and no arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from io import StringIO
+from math import prod
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from trtdiag.frontend.program import InputDim, InputTensor
+from trtdiag.symbolic import evaluate
+
+_UNDECIDABLE = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+    NotImplementedError,
+)
+
+
+class NotRunnableError(Exception):
+    """Shapes alone do not tell how this program goes on; the reason is a readable clause."""
+
+
+class FailsAtExampleError(NotRunnableError):
+    """The program fails with the very inputs that it was exported with."""
+
+
+class ShapeRunner:
+    """Runs one program at any number of points.
+
+    Args:
+        exported: The program.
+        inputs: Its user inputs in order, sizes over the symbols of the points.
+        args: Example inputs: their dtype, device and structure count, and the sizes of what is not dynamic.
+        kwargs: The same.
+
+    Raises:
+        NotRunnableError: Its inputs have another structure than the example's.
+    """
+
+    def __init__(self, exported: ExportedProgram, inputs: Sequence[InputTensor], args: Any, kwargs: Any) -> None:
+        self._leaves, self._spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+        if len(self._leaves) != len(inputs):
+            raise NotRunnableError("its inputs have another structure than the example's")
+        self._inputs = inputs
+        self._example = {
+            dim.site: int(leaf.shape[dim.index])
+            for leaf, tensor in zip(self._leaves, inputs, strict=True)
+            if isinstance(leaf, torch.Tensor)
+            for dim in tensor.dims
+        }
+        self._module = exported.module()
+
+    def size(self, dim: InputDim, point: Mapping[str, int]) -> int:
+        """The size of an input dim at ``point``; the example's where a symbol of it has no value there."""
+        try:
+            return int(evaluate(dim.expr, point))
+        except KeyError:
+            return self._example[dim.site]
+
+    def refusal(self, point: Mapping[str, int]) -> str:
+        """Why the program refuses the sizes of ``point`` (symbol -> value); empty where it takes them.
+
+        Raises:
+            NotRunnableError: What the program does depends on data.
+        """
+        return self._run(point, nullcontext())
+
+    def most_elements(self, point: Mapping[str, int]) -> int:
+        """The elements of the largest tensor at ``point``, as far as it runs there: its inputs and all between.
+
+        Raises:
+            NotRunnableError: What the program does depends on data, or such a tensor cannot be.
+        """
+        count = _Counting()
+        self._run(point, count)
+        return count.most
+
+    def input_elements(self, point: Mapping[str, int]) -> int:
+        """The elements of the largest input at ``point``."""
+        return max((prod(self.size(dim, point) for dim in tensor.dims) for tensor in self._inputs), default=0)
+
+    def _run(self, point: Mapping[str, int], watch: AbstractContextManager[object]) -> str:
+        # No size is symbolic here, so every guard of the program is decided by numbers.
+        mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+        quiet = redirect_stdout(StringIO()), redirect_stderr(StringIO())
+        # The formula of attention: what the fused kernels take is checked when they run, if at all.
+        # Of tensors of one element FakeTensorMode follows the values, and so writes into them.
+        single = [buffer for buffer in self._module.buffers() if buffer.numel() == 1]
+        with put_back(single), mode, torch.no_grad(), quiet[0], quiet[1], sdpa_kernel(SDPBackend.MATH), watch:
+            args, kwargs = pytree.tree_unflatten([self._fake(*pair, point) for pair in self._pairs()], self._spec)
+            try:
+                self._module(*args, **kwargs)
+            except _UNDECIDABLE as error:
+                raise NotRunnableError(f"{type(error).__name__}: {first_line(error)}") from error
+            except Exception as error:  # whatever refuses these sizes, its words are the answer
+                if isinstance(error.__context__, _UNDECIDABLE) or "data-dependent" in str(error):
+                    raise NotRunnableError(first_line(error)) from error
+                return f"{type(error).__name__}: {first_line(error)}"
+        return ""
+
+    def _pairs(self) -> Iterable[tuple[Any, InputTensor]]:
+        return zip(self._leaves, self._inputs, strict=True)
+
+    def _fake(self, leaf: Any, tensor: InputTensor, point: Mapping[str, int]) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        sizes = [self.size(dim, point) for dim in tensor.dims]
+        try:
+            return torch.empty(sizes, dtype=leaf.dtype, device=leaf.device)
+        except RuntimeError as error:  # the bytes of such a tensor do not fit into 64 bits
+            raise NotRunnableError(f"no tensor of {sizes} can be made: {first_line(error)}") from error
+
+
+class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Notes the elements of the largest tensor that any op gives."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = func(*args, **(kwargs or {}))
+        self.most = max(self.most, most_elements(given))
+        return given
+
+
+@contextmanager
+def put_back(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Afterwards the tensors hold what they held before."""
+    before = [(tensor, tensor.detach().clone()) for tensor in tensors]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value in before:
+                tensor.copy_(value)
+
+
+def most_elements(value: Any) -> int:
+    """The elements of the largest of its tensors."""
+    return max((leaf.numel() for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)), default=0)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's words."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else "no message"

@@ -1,0 +1,222 @@
+"""An exported program on another device.
+
+Exporting writes the device into a program in many places: weights, constants, example inputs, the value of every node,
+arguments of the ops that make tensors or copy them there, the checks before casts, and autocast blocks, in nested
+graphs too.  They all go together, or the program runs on no device.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_aggregate
+from torch.utils._pytree import tree_leaves, tree_map
+
+from trtdiag.errors import UserError
+from trtdiag.frontend.devices import is_here
+from trtdiag.frontend.moved_tensors import MovedTensors
+from trtdiag.frontend.rebuilt_program import rebuilt_program
+from trtdiag.graph.operators import HigherOrderOperator, target_name
+from trtdiag.graph.walk import attribute_of, walk
+
+_VALUES = ("val", "example_value", "eager_input_vals")
+"""Entries of a node's metadata that hold tensors."""
+_AUTOCAST = ("wrap_with_autocast", "torch.amp.autocast_mode._enter_autocast")
+_HELD = frozenset({InputKind.USER_INPUT, InputKind.PARAMETER, InputKind.BUFFER})
+
+
+def program_device(exported: ExportedProgram, *, but: Collection[str] = ()) -> torch.device | None:
+    """Where a program's inputs, parameters and buffers are; ``None`` where it has none.
+
+    What it makes itself may be elsewhere: a constant in the code is on the CPU, whatever it is used with.
+
+    Args:
+        exported: The program.
+        but: Names of placeholders that do not count.
+
+    Raises:
+        UserError: ``program-devices`` where they are on several devices.
+    """
+    names: dict[torch.device, list[str]] = {}
+    placeholders = exported.graph.find_nodes(op="placeholder")
+    for node, spec in zip(placeholders, exported.graph_signature.input_specs, strict=True):
+        value = node.meta.get("val")
+        if spec.kind in _HELD and node.name not in but and isinstance(value, torch.Tensor):
+            names.setdefault(value.device, []).append(spec.target or node.name)
+    if len(names) > 1:
+        told = "; ".join(f"{_few(found)} on {device}" for device, found in names.items())
+        raise UserError(
+            f"the program is on several devices: {', '.join(map(str, names))}",
+            because=f"{told}; an engine takes what is on one device",
+            fix="export it with the model and all inputs on one device",
+            reference="program-devices",
+        )
+    return next(iter(names), None)
+
+
+def missing_device(exported: ExportedProgram) -> torch.device | None:
+    """A device of the program that this machine lacks; ``None`` where there is none."""
+    found = sorted({*_devices(exported, ())}, key=str)
+    return next((device for device in found if not is_here(device)), None)
+
+
+def on_device(exported: ExportedProgram, device: torch.device | str, *, stays: Collection[str] = ()) -> ExportedProgram:
+    """The program on a device, with its ranges and guards; the given one where it is there already.
+
+    It computes what it computed: an autocast block for the device that it leaves is one for the new device, and one
+    for the new device, which had no effect, still has none.
+
+    Args:
+        exported: It stays as it is; tensors that are on the device already are shared.
+        device: Without an index: where the program is on a device of that type already that one, else the current one.
+        stays: Names of nodes that are left where they are.
+
+    Raises:
+        UserError: ``program-devices`` where its inputs and weights are on several devices.
+        RuntimeError: Out of memory there.
+
+    Cost: the memory of its weights once more, on the new device.
+    """
+    before = program_device(exported, but=stays)
+    where = _settled(torch.device(device), before)
+    if all(found == where for found in _devices(exported, stays)):
+        return exported
+    held = [*exported.state_dict.values(), *exported.constants.values()]
+    tensors = MovedTensors(where, [*held, *tree_leaves(exported.example_inputs), *_attributes(exported.graph_module)])
+    graph_module = _Move(where, before, tensors, stays).of(exported.graph_module)
+    signature = copy.copy(exported.graph_signature)
+    kept = {spec.target for spec in signature.input_specs if getattr(spec.arg, "name", None) in stays}
+    return rebuilt_program(
+        exported,
+        graph_module,
+        graph_module.graph,
+        signature,
+        {name: value if name in kept else tensors.of(value) for name, value in exported.state_dict.items()},
+        {name: value if name in kept else tensors.of(value) for name, value in exported.constants.items()},
+        example_inputs=tree_map(tensors.of, exported.example_inputs),
+        same_modules=True,
+    )
+
+
+def _settled(device: torch.device, before: torch.device | None) -> torch.device:
+    if device.index is not None or device.type in ("cpu", "meta"):
+        return device
+    if before is not None and before.type == device.type:
+        return before
+    here = is_here(torch.device(device.type))
+    return torch.device(device.type, getattr(torch, device.type).current_device() if here else 0)
+
+
+def _devices(exported: ExportedProgram, stays: Collection[str]) -> Iterator[torch.device]:
+    for located in walk(exported.graph_module):
+        if located.name not in stays:
+            for entry in _VALUES:
+                values = tree_leaves(located.node.meta.get(entry))
+                yield from (value.device for value in values if isinstance(value, torch.Tensor))
+
+
+def _attributes(root: GraphModule) -> Iterator[Any]:
+    """Tensors that nodes read from their modules."""
+    return (attribute_of(located.owner, located.node) for located in walk(root) if located.node.op == "get_attr")
+
+
+class _Move:
+    """Copies graphs.
+
+    Args:
+        where: The new device.
+        before: Where the program was.
+        tensors: Gives tensors there.
+        stays: Nodes of the outermost graph that are copied as they are.
+    """
+
+    def __init__(
+        self, where: torch.device, before: torch.device | None, tensors: MovedTensors, stays: Collection[str]
+    ) -> None:
+        self._where = where
+        self._before = where.type if before is None else before.type
+        self._tensors = tensors
+        self._stays = stays
+        self._nested: dict[int, GraphModule] = {}
+
+    def of(self, module: GraphModule) -> GraphModule:
+        """A graph on the new device, with all that it names."""
+        graph = Graph()
+        copies: dict[Node, Node] = {}
+        returned = graph.graph_copy(module.graph, copies)
+        for old, new in copies.items():
+            new.name = old.name  # a new graph would rename ``input``, which the signature names
+        end = next(iter(reversed(module.graph.nodes)))
+        graph.output(returned).meta.update(end.meta)
+        graph.set_codegen(copy.copy(module.graph._codegen))
+        attributes: dict[str, Any] = {}
+        for old, new in copies.items():
+            if old.op == "get_attr":
+                attributes[str(old.target)] = self._attribute(attribute_of(module, old))
+            if not self._stays or new.name not in self._stays:
+                self._place(new)
+        self._values(next(iter(reversed(graph.nodes))))
+        made = GraphModule(attributes, graph, module.__class__.__name__)
+        made.meta.update(module.meta)
+        return made
+
+    def _attribute(self, value: Any) -> Any:
+        if not isinstance(value, GraphModule):
+            return self._tensors.of(value)
+        if id(value) not in self._nested:
+            self._nested[id(value)] = _Move(self._where, torch.device(self._before), self._tensors, ()).of(value)
+        return self._nested[id(value)]
+
+    def _place(self, node: Node) -> None:
+        self._values(node)
+        if node.op != "call_function":
+            return
+        node.args = map_aggregate(node.args, self._argument)
+        node.kwargs = map_aggregate(node.kwargs, self._argument)
+        if isinstance(node.target, OpOverload):
+            node.kwargs = {**node.kwargs, **self._made_there(node.target, node.kwargs)}
+        elif _name(node) in _AUTOCAST:
+            node.args = (self._autocast(str(node.args[0])), *node.args[1:])
+
+    def _argument(self, argument: Any) -> Any:
+        return self._where if isinstance(argument, torch.device) else argument
+
+    def _made_there(self, op: OpOverload, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The device of an op that makes a tensor from none, else on the CPU; there alone a tensor can be pinned."""
+        arguments = op._schema.arguments
+        if not any(argument.name == "device" for argument in arguments):
+            return {}
+        of_tensor = any("Tensor" in str(argument.type) for argument in arguments)
+        found: dict[str, Any] = {}
+        if isinstance(kwargs.get("device"), str) or (not of_tensor and kwargs.get("device") is None):
+            found["device"] = self._where
+        if kwargs.get("pin_memory") and self._where.type != "cpu":
+            found["pin_memory"] = False
+        return found
+
+    def _autocast(self, device: str) -> str:
+        """The two devices in each other's place: a block for a device where nothing was has no effect."""
+        others = {self._before: self._where.type, self._where.type: self._before}
+        return others.get(device, device)
+
+    def _values(self, node: Node) -> None:
+        for entry in _VALUES:
+            if entry in node.meta:
+                node.meta[entry] = tree_map(self._tensors.of, node.meta[entry])
+
+
+def _name(node: Node) -> str:
+    if isinstance(node.target, HigherOrderOperator):
+        return str(node.target.name())  # type: ignore[no-untyped-call]
+    return target_name(node.target)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,51 @@
+"""Where each op comes from: module path and source stack, nested subgraphs included."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from trtdiag.frontend.program import OpOrigin
+from trtdiag.graph.source import NO_STACK, parse_stack
+
+_SELF = re.compile(r"L\['self'\]|L__self__|\b__self__\b")
+_INDEX = re.compile(r"\[['\"]?([^\]'\"]+)['\"]?\]")
+
+
+def op_origins(graph_module: GraphModule, prefix: str = "") -> dict[str, OpOrigin]:
+    """Each node's origin by name; nodes of a nested subgraph under ``<attribute>.<node>``."""
+    origins: dict[str, OpOrigin] = {}
+    for node in graph_module.graph.nodes:
+        if node.op in ("placeholder", "output"):
+            continue
+        if node.op == "get_attr":
+            child = getattr(graph_module, str(node.target), None) if "." not in str(node.target) else None
+            if isinstance(child, GraphModule):
+                origins.update(op_origins(child, f"{prefix}{node.target}."))
+            continue
+        origins[prefix + node.name] = origin_of(node)
+    return origins
+
+
+def origin_of(node: Node) -> OpOrigin:
+    """One node's origin; a node without metadata has an empty path and no stack."""
+    path, kind = _module(node.meta.get("nn_module_stack"))
+    trace = node.meta.get("stack_trace")
+    return OpOrigin(path, kind, parse_stack(trace) if isinstance(trace, str) else NO_STACK)
+
+
+def _module(stack: Any) -> tuple[str, str]:
+    if not stack:
+        return "", ""
+    path, kind = list(stack.values())[-1]
+    return clean_path(str(path)), kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def clean_path(path: str) -> str:
+    """``L['self'].layers[0].attn`` and ``L__self__.layers.0.attn`` as ``layers.0.attn``."""
+    if "empty_nn_module_stack" in path:
+        return ""
+    plain = _INDEX.sub(r".\1", _SELF.sub("", path))
+    return plain.replace("._modules.", ".").replace("slice(None, ", "").strip(".")

@@ -1,0 +1,165 @@
+"""Inputs of given sizes, made from the example's so that their values stay plausible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from trtdiag.frontend.program import InputTensor
+from trtdiag.symbolic import evaluate
+
+SEED = 20240229
+"""So that two runs compare the same values."""
+
+_INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
+
+
+class InputMaker:
+    """Makes flat user inputs at points.
+
+    An input that has the example's shape at a point is the example's.  Of another shape, floats are normal with the
+    example's mean and deviation; integers, bools and masks are the example's values, repeated or cut along each dim,
+    since what the example has is what the program takes: as many special tokens in a row, positions that count up go
+    on counting.  Where they may be indices into a dim, being less than its size in the example, they stay less than its
+    size at the point.
+
+    Args:
+        inputs: The user's inputs in order.
+        example: Flat example values in the same order; ``None`` where the program has none.
+        indices: Placeholders that may be indices: a mask of ones, less than every size, would be all zeros where a
+            batch is 1.  All where it is not given.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[InputTensor],
+        example: Sequence[Any] | None,
+        indices: Collection[str] | None = None,
+    ) -> None:
+        self._inputs, self._indices = inputs, indices
+        self._example = example if example is not None and len(example) == len(inputs) else None
+
+    def at(self, sizes: Mapping[str, int]) -> list[Any]:
+        """The inputs at a point: symbol -> size."""
+        generator = torch.Generator().manual_seed(SEED)
+        shapes = [[self._size(dim.expr, sizes, dim.hint) for dim in tensor.dims] for tensor in self._inputs]
+        examples = self._example or [None] * len(self._inputs)
+        resized = [
+            pair
+            for example, shape in zip(examples, shapes, strict=True)
+            if isinstance(example, torch.Tensor)
+            for pair in zip(example.shape, shape, strict=True)
+        ]
+        return [
+            self._one(example, tensor, shape, resized, generator)
+            for example, tensor, shape in zip(examples, self._inputs, shapes, strict=True)
+        ]
+
+    def _one(
+        self,
+        example: Any,
+        tensor: InputTensor,
+        shape: Sequence[int],
+        resized: Sequence[tuple[int, int]],
+        generator: torch.Generator,
+    ) -> Any:
+        if tensor.dtype is None:  # a plain number, which the program was exported for
+            return example
+        if not isinstance(example, torch.Tensor):
+            return _without_example(tensor.dtype, shape, generator)
+        here = example.detach().cpu()
+        made = _like(here, shape, generator)
+        if self._indices is None or tensor.placeholder in self._indices:
+            made = _inside(made, here, resized)
+        return made.to(example.device)
+
+    def _size(self, expr: Any, sizes: Mapping[str, int], hint: int | None) -> int:
+        try:
+            return int(evaluate(expr, sizes))
+        except KeyError:
+            return 1 if hint is None else hint
+
+
+def _like(example: torch.Tensor, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    if tuple(example.shape) == tuple(shape):
+        return example
+    if example.dtype.is_floating_point and example.numel():
+        values = example.float()
+        low, high = float(values.min()), float(values.max())
+        if bool(torch.isfinite(values).all()) and not _two_values(example):
+            made = torch.randn(shape, generator=generator) * values.std(correction=0) + values.mean()
+            # Values of one sign (probabilities, sizes) keep it.
+            return made.clamp(low if low >= 0 else -math.inf, high if high <= 0 else math.inf).to(example.dtype)
+    return repeated(example, shape)
+
+
+def repeated(example: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """The example's values at another shape of as many dims, repeated or cut along each dim; zeros where it has none.
+
+    Integers that count up in equal steps along a dim, three or more of them, go on so.  A mask that hides the first of
+    a row and none of the last is cut and repeated from its end: that is its padding, and a row that hides all it has is
+    an example of nothing.
+    """
+    if not example.numel():
+        return torch.zeros(list(shape), dtype=example.dtype)
+    made = example
+    for dim, size in enumerate(shape):
+        old = made.shape[dim]
+        if old == size:
+            continue
+        step = _step(made, dim)
+        if step is not None and size > old:
+            first = made.narrow(dim, 0, 1)
+            across = [1] * made.dim()
+            across[dim] = size
+            made = first + (step * torch.arange(size, dtype=made.dtype)).reshape(across)
+            continue
+        start = old - size if dim == made.dim() - 1 and _padded_first(example) else 0
+        made = made.index_select(dim, (torch.arange(size) + start) % old)
+    return made
+
+
+def _step(values: torch.Tensor, dim: int) -> int | None:
+    """By how much integers count up or down along a dim, the same everywhere; ``None`` where they do not."""
+    if values.dtype not in _INTEGERS or values.shape[dim] < 3:
+        return None
+    steps = values.diff(dim=dim)
+    step = int(steps.reshape(-1)[0])
+    return step if step and bool((steps == step).all()) else None
+
+
+def _two_values(values: torch.Tensor) -> bool:
+    """Whether there are no more: of a mask of floats one may be the least that the dtype has."""
+    return bool(((values == values.min()) | (values == values.max())).all())
+
+
+def _padded_first(mask: torch.Tensor) -> bool:
+    """Whether it is a mask, of which some row hides its first and none its last."""
+    if not _two_values(mask):
+        return False
+    shown = mask > mask.min()
+    return bool(shown.select(-1, -1).all()) and not bool(shown.select(-1, 0).all())
+
+
+def _inside(made: torch.Tensor, example: torch.Tensor, resized: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """Integers that may be indices, less than every size that they may be indices into.
+
+    Args:
+        made: The input at a point.
+        example: The input in the example.
+        resized: Of every dim of every input its size in the example and at the point.
+    """
+    if example.dtype not in _INTEGERS or not example.numel() or int(example.min()) < 0:
+        return made
+    largest = int(example.max())
+    bound = min((size for before, size in resized if before > largest), default=0)
+    return made % bound if 0 < bound <= largest else made
+
+
+def _without_example(dtype: torch.dtype, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(list(shape), generator=generator).to(dtype)
+    return torch.randint(0, 2, list(shape), generator=generator).to(dtype)

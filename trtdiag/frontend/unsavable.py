@@ -1,0 +1,103 @@
+"""What of a program torch.export cannot save, or could not read again, named as the user names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils import _pytree as pytree
+
+from trtdiag.frontend.archive.treespecs import UnknownTypeError, UnsafeSpecError, check_treespec
+from trtdiag.frontend.inputs import user_arguments, user_names
+
+_SAVED_LAYOUTS = (torch.strided, torch.sparse_coo)
+"""Others have no strides, which torch writes of every tensor but these (torch 2.11 to 2.15)."""
+_SAVED_RESULTS = (bool, int, float, type(None))
+"""What torch reads again as a result that is no tensor.  Source: its ``deserialize_graph_output``."""
+_REGISTER = "register its class with a serialized_type_name before the export (torch.export.register_dataclass has it)"
+
+
+@dataclass(frozen=True)
+class Unsavable:
+    """A part of a program that cannot be saved.
+
+    Attributes:
+        part: ``the input x``, ``the result``.
+        why: What stands against it.
+        fix: What to do about it.
+    """
+
+    part: str
+    why: str
+    fix: str
+
+
+def unsavable_part(exported: ExportedProgram) -> Unsavable | None:
+    """The first input, or the result, that torch.export cannot save and read again; ``None`` where all can be."""
+    return _nested_input(exported) or _input_layout(exported) or _result(exported)
+
+
+def _nested_input(exported: ExportedProgram) -> Unsavable | None:
+    spec: Any = exported.call_spec.in_spec
+    if spec is None:
+        return None
+    places, keywords = spec.child(0), spec.child(1)
+    names = user_arguments(exported) or [f"args[{index}]" for index in range(places.num_children)]
+    arguments = [(name, places.child(index)) for index, name in enumerate(names)]
+    arguments += [(str(name), keywords.child(index)) for index, name in enumerate(keywords.context or ())]
+    for name, argument in arguments:
+        why = _unsaved(argument)
+        if why:
+            return Unsavable(f"the input {name}", why, f"give it as plain tensors, lists and dicts, or {_REGISTER}")
+    return None
+
+
+def _unsaved(spec: Any) -> str:
+    """Why the nesting of a value cannot be saved and read; empty where it can."""
+    try:
+        check_treespec(pytree.treespec_dumps(spec))
+    except (NotImplementedError, TypeError, ValueError) as error:
+        return str(error).strip().partition("\n")[0]
+    except UnknownTypeError as error:
+        return f"{error} has no name by which it could be found again"
+    except UnsafeSpecError as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deeply"
+    return ""
+
+
+def _input_layout(exported: ExportedProgram) -> Unsavable | None:
+    signature = exported.graph_signature
+    given = [spec.arg.name for spec in signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    names = dict(zip(given, user_names(exported), strict=False))
+    for node in exported.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.layout not in _SAVED_LAYOUTS:
+            part = (
+                f"the input {names[node.name]}" if node.name in names else f"the weight {_weight(exported, node.name)}"
+            )
+            layout = str(value.layout).removeprefix("torch.")
+            return Unsavable(part, f"it is {layout}, which torch.export does not save", "make it dense, or sparse_coo")
+    return None
+
+
+def _weight(exported: ExportedProgram, placeholder: str) -> str:
+    found = [spec.target for spec in exported.graph_signature.input_specs if spec.arg.name == placeholder]
+    return str(found[0] if found else placeholder)
+
+
+def _result(exported: ExportedProgram) -> Unsavable | None:
+    specs = exported.graph_signature.output_specs
+    if not specs:
+        return Unsavable("the result", "it holds nothing, which torch.export does not save", "return a tensor, or None")
+    for spec in specs:
+        if isinstance(spec.arg, ConstantArgument) and not isinstance(spec.arg.value, _SAVED_RESULTS):
+            kind = type(spec.arg.value).__name__
+            why = f"it has {spec.arg.value!r}, and torch.export saves a {kind} in a result but cannot read it"
+            return Unsavable("the result", why, "return tensors and numbers; add the others after the call")
+    why = "" if exported.call_spec.out_spec is None else _unsaved(exported.call_spec.out_spec)
+    return Unsavable("the result", why, f"return plain tensors, lists and dicts, or {_REGISTER}") if why else None

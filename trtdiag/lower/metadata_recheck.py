@@ -1,0 +1,173 @@
+"""Compares what every node says of its value with what its op gives for the values of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from trtdiag.lower.autocast import under_autocast
+from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError, same, spell
+from trtdiag.lower.facts import Defect
+from trtdiag.lower.nested import Modes
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A node whose recorded value is missing or differs; ``root`` when none of its inputs is suspect."""
+
+    node: Node
+    defect: Defect
+    recorded: str
+    root: bool
+    reason: str
+
+
+@dataclass
+class Recheck:
+    """The result of one graph: suspects in graph order, counts, and nodes that could not be re-run."""
+
+    suspects: list[Suspect] = field(default_factory=list)
+    checked: int = 0
+    recomputed: int = 0
+    unchecked: dict[str, str] = field(default_factory=dict)
+
+
+def recheck(graph_module: GraphModule, numbers: Mapping[str, int], modes: Modes | None = None) -> Recheck:
+    """Re-run each distinct call once at the point ``numbers`` (symbol -> size) and compare dtype and sizes.
+
+    Calls with equal ops and equal input shapes are run once: a decoder of 32 equal layers costs little more than one.
+    ``modes`` is the state of autocast around the graph.
+    """
+    point = Point(numbers)
+    result = Recheck()
+    actual: dict[Node, Any] = {}
+    ran: dict[Any, Any] = {}
+    suspect: set[Node] = set()
+    with torch.no_grad():
+        for node in under_autocast(graph_module.graph, modes or {}):
+            if not needs_value(node, graph_module):
+                continue
+            result.checked += 1
+            recorded = node.meta.get("val", _ABSENT)
+            try:
+                placed = _ABSENT if recorded is _ABSENT else point.place(recorded)
+            except UnplaceableError as why:
+                result.unchecked[node.name] = str(why)
+                actual[node] = _ABSENT
+                continue
+            again, why_not = rerun(node, point, actual, ran, result)
+            broken_inputs = any(source in suspect for source in node.all_input_nodes)
+            if placed is _ABSENT:
+                result.suspects.append(Suspect(node, Defect.MISSING, "", not broken_inputs, why_not))
+                suspect.add(node)
+            elif again is not _ABSENT and not same(again, placed):
+                result.suspects.append(
+                    Suspect(node, Defect.STALE, spell(placed), not broken_inputs, f"its op gives {spell(again)}")
+                )
+                suspect.add(node)
+            elif why_not and node.op == "call_function":
+                result.unchecked[node.name] = why_not
+            actual[node] = placed if again is _ABSENT else again
+    return result
+
+
+_PLAIN = (torch.BoolType, torch.IntType, torch.FloatType)
+
+
+def needs_value(node: Node, graph_module: GraphModule) -> bool:
+    """Whether a node has a value at all.
+
+    Outputs, subgraphs, ops that return nothing (assertions) and ops whose answer only Python used have none.
+    """
+    if node.op == "output":
+        return False
+    if node.op == "get_attr":
+        owner: Any = graph_module
+        for part in str(node.target).split("."):
+            owner = getattr(owner, part, None)
+        return isinstance(owner, torch.Tensor)
+    if isinstance(node.target, OpOverload):
+        return bool(node.target._schema.returns) and not _answers_python(node)
+    return True
+
+
+def _answers_python(node: Node) -> bool:
+    """Whether an op gave tracing a plain bool, number or dtype: torch keeps the call, unused, and ``None`` for it."""
+    if node.users or node.meta.get("val", _ABSENT) is not None or not isinstance(node.target, OpOverload):
+        return False
+    return all(isinstance(returned.type, _PLAIN) for returned in node.target._schema.returns)
+
+
+def rerun(
+    node: Node, point: Point, actual: Mapping[Node, Any], ran: dict[Any, Any], result: Recheck
+) -> tuple[Any, str]:
+    """The placed value that the node's op gives; or a meaningless one and the reason why it was not run.
+
+    Args:
+        node: A node of the graph.
+        point: Where sizes are numbers.
+        actual: The placed value of each of its inputs.
+        ran: Calls that were run before; filled.
+        result: Counts the calls that are really run.
+    """
+    if node.op != "call_function":
+        return _ABSENT, "an input has no op to recompute it from"
+    if isinstance(node.target, HigherOrderOperator):
+        return _ABSENT, f"{node.target} runs a subgraph, whose nodes are checked instead"
+    if node.meta.get("unbacked_bindings"):
+        return _ABSENT, "its size depends on data"
+    if any(actual.get(source, _ABSENT) is _ABSENT for source in node.all_input_nodes):
+        return _ABSENT, "an input of it has no known value"
+    args = map_arg(node.args, lambda n: actual[n])
+    kwargs = map_arg(node.kwargs, lambda n: actual[n])
+    try:
+        autocast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+        key = (node.target, _frozen(args), _frozen(kwargs), autocast)
+        if key in ran:
+            return ran[key], ""
+        result.recomputed += 1
+        with point.mode:
+            out = node.target(*_made(args, point), **_made(kwargs, point))  # type: ignore[operator]  # a call_function's target is callable
+        ran[key] = point.place(out)
+    except UnplaceableError as why:
+        return _ABSENT, str(why)
+    except DynamicOutputShapeException:
+        return _ABSENT, "its size depends on data"
+    except Exception as error:  # an op's fake kernel may raise anything; it is reported, not lost
+        return _ABSENT, f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    return ran[key], ""
+
+
+def _made(value: Any, point: Point) -> Any:
+    if isinstance(value, TensorAt):
+        return point.tensor(value)
+    if isinstance(value, (list, tuple)):
+        return [_made(item, point) for item in value] if isinstance(value, list) else _rebuilt(value, point)
+    if isinstance(value, dict):
+        return {key: _made(item, point) for key, item in value.items()}
+    return value
+
+
+def _rebuilt(value: tuple[Any, ...], point: Point) -> Any:
+    return tuple(_made(item, point) for item in value)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(item) for item in value)
+    if isinstance(value, dict):
+        return tuple(sorted((key, _frozen(item)) for key, item in value.items()))
+    if isinstance(value, slice):
+        return ("slice", _frozen(value.start), _frozen(value.stop), _frozen(value.step))
+    if isinstance(value, (bool, int, float)):
+        return (type(value).__name__, value)  # 1, 1.0 and True are equal but choose different dtypes
+    return value

@@ -1,0 +1,1 @@
+"""The whole way of the data: each stage named, in order, once."""

@@ -1,0 +1,208 @@
+"""Engines that do not compute what their networks say, built otherwise until the program agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trtdiag.convert.engine_plan import EnginePlan, convert_segments, without
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.build import Engine
+from trtdiag.engine.manifest import Manifest
+from trtdiag.errors import EngineBuildError, UnsupportedOpError
+from trtdiag.frontend.program import Program
+from trtdiag.graph.limit import Limit
+from trtdiag.network import Network, Origin, Port
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.verification.bisect import ONLY_THE_ENGINE
+from trtdiag.verification.facts import Culprit, Verification
+
+MOST_MENDINGS = 4
+"""Own choice: each is a build and a comparison, and where it fails a search; what four do not mend is told."""
+MOST_SHOWN = 64
+"""Own choice: each tensor shown is written to memory in every run."""
+SHOWN = "inside {}"
+"""The name of an output that is there for the engine's sake, by the number of its tensor."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A compiled program, and how it compares.
+
+    Attributes:
+        plan: What went into engines.
+        converted: Each engine's network.
+        engines: Each engine.
+        compiled: The program.
+        verification: The comparison; ``None`` where it was not asked for.
+        notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
+    """
+
+    plan: EnginePlan
+    converted: tuple[ConvertedSegment, ...]
+    engines: tuple[Engine, ...]
+    compiled: CompiledProgram
+    verification: Verification | None
+    notes: tuple[str, ...] = ()
+
+
+Make = Callable[[EnginePlan, tuple[ConvertedSegment, ...], Mapping[int, Engine]], Made]
+"""Builds the engines but for those given, by index, assembles the program, and compares it."""
+
+
+@dataclass(frozen=True)
+class _Remedy:
+    """What is built otherwise: ``network`` in the place of a segment's, or the ops ``left`` to PyTorch."""
+
+    words: str
+    network: Network | None = None
+    left: tuple[str, ...] = ()
+
+
+def mended(first: Made, program: Program, make: Make) -> Made:
+    """The program with other engines in the place of those that are wrong though their networks are right.
+
+    TensorRT fuses layers, and some fusions are wrong.  A tensor that is an output of the engine cannot be fused away:
+    where the search for the fault saw that tensors end it, they and their like in other blocks become further outputs,
+    which nobody reads.  Where that does not help, the op at which the fault begins is left to PyTorch.
+
+    Args:
+        first: The program as it was made first.
+        program: What it was made of.
+        make: Makes another.
+
+    Returns:
+        What agrees, with notes of what was done; ``first`` where nothing did, with a note on its comparison where a
+        remedy is refused.
+    """
+    now, tried = first, _Tried()
+    for _ in range(MOST_MENDINGS):
+        found = now.verification
+        if found is None or found.passed or found.culprit is None:
+            break
+        remedy = tried.next(now, found.culprit)
+        if remedy is None:
+            break
+        tried.words.append(remedy.words)
+        try:
+            now = _with(remedy, now, found.culprit.segment, program, make)
+        except (EngineBuildError, UnsupportedOpError) as error:
+            return _noted(first, [f"{remedy.words}; that is refused: {error.message} ({error.because})"])
+    if now.verification is None or not now.verification.passed:
+        return first
+    return replace(now, notes=(*now.notes, *tried.words))
+
+
+def _with(remedy: _Remedy, now: Made, index: int, program: Program, make: Make) -> Made:
+    """The program with a remedy for the engine of this index."""
+    if remedy.network is None:
+        plan, converted = convert_segments(without(now.plan, program, _limits(remedy)), program)
+        made = make(plan, converted, {})
+    else:
+        other = replace(now.converted[index], network=remedy.network)
+        converted = (*now.converted[:index], other, *now.converted[index + 1 :])
+        made = make(now.plan, converted, {i: each for i, each in enumerate(now.engines) if i != index})
+    return replace(made, notes=(*now.notes, *made.notes))
+
+
+def _noted(made: Made, words: Sequence[str]) -> Made:
+    """The program with notes on its comparison."""
+    assert made.verification is not None
+    return replace(made, verification=replace(made.verification, notes=(*made.verification.notes, *words)))
+
+
+class _Tried:
+    """What was done so far."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self._last: Origin | None = None  # the op whose output was shown last
+
+    def next(self, made: Made, culprit: Culprit) -> _Remedy | None:
+        """What to do about the engine at which a difference begins; ``None`` where nothing is known."""
+        if ONLY_THE_ENGINE not in (culprit.layer, *culprit.note.split("; ")):
+            return None
+        network = made.converted[culprit.segment].network
+        shown = alike(network, culprit.ends)
+        if shown:
+            origins = [placed.origin for placed in network.layers if shown & set(placed.outputs)]
+            self._last = origins[0]
+            words = (
+                f"engine {culprit.segment} was wrong though its network is right, and was built again with"
+                f" {counted(len(shown), 'tensor')} inside as {'outputs' if len(shown) > 1 else 'an output'}, from"
+                f" {origins[0]} on, which ends a fusion of the builder's"
+            )
+            return _Remedy(words, network=showing(network, shown))
+        origin = culprit.origin or self._last
+        full = made.plan.options.partition.require_full
+        left = () if origin is None or full else like_it(network, origin)
+        if not left:
+            return None
+        words = (
+            f"engine {culprit.segment} was wrong though its network is right: {counted(len(left), 'op')} like {origin}"
+            f" {'are' if len(left) > 1 else 'is'} left to PyTorch"
+        )
+        return _Remedy(words, left=left)
+
+
+def alike(network: Network, ends: Sequence[int]) -> set[int]:
+    """The tensors with these numbers, and those that layers of the same kind make in the same place of other blocks.
+
+    A model repeats its blocks, and what the builder does wrong in one it does in all: each op of the same line counts.
+    What is an output already is left out.
+    """
+    if network.counts:
+        return set()  # a further output would be one more place that sizes from data come from
+    own = {port.tensor for port in network.outputs}
+    keys = _keys(network)
+    wanted = {keys[number] for number in ends if number in keys}
+    found = {number for number, key in keys.items() if key in wanted}
+    shown = found if len(found) <= MOST_SHOWN else set(ends)
+    return shown - own
+
+
+def showing(network: Network, tensors: set[int]) -> Network:
+    """The network with these tensors as further outputs."""
+    further = tuple(Port(SHOWN.format(number), number) for number in sorted(tensors))
+    return replace(network, outputs=(*network.outputs, *further))
+
+
+def as_built(network: Network, manifest: Manifest) -> Network:
+    """A network as planned, with the further outputs that an engine of it was built with."""
+    own = len(network.outputs)
+    numbers = {SHOWN.format(number): number for number in range(len(network.tensors))}
+    further = [port for port in manifest.outputs[own:] if port.name in numbers]
+    return replace(network, outputs=(*network.outputs, *(Port(port.name, numbers[port.name]) for port in further)))
+
+
+def _keys(network: Network) -> dict[int, object]:
+    """What tensors of repeated blocks have in common: op, line, and the layer's place among those of its op."""
+    places: dict[str, int] = {}
+    found: dict[int, object] = {}
+    for placed in network.layers:
+        place = places[placed.origin.node] = places.get(placed.origin.node, -1) + 1
+        for output, number in enumerate(placed.outputs):
+            found[number] = (line_of(placed.origin), placed.layer.kind, place, output)
+    return found
+
+
+def line_of(origin: Origin) -> object:
+    """The op and its source line, the same in every block; without a line the node itself."""
+    frame = origin.frame
+    return (origin.op, (frame.file, frame.line) if frame is not None else origin.node)
+
+
+def like_it(network: Network, origin: Origin) -> tuple[str, ...]:
+    """The nodes of the ops of this kind in this line."""
+    ops = [placed.origin.node for placed in network.layers if line_of(placed.origin) == line_of(origin)]
+    return tuple(dict.fromkeys(ops))
+
+
+def _limits(remedy: _Remedy) -> Mapping[str, Limit]:
+    why = "an engine that has it does not compute what its network says"
+    return dict.fromkeys(remedy.left, Limit("wrong-engine", why, "try another --optimization-level"))
+
+
+def counted(number: int, noun: str) -> str:
+    """``3 tensors``."""
+    return f"{number} {noun}{'s' * (number != 1)}"

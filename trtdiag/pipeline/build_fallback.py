@@ -1,0 +1,215 @@
+"""Engines that TensorRT finds no kernels for: built without a fusion over the op at fault, or without that op.
+
+TensorRT compiles long stretches of a network as one, and where that fails it says no more than the first and the last
+layer.  Which op is at fault comes out when ever less of the network is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from trtdiag.convert.engine_plan import EnginePlan, convert_segments, without
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.build import Engine
+from trtdiag.errors import EngineBuildError
+from trtdiag.frontend.program import Program
+from trtdiag.graph.limit import Limit
+from trtdiag.network import Network, Origin
+from trtdiag.pipeline.accuracy_repair import alike, counted, like_it, line_of, showing
+from trtdiag.verification.engine_search import made_of_data
+
+MOST_REMEDIES = 4
+"""Own choice: each is a build of everything, and a search of about ten builds of parts."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """Engines, and what they are the engines of.
+
+    Attributes:
+        plan: What went into them.
+        converted: Each engine's network.
+        engines: Each engine.
+        notes: What was built otherwise than planned, in words.
+    """
+
+    plan: EnginePlan
+    converted: tuple[ConvertedSegment, ...]
+    engines: tuple[Engine, ...]
+    notes: tuple[str, ...] = ()
+
+
+Build = Callable[[EnginePlan, Sequence[ConvertedSegment]], tuple[Engine, ...]]
+"""Builds the engine of each segment."""
+Probe = Callable[[EnginePlan, Network], object]
+"""Builds a part of a network for the same sizes, to see whether it can be."""
+
+
+def build_or_yield(
+    plan: EnginePlan, converted: tuple[ConvertedSegment, ...], program: Program, build: Build, probe: Probe
+) -> Built:
+    """The engines of a plan, or of one that yields to TensorRT where that finds no kernels.
+
+    What enters the op at fault becomes an output of the engine, which nobody reads and nothing is fused over; so do its
+    like in other blocks.  Where that does not help, these ops are left to PyTorch.
+
+    Args:
+        plan: What shall go into engines.
+        converted: The networks.
+        program: What it is made of.
+        build: Builds engines.
+        probe: Builds parts.
+
+    Raises:
+        EngineBuildError: The first refusal, where nothing helps or it has another reason.
+        UnsupportedOpError: As ``convert_segments``.
+    """
+    notes: list[str] = []
+    shown: set[object] = set()
+    first: EngineBuildError | None = None
+    while True:
+        try:
+            return Built(plan, converted, build(plan, converted), tuple(notes))
+        except EngineBuildError as error:
+            first = first or error
+            index = error.engine
+            network = converted[index].network
+            found = None
+            if error.without_kernel and len(notes) < MOST_REMEDIES:
+                found = _Search(plan, network, probe).run(error.without_kernel)
+            if found is None:
+                raise _with_notes(first, notes) from error
+        origin, entering = found
+        where = f"engine {index} was refused, since TensorRT finds no kernels from {origin} on"
+        numbers = alike(network, entering) if line_of(origin) not in shown else set()
+        if numbers:
+            shown.add(line_of(origin))
+            converted = _changed(converted, index, showing(network, numbers))
+            notes.append(
+                f"{where}: it was built with {counted(len(numbers), 'tensor')} inside as"
+                f" {'outputs' if len(numbers) > 1 else 'an output'}, of what enters that op and its like, which ends a"
+                " fusion of the builder's"
+            )
+            continue
+        left = () if plan.options.partition.require_full else _in_any(converted, origin)
+        if not left:
+            raise _with_notes(first, notes)
+        plan, converted = convert_segments(without(plan, program, dict.fromkeys(left, _LIMIT)), program)
+        notes.append(f"{where}: {counted(len(left), 'op')} like it {'are' if len(left) > 1 else 'is'} left to PyTorch")
+
+
+_LIMIT = Limit(
+    "engine-refused",
+    "TensorRT finds no kernels for an engine that has it",
+    "try another TensorRT release, and report it with the model",
+)
+
+
+def _in_any(converted: Sequence[ConvertedSegment], origin: Origin) -> tuple[str, ...]:
+    """The nodes of the ops like this one in all engines: after a remedy, each block may be one of its own."""
+    return tuple(node for one in converted for node in like_it(one.network, origin))
+
+
+def _changed(converted: tuple[ConvertedSegment, ...], index: int, network: Network) -> tuple[ConvertedSegment, ...]:
+    return (*converted[:index], replace(converted[index], network=network), *converted[index + 1 :])
+
+
+def _with_notes(error: EngineBuildError, notes: Sequence[str]) -> EngineBuildError:
+    """The refusal, with what was tried."""
+    if not notes:
+        return error
+    told = EngineBuildError(
+        error.message,
+        because=f"{error.because}; tried: {'; '.join(notes)}",
+        fix=error.fix,
+        reference=error.reference,
+    )
+    told.engine, told.without_kernel = error.engine, error.without_kernel
+    return told
+
+
+class _Search:
+    """Where a network begins to be refused."""
+
+    def __init__(self, plan: EnginePlan, network: Network, probe: Probe) -> None:
+        self._plan, self._network, self._probe = plan, network, probe
+        self._of_data = made_of_data(network)
+
+    def run(self, nodes: Sequence[str]) -> tuple[Origin, tuple[int, ...]] | None:
+        """The op, and the fewest tensors that enter it with which it is built where they are outputs.
+
+        No tensors where none were seen to help; ``None`` where parts are refused for other reasons than the whole.
+        """
+        try:
+            count = self._count(nodes)
+            part = beginning(self._network, count, self._of_data)
+            origin = self._network.layers[count - 1].origin
+            return origin, () if part is None else self._entering(part, origin)
+        except _OtherReasonError:
+            return None
+
+    def _count(self, nodes: Sequence[str]) -> int:
+        """How many layers there are up to the end of the op: of a single one it is known."""
+        if len(set(nodes)) == 1:
+            of_op = [index for index, placed in enumerate(self._network.layers) if placed.origin.node == nodes[0]]
+            return of_op[-1] + 1
+        return first_refused(self._network, self._refuses, self._of_data)
+
+    def _entering(self, part: Network, origin: Origin) -> tuple[int, ...]:
+        op = [placed for placed in part.layers if placed.origin.node == origin.node]
+        own = {port.tensor for port in part.outputs} | {number for placed in op for number in placed.outputs}
+        entering = tuple(
+            dict.fromkeys(n for placed in op for n in placed.inputs if n in self._of_data and n not in own)
+        )
+        given = {port.tensor for port in part.inputs}
+        entering = tuple(number for number in entering if number not in given)
+        for numbers in dict.fromkeys([*((number,) for number in entering), entering]):
+            if numbers and not self._refuses(showing(part, set(numbers))):
+                return numbers
+        return ()
+
+    def _refuses(self, part: Network) -> bool:
+        try:
+            self._probe(self._plan, part)
+        except EngineBuildError as error:
+            if not error.without_kernel:
+                raise _OtherReasonError from error
+            return True
+        return False
+
+
+class _OtherReasonError(Exception):
+    """A part of a network is refused for a reason of its own."""
+
+
+def first_refused(network: Network, refuses: Callable[[Network], bool], of_data: set[int]) -> int:
+    """How many layers of a network that is refused there are up to the end of the op that makes it so.
+
+    Cost: as many builds as the ops can be halved.
+    """
+    nodes = [placed.origin.node for placed in network.layers]
+    ends = [index for index in range(1, len(nodes) + 1) if index == len(nodes) or nodes[index] != nodes[index - 1]]
+    low, high = 0, len(ends) - 1  # what ends at ``high`` is refused
+    while low < high:
+        middle = (low + high) // 2
+        part = beginning(network, ends[middle], of_data)
+        if part is not None and refuses(part):
+            high = middle
+        else:
+            low = middle + 1
+    return ends[high]
+
+
+def beginning(network: Network, count: int, of_data: set[int]) -> Network | None:
+    """The first so many layers as a network of their own: what others read, and outputs, are its outputs.
+
+    ``None`` where that is nothing but sizes.
+    """
+    layers, rest = network.layers[:count], network.layers[count:]
+    made = {number for placed in layers for number in placed.outputs}
+    own = [port for port in network.outputs if port.tensor in made]
+    read = {number for placed in rest for number in placed.inputs}
+    further = sorted((made & read & of_data) - {port.tensor for port in own})
+    part = replace(network, layers=layers, outputs=tuple(own))
+    return showing(part, set(further)) if own or further else None

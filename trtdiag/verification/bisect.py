@@ -1,0 +1,202 @@
+"""Finds the first op whose output differs: each segment runs alone on the right inputs, then its layers one by one.
+
+First as its network says by the reference functions; where they are right, as the engine computes them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch.fx import Interpreter, Node
+
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.errors import TrtdiagError
+from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
+from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.network import Network, Origin, Placed, run
+from trtdiag.verification.compare import compare
+from trtdiag.verification.engine_search import Runs, on_cpu, search_engine
+from trtdiag.verification.facts import Culprit, OutputError, Point, Tolerance
+from trtdiag.verification.ties import Choice, carried, choice_of
+
+ONLY_THE_ENGINE = "every layer of its network is right: the engine is not"
+
+Engine = Callable[[int, Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+"""Runs the engine of a segment."""
+Build = Callable[[int, Network], Runs]
+"""Builds another network in the place of a segment's, as its engine was built, and gives what runs it."""
+
+
+def first_difference(
+    lowered: Lowered,
+    converted: Sequence[ConvertedSegment],
+    engine: Engine,
+    point: Point,
+    flat_inputs: Sequence[Any],
+    tolerance: Tolerance,
+    *,
+    build: Build | None = None,
+) -> Culprit | None:
+    """The first op in order of execution whose engine gives something else than PyTorch; ``None`` where none does.
+
+    Args:
+        lowered: The program in the form that was converted; run by PyTorch, op by op.
+        converted: Its segments in order.
+        engine: Runs the engine of a segment.
+        point: Named in the answer.
+        flat_inputs: The user's inputs.
+        tolerance: The program's.
+        build: Builds engines to look inside one that differs from its own network; without it only that is told.
+    """
+    values = _Values(lowered).of(flat_inputs)
+    at = _Choices({node.name: node for node in lowered.graph_module.graph.nodes}, values)
+    for index, segment in enumerate(converted):
+        inputs = [_entering(values[c.node], c.engine_dtype) for c in segment.inputs]
+        wanted = [values[c.node] for c in segment.outputs]
+        try:
+            given = engine(index, inputs)
+        except TrtdiagError as error:
+            return Culprit(index, None, f"the engine fails: {error.message} ({error.because})", 0.0, point)
+        # After the segment's outputs come those that leave for their size alone.
+        off = [
+            at.compared(c.node, expected, actual.to(c.program_dtype), tolerance)
+            for c, expected, actual in zip(segment.outputs, wanted, given, strict=False)
+        ]
+        if all(error.passed for error in off):
+            continue
+        network = on_cpu(segment.network)
+        there = [tensor.cpu() for tensor in inputs]
+        found = _layer(index, network, there, at, point, tolerance)
+        return found or _inside(index, segment.network, inputs, off, point, tolerance, build)
+    return None
+
+
+def _inside(
+    index: int,
+    network: Network,
+    inputs: Sequence[torch.Tensor],
+    off: Sequence[OutputError],
+    point: Point,
+    tolerance: Tolerance,
+    build: Build | None,
+) -> Culprit:
+    """The layer that an engine computes wrongly whose network is right."""
+    worst = max(error.max_abs for error in off)
+    if build is None:
+        return Culprit(index, None, ONLY_THE_ENGINE, worst, point)
+    found = search_engine(network, inputs, off, partial(build, index), tolerance)
+    if found.placed is None:
+        return Culprit(index, None, ONLY_THE_ENGINE, worst, point, note=found.note, ends=found.ends)
+    note = f"{ONLY_THE_ENGINE}; {found.note}" if found.note else ONLY_THE_ENGINE
+    kind = found.placed.layer.kind
+    return Culprit(index, found.placed.origin, kind, found.max_abs, point, found.since, note, found.ends)
+
+
+class _Values(Interpreter):
+    """The value of every node."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        super().__init__(lowered.graph_module, garbage_collect_values=False)
+        self._lowered = lowered
+        self._found: dict[str, Any] = {}
+
+    def of(self, flat_inputs: Sequence[Any]) -> Mapping[str, Any]:
+        with torch.no_grad(), trusted_calls_checked(self._lowered.graph_module):
+            self.run(*self._lowered.arguments(list(flat_inputs)))
+        return self._found
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        self._found[n.name] = value
+        return value
+
+
+def _entering(value: Any, dtype: torch.dtype) -> torch.Tensor:
+    return value.to(dtype) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
+
+
+class _Choices:
+    """The nodes of the lowered graph and their values by name."""
+
+    def __init__(self, nodes: Mapping[str, Node], values: Mapping[str, Any]) -> None:
+        self.nodes, self.values = nodes, values
+
+    def of(self, name: str) -> Choice | None:
+        """What was chosen where a node holds the places of a choice."""
+        node = carried(self.nodes.get(name))
+        return None if node is None else choice_of(node, self.values)
+
+    def given(self, name: str) -> list[tuple[str, torch.Tensor]]:
+        """The tensors that a node gives and something reads: their name, and their value."""
+        value, node = self.values.get(name), self.nodes.get(name)
+        if isinstance(value, torch.Tensor):
+            return [(name, value)]
+        if not isinstance(value, (list, tuple)) or node is None:
+            return []
+        parts = {user.args[1]: user.name for user in node.users if user.target is operator.getitem}
+        return [(parts[i], part) for i, part in enumerate(value) if i in parts and isinstance(part, torch.Tensor)]
+
+    def compared(self, name: str, expected: Any, actual: torch.Tensor, tolerance: Tolerance) -> OutputError:
+        """How a value differs; other places of the same values are no difference."""
+        error = compare(name, expected, actual, tolerance)
+        choice = None if error.passed or error.why else self.of(name)
+        tied = choice is not None and choice.alike(actual, tolerance)
+        return replace(error, passed=True) if tied else error
+
+
+@dataclass(frozen=True)
+class _Output:
+    """What a layer gave, and whether layers of other ops read it, or it leaves the network."""
+
+    placed: Placed
+    value: torch.Tensor
+    read: bool
+
+    def may_be(self, expected: torch.Tensor) -> bool:
+        """Whether it has the shape of an op's output, and is a float where that is."""
+        return self.value.shape == expected.shape and (
+            self.value.dtype.is_floating_point == expected.dtype.is_floating_point
+        )
+
+
+def _layer(
+    index: int,
+    network: Network,
+    inputs: Sequence[torch.Tensor],
+    at: _Choices,
+    point: Point,
+    tolerance: Tolerance,
+) -> Culprit | None:
+    """The first op one of whose outputs none of its layers gives."""
+    made: dict[str, list[_Output]] = {}
+    order: dict[str, Origin] = {}
+    readers: dict[int, set[str]] = {number: {""} for number in (port.tensor for port in network.outputs)}
+    for placed in network.layers:
+        for number in placed.inputs:
+            readers.setdefault(number, set()).add(placed.origin.node)
+
+    def see(placed: Placed, outputs: tuple[torch.Tensor, ...]) -> None:
+        node = placed.origin.node
+        order.setdefault(node, placed.origin)
+        for number, output in zip(placed.outputs, outputs, strict=True):
+            made.setdefault(node, []).append(_Output(placed, output, bool(readers.get(number, set()) - {node})))
+
+    run(network, inputs, see)
+    for node, origin in order.items():
+        for name, expected in at.given(node):
+            # The output is one of the layers' results of that shape, mostly the last, and one that others read where
+            # any is; right in any is right.
+            same = [each for each in reversed(made[node]) if each.may_be(expected)]
+            same = [each for each in same if each.read] or same
+            errors = [
+                (each.placed, at.compared(name, expected, each.value.to(expected.dtype), tolerance)) for each in same
+            ]
+            if errors and not any(error.passed for _, error in errors):
+                placed, error = errors[0]
+                return Culprit(index, origin, placed.layer.kind, error.max_abs, point)
+    return None

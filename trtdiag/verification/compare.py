@@ -1,0 +1,76 @@
+"""How far one output is off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from trtdiag.options import Precision
+from trtdiag.verification.facts import OutputError, Tolerance
+
+FLOAT32 = Tolerance(
+    1e-4,
+    1e-5,
+    "float32 keeps 2**-24; sums of thousands of terms in another order, through tens of layers, lose three digits more",
+)
+HALF = Tolerance(4e-2, 1e-3, "float16 keeps 2**-11; some tens of layers round at every step")
+BFLOAT = Tolerance(1e-1, 1e-2, "bfloat16 keeps 2**-8; some tens of layers round at every step")
+
+
+def tolerance_for(precision: Precision, dtypes: set[torch.dtype]) -> Tolerance:
+    """The tolerance for what a program computes in: the precision asked for, else its own lowest one."""
+    if precision is Precision.BF16 or torch.bfloat16 in dtypes:
+        return BFLOAT
+    if precision is Precision.FP16 or torch.float16 in dtypes:
+        return HALF
+    return FLOAT32
+
+
+def compare(name: str, expected: Any, actual: Any, tolerance: Tolerance) -> OutputError:
+    """The difference of one output; values that are no tensors must be equal."""
+    if not isinstance(expected, torch.Tensor) or not isinstance(actual, torch.Tensor):
+        same = type(expected) is type(actual) and expected == actual
+        why = "" if same else f"expected {expected!r}, got {actual!r}"
+        return OutputError(name, type(expected).__name__, (), 0.0, 0.0, 0.0, same, why)
+    dtype, shape = str(expected.dtype).removeprefix("torch."), tuple(expected.shape)
+    if actual.dtype != expected.dtype:
+        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"it is {actual.dtype}")
+    if tuple(actual.shape) != shape:
+        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"its shape is {tuple(actual.shape)}")
+    if actual.layout is not expected.layout:
+        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"it is {actual.layout}")
+    if not expected.numel():
+        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, True)
+    expected, actual = (one if one.layout is torch.strided else one.to_dense() for one in (expected, actual))
+    return _numbers(name, dtype, expected.detach().cpu(), actual.detach().cpu(), tolerance)
+
+
+def _numbers(name: str, dtype: str, expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) -> OutputError:
+    wide = torch.complex128 if expected.is_complex() else torch.float64
+    left, right = expected.to(wide), actual.to(wide)
+    strange = ~torch.isfinite(left) | ~torch.isfinite(right)
+    # Infinities of one sign and NaNs in one place agree.
+    agree = (left == right) | (torch.isnan(left) & torch.isnan(right))
+    wrong = int((strange & ~agree).sum())
+    difference = torch.where(strange, torch.zeros_like(left), left - right).abs()
+    size = float(torch.where(strange, torch.zeros_like(left), left).abs().max())
+    largest = float(difference.max())
+    exact = not (expected.dtype.is_floating_point or expected.is_complex())
+    allowed = 0.0 if exact else tolerance.absolute + tolerance.relative * size
+    why = f"{wrong} elements are not finite on one side only" if wrong else ""
+    relative = largest / size if size else float(largest > 0)
+    passed = largest <= allowed and not wrong
+    return OutputError(name, dtype, tuple(expected.shape), largest, relative, allowed, passed, why)
+
+
+def near(one: torch.Tensor, other: torch.Tensor, all_of: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
+    """Where two tensors of one shape agree: within the tolerance of the magnitude of ``all_of``, integers exactly."""
+    wide = torch.complex128 if one.is_complex() else torch.float64
+    left, right, every = (each.detach().cpu().to(wide) for each in (one, other, all_of))
+    same = (left == right) | (torch.isnan(left) & torch.isnan(right))
+    if not (one.dtype.is_floating_point or one.is_complex()):
+        return same
+    size = torch.where(torch.isfinite(every), every, torch.zeros_like(every)).abs()
+    allowed = tolerance.absolute + tolerance.relative * (float(size.max()) if size.numel() else 0.0)
+    return same | ((left - right).abs() <= allowed)

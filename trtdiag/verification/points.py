@@ -1,0 +1,131 @@
+"""The sizes at which programs are compared: corners of all ranges, the example, and odd values in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from trtdiag.symbolic import Condition, Range, allowed, free_symbols, holds
+from trtdiag.symbolic.nearby import nearest_fitting
+from trtdiag.symbolic.valueset import ValueSet
+from trtdiag.verification.facts import Point
+
+MOST_CORNER_SYMBOLS = 3
+"""Symbols whose corners are all combined: 8 points.  Of more, each is moved alone, from all at their least."""
+PRIMES_BETWEEN = 2
+STEPS_BACK = 5
+"""Points tried between one that is too large and one that is not; the last is a thirty-second of the way off."""
+
+
+def points(ranges: Mapping[str, Range], example: Mapping[str, int], given: Sequence[Condition]) -> tuple[Point, ...]:
+    """The points of a program, each once: the example first.
+
+    A corner that a guard does not allow is replaced by the allowed point next to it.  A symbol without an end in a
+    direction takes its example there.
+
+    Args:
+        ranges: Of each symbol of the inputs.
+        example: Sizes of the example; a symbol without one takes its least value.
+        given: The conditions that every input of the program satisfies.
+    """
+    names = sorted(ranges)
+    middle = {name: _inside(ranges[name], example.get(name)) for name in names}
+    found: dict[tuple[int, ...], Point] = {}
+    for label, wanted in _wanted(ranges, middle, given):
+        sizes = _allowed_near(wanted, ranges, given)
+        if sizes is not None:
+            key = tuple(sizes[name] for name in names)
+            found.setdefault(key, Point(label, sizes, moved=sizes != dict(wanted)))
+    return tuple(found.values())
+
+
+def nearer(
+    point: Point, base: Mapping[str, int], ranges: Mapping[str, Range], given: Sequence[Condition]
+) -> Iterator[Point]:
+    """Yield points on the way from a point that is too large back to one that is not, each half as far away.
+
+    Args:
+        point: The point.
+        base: The sizes that are not too large, those of the example as a rule.
+        ranges: As for ``points``.
+        given: As for ``points``.
+    """
+    for halved in range(1, STEPS_BACK + 1):
+        wanted = {name: base[name] + ((size - base[name]) >> halved) for name, size in point.sizes.items()}
+        sizes = _allowed_near(wanted, ranges, given)
+        if sizes is not None:
+            yield Point(f"towards {point.label}", sizes, moved=sizes != wanted)
+
+
+def _inside(range_: Range, value: int | None) -> int:
+    low = range_.min if range_.min is not None else 1
+    value = low if value is None else max(low, value)
+    return value if range_.max is None else min(value, range_.max)
+
+
+def _wanted(
+    ranges: Mapping[str, Range], middle: Mapping[str, int], given: Sequence[Condition]
+) -> Iterator[tuple[str, Mapping[str, int]]]:
+    names = sorted(ranges)
+    yield "example", middle
+    if not names:
+        return
+    alone = {name: _alone(name, ranges[name], given) for name in names}
+    least = {name: _or(alone[name].min, middle[name]) for name in names}
+    greatest = {name: _or(alone[name].max, middle[name]) for name in names}
+    ends = {name: (("min", least[name]), ("max", greatest[name])) for name in names}
+    yield "min", least
+    yield "max", greatest
+    if len(names) <= MOST_CORNER_SYMBOLS:
+        for corner in product(*(ends[name] for name in names)):
+            label = ", ".join(f"{name} {end}" for name, (end, _) in zip(names, corner, strict=True))
+            yield label, {name: value for name, (_, value) in zip(names, corner, strict=True)}
+    else:
+        for name in names:
+            yield f"{name} max", {**least, name: greatest[name]}
+            yield f"{name} min", {**greatest, name: least[name]}
+    for index in range(PRIMES_BETWEEN):
+        between = {
+            name: _odd(least[name], greatest[name], index + place, alone[name]) for place, name in enumerate(names)
+        }
+        yield "in between", between
+
+
+def _or(end: int | None, otherwise: int) -> int:
+    return otherwise if end is None else end
+
+
+def _alone(name: str, range_: Range, given: Sequence[Condition]) -> ValueSet:
+    """The values that the conditions on this symbol alone allow."""
+    own = [condition for condition in given if free_symbols(condition) == {name}]
+    return allowed(own, name, range_).values
+
+
+def _odd(low: int, high: int, index: int, values: ValueSet) -> int:
+    """A value strictly inside, prime where the conditions take one, else the allowed one next to it."""
+    if high - low < 2:
+        return low
+    start = low + (high - low) * (index % 3 + 1) // 4
+    tried = sorted(range(max(low + 1, start - 64), min(high, start + 65)), key=lambda value: abs(value - start))
+    fitting = [value for value in tried if value in values]
+    return next((value for value in fitting if _is_prime(value)), fitting[0] if fitting else start)
+
+
+def _is_prime(value: int) -> bool:
+    return value > 1 and all(value % divisor for divisor in range(2, int(value**0.5) + 1))
+
+
+def _allowed_near(
+    wanted: Mapping[str, int], ranges: Mapping[str, Range], given: Sequence[Condition]
+) -> dict[str, int] | None:
+    """``wanted`` itself, or the allowed point next to it; ``None`` where none is near."""
+    sizes = dict(wanted)
+    known = [condition for condition in given if free_symbols(condition) <= sizes.keys()]
+    if all(holds(condition, sizes) for condition in known):
+        return sizes
+    if not sizes:
+        return None
+    try:
+        return nearest_fitting(known, ranges, sizes)
+    except OverflowError:
+        return None

@@ -1,0 +1,400 @@
+"""Runs the original and the compiled program at every point and compares what they give."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from trtdiag.arguments import instance, keep_checked, whole
+from trtdiag.errors import TrtdiagError, UserError
+from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, stated_too, trusted_calls_checked
+from trtdiag.frontend.program import Program
+from trtdiag.frontend.sized_inputs import SEED, InputMaker
+from trtdiag.graph.index_inputs import index_inputs
+from trtdiag.graph.trees import flattened, leaves_of, named_leaves, rebuilt
+from trtdiag.options import Precision
+from trtdiag.symbolic import Condition, Range, evaluate, free_symbols
+from trtdiag.verification import gpu_wait
+from trtdiag.verification.compare import compare, tolerance_for
+from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
+from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
+from trtdiag.verification.points import nearer, points
+
+Locate = Callable[[Point, Sequence[Any], Tolerance], "Culprit | None"]
+"""Finds the op whose output differs for these flat inputs."""
+Elements = Callable[[Mapping[str, int]], "int | None"]
+"""The elements of all tensors of the program at sizes: what its time and memory grow with."""
+Undefined = Callable[[Sequence[Any]], Mapping[int, str]]
+"""Of the outputs for these flat inputs those that PyTorch does not define, by their place, with the reason."""
+Ties = Callable[[Sequence[Any], Sequence[OutputError], Sequence[Any], Tolerance], Sequence[OutputError]]
+"""The outputs for these flat inputs, of which those pass that differ only in which of equal values is chosen; given how
+they differ, what the compiled program gave, and the tolerance."""
+
+
+class VerifyStep(str):
+    """At which sizes programs are compared, in words for people; ``share`` of all sets of sizes is done, 0 to 1."""
+
+    share: float = 0.0
+
+
+FEW_POINTS = 3
+"""Own choice: where fewer points are within the limits, nearer ones are compared in the place of those beyond."""
+
+
+@dataclass(frozen=True)
+class VerifyLimits:
+    """What a comparison may cost.
+
+    Attributes:
+        seconds: Of one point, estimated from the time of the example and the elements of all tensors.
+        elements: Of all tensors of the program at one point.  The default is 16 GiB of float32 over the whole run,
+            most of which is freed on the way.
+        held: The same where it is searched for the op that a difference begins with, which holds every tensor of both
+            sides until it ends: 8 GiB of float32.
+    """
+
+    seconds: float = 120.0
+    elements: int = 1 << 32
+    held: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            UserError: ``wrong-option``.
+        """
+        keep_checked(self, seconds=instance(float, int), elements=whole(0), held=whole(0))
+
+
+def verify(
+    program: Program,
+    compiled: Callable[..., Any],
+    given: Sequence[Condition],
+    *,
+    precision: Precision = Precision.KEEP,
+    tolerance: Tolerance | None = None,
+    limits: VerifyLimits | None = None,
+    elements: Elements | None = None,
+    locate: Locate | None = None,
+    undefined: Undefined | None = None,
+    ties: Ties | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Verification:
+    """Compare ``compiled`` with ``program`` at the example, at the corners of all ranges, and in between.
+
+    Where outputs differ, the original runs again with inputs changed by one unit in the last place (``unstable.py``):
+    what it does not keep itself then counts as agreeing, and the point as unstable.
+
+    Args:
+        program: The original.
+        compiled: Called like the module: arguments, keyword arguments, nested structures.
+        given: The conditions that every input satisfies.
+        precision: What it was compiled with; decides the tolerance.
+        tolerance: Another one.
+        limits: What a point may cost; a point beyond is skipped, with the reason, and replaced by one that is nearer
+            to the example where few are left.
+        elements: See ``Elements``.
+        locate: Asked once, at the first point that differs and is within the limits for it.
+        undefined: Asked at each point that differs; where all that differs is not defined the point counts as skipped.
+        ties: Asked at each point that differs.
+        progress: Called with a ``VerifyStep`` before each point.
+
+    Raises:
+        UserError: ``verify-without-program`` where the original has no graph to run.
+        BeyondTensorsError: A call would reach beyond its tensors at sizes that its program states otherwise.
+    """
+    if program.exported is None:
+        raise UserError(
+            "there is nothing to compare with",
+            because="the export of the original failed",
+            fix="give a program that exports",
+            reference="verify-without-program",
+        )
+    return _Run(
+        program,
+        compiled,
+        given,
+        precision,
+        tolerance,
+        limits or VerifyLimits(),
+        elements,
+        locate,
+        undefined,
+        ties,
+        progress,
+    ).run()
+
+
+class _Run:
+    def __init__(
+        self,
+        program: Program,
+        compiled: Callable[..., Any],
+        given: Sequence[Condition],
+        precision: Precision,
+        tolerance: Tolerance | None,
+        limits: VerifyLimits,
+        elements: Elements | None,
+        locate: Locate | None,
+        undefined: Undefined | None,
+        ties: Ties | None,
+        progress: Callable[[str], None] | None,
+    ) -> None:
+        exported = program.exported
+        assert exported is not None
+        self._program = program
+        self._original = exported.module()
+        self._compiled = compiled
+        self._precision = precision
+        own = getattr(compiled, "state", None)
+        # A module shares its buffers with the program that it is made of, which is the caller's.
+        self._state = [*self._original.buffers(), *(own() if own is not None else ())]
+        self._before = [buffer.clone() for buffer in self._state]
+        self._given = given
+        self._limits = limits
+        self._elements = elements
+        self._locate = locate
+        self._undefined = undefined
+        self._ties = ties
+        self._progress = progress
+        self._in_spec = exported.call_spec.in_spec
+        self.tolerance = tolerance or tolerance_for(precision, _dtypes(program))
+        example = exported.example_inputs
+        self._maker = InputMaker(
+            program.inputs, None if example is None else leaves_of(example), index_inputs(exported)
+        )
+        self._pace: float | None = None  # seconds per element
+        self._culprit: Culprit | None = None
+        self._unsearched: list[Point] = []  # what differs there was too much to look into
+        self._lost = ""  # why no further point can run
+
+    def run(self) -> Verification:
+        started = time.perf_counter()
+        symbols = {name for tensor in self._program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
+        ranges = {name: self._program.ranges.get(name, Range(1, None)) for name in symbols}
+        found = points(ranges, self._program.hints, self._given)
+        try:
+            # The example runs whatever it takes, then small ones first: each tells better what the next takes.
+            every = range(len(found))
+            rest = sorted(every[1:], key=lambda index: self._elements_at(found[index]) or 0)
+            ran: dict[int, PointResult] = {}
+            for index in (*every[:1], *rest):
+                self._tell(found[index], len(ran), len(found))
+                ran[index] = self._point(found[index])
+            results = [ran[index] for index in every]
+            results += self._instead(results, ranges)
+        finally:
+            self._restore()
+        notes = [*unstable_notes(results, self.tolerance), *tied_notes(results)]
+        if self._program.exported is not None and self._program.exported.example_inputs is None:
+            notes.append("the program has no example inputs: integers were drawn from 0 and 1")
+        if self._unsearched and self._culprit is None:
+            notes.append(
+                f"with which op the difference at {self._unsearched[0].label} begins was not looked for: every tensor "
+                f"would be held, and together they have more than {self._limits.held:,} elements"
+            )
+        return Verification(tuple(results), self.tolerance, self._culprit, tuple(notes), time.perf_counter() - started)
+
+    def _instead(self, results: Sequence[PointResult], ranges: Mapping[str, Range]) -> list[PointResult]:
+        """Where the limits leave few points, some nearer to the example: one set of sizes shows little of a range."""
+        compared = [result.point for result in results if not result.skipped]
+        if not compared:
+            return []
+        # The first is the example, unless only a smaller point was within the limits.
+        base, seen = compared[0].sizes, [point.sizes for point in compared]
+        added: list[PointResult] = []
+        for result in results:
+            if not self._beyond(result.point) or len(compared) + len(added) >= FEW_POINTS:
+                continue
+            for point in nearer(result.point, base, ranges, self._given):
+                if point.sizes not in seen and not self._beyond(point):
+                    seen.append(point.sizes)
+                    added.append(self._point(point))
+                    break
+        return added
+
+    def _tell(self, point: Point, done: int, count: int) -> None:
+        if self._progress is None:
+            return
+        names = self._program.names
+        sizes = ", ".join(f"{names.get(name, name)}={size}" for name, size in point.sizes.items())
+        step = VerifyStep(f"comparing at {point.label} ({done + 1} of {count}){f': {sizes}' if sizes else ''}")
+        step.share = done / count
+        self._progress(step)
+
+    def _beyond(self, point: Point) -> str:
+        """Why a point is not run, empty where it is."""
+        return self._lost or self._too_much(self._elements_at(point))
+
+    def _elements_at(self, point: Point) -> int | None:
+        return self._elements(point.sizes) if self._elements is not None else None
+
+    def _point(self, point: Point) -> PointResult:
+        too_much = self._beyond(point)
+        if too_much:
+            return PointResult(point, skipped=too_much)
+        elements = self._elements_at(point)
+        self._restore()
+        flat = self._maker.at(point.sizes)
+        on_gpu = any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in flat)
+        finished = gpu_wait.finished if on_gpu else _as_it_is
+        try:
+            if on_gpu and self._pace is None:
+                finished(self._call(self._original, flat))  # the first call loads kernels and would be no measure
+                self._restore()
+            began = time.perf_counter()
+            expected = finished(self._call(self._original, flat))
+        except BeyondTensorsError as error:
+            if not stated_too(error, point.sizes):  # not even the example's sizes can be believed then
+                raise
+            return PointResult(point, skipped=f"the original does not run there: {error.because}")
+        except Exception as error:
+            self._look_for_gpu(on_gpu, f"the original at {point.label}")
+            return PointResult(point, skipped=f"the original does not run there: {_first_line(error)}")
+        if elements:
+            # Small points pay mostly for what every call costs, so the quickest tells most of a greater one.
+            pace = (time.perf_counter() - began) / elements
+            self._pace = pace if self._pace is None else min(pace, self._pace)
+        try:
+            actual = finished(self._call(self._compiled, flat))
+        except BeyondTensorsError:
+            raise
+        except TrtdiagError as error:
+            return PointResult(point, failed=f"{error.message}: {error.because}")
+        except Exception as error:
+            self._look_for_gpu(on_gpu, f"the compiled program at {point.label}")
+            return PointResult(point, failed=f"{type(error).__name__}: {_first_line(error)}")
+        result = PointResult(point, self._compared(expected, actual))
+        if not result.passed:
+            why = self._not_defined(result.outputs, flat)
+            if why:
+                return PointResult(point, skipped=why)
+            if self._ties is not None:
+                outputs = self._ties(flat, result.outputs, leaves_of(actual), self.tolerance)
+                result = replace(result, outputs=tuple(outputs))
+        if not result.passed:
+            result = self._beside_movement(result, expected, actual, flat, on_gpu=on_gpu)
+        if not result.passed and not self._lost and self._culprit is None and self._locate is not None:
+            if elements is not None and elements > self._limits.held:
+                self._unsearched.append(point)
+            else:
+                self._culprit = self._locate(point, flat, self.tolerance)
+        return result
+
+    def _not_defined(self, outputs: Sequence[OutputError], flat: Sequence[Any]) -> str:
+        """Why no output that differs can be compared; empty where one can."""
+        off = [index for index, output in enumerate(outputs) if not output.passed]
+        if self._undefined is None or any(outputs[index].why for index in off):
+            return ""
+        reasons = self._undefined(flat)
+        return reasons[off[0]] if all(index in reasons for index in off) else ""
+
+    def _beside_movement(
+        self, result: PointResult, expected: Any, actual: Any, flat: Sequence[Any], *, on_gpu: bool
+    ) -> PointResult:
+        """The result of a point that differs, its outputs beside what the original itself does not keep."""
+        if any(output.why for output in result.outputs):
+            return result  # no number explains that
+        finished = gpu_wait.finished if on_gpu else _as_it_is
+        movement = Movement(result.outputs, leaves_of(expected), leaves_of(actual), self.tolerance)
+        began, runs = time.perf_counter(), 0
+        for inputs in nudged(flat, self._precision):
+            # Fewer runs find less movement, which lets off less.
+            if movement.explains or time.perf_counter() - began > self._limits.seconds:
+                break
+            self._restore()
+            try:
+                movement.add(leaves_of(finished(self._call(self._original, inputs))))
+            except Exception:  # then nothing is known of its movement, and nothing is let off
+                self._look_for_gpu(on_gpu, f"the original beside {result.point.label}")
+                return result
+            runs += 1
+        self._restore()
+        if not runs:
+            return result
+        judged = replace(result, outputs=movement.judged())
+        return replace(judged, unstable=unstable_words(judged.outputs, self._precision)) if judged.passed else judged
+
+    def _look_for_gpu(self, on_gpu: bool, who: str) -> None:
+        why = gpu_wait.lost() if on_gpu else ""
+        if why:
+            self._lost = f"{who} ended all work of this process on the GPU: {why}"
+
+    def _restore(self) -> None:
+        """Both sides begin each point with the state of the first call, and are left with it."""
+        if self._lost:
+            return  # nothing there can be read or written
+        with torch.no_grad():
+            for buffer, before in zip(self._state, self._before, strict=True):
+                buffer.copy_(before)
+
+    def _too_much(self, elements: int | None) -> str:
+        if elements is None:
+            return ""
+        if elements > self._limits.elements:
+            return f"its tensors have {elements:,} elements there, more than {self._limits.elements:,}"
+        seconds = 0.0 if self._pace is None else self._pace * elements
+        if seconds > self._limits.seconds:
+            return f"the original alone would take about {seconds:.0f} s there"
+        return ""
+
+    def _call(self, function: Callable[..., Any], flat: Sequence[Any]) -> Any:
+        # Each side gets inputs of its own: a program may write into them.
+        own = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
+        args, kwargs = rebuilt(own, self._in_spec)
+        torch.manual_seed(SEED)
+        with torch.no_grad(), trusted_calls_checked(self._original) if function is self._original else nullcontext():
+            return function(*args, **kwargs)
+
+    def _compared(self, expected: Any, actual: Any) -> tuple[OutputError, ...]:
+        left, spec = named_leaves(expected)
+        right, other = flattened(actual)
+        if spec != other and len(left) != len(right):
+            why = f"it returns {len(right)} values, not {len(left)}"
+            return (OutputError("outputs", "", (), 0.0, 0.0, 0.0, False, why),)
+        return tuple(
+            compare(path or "output", wanted, got, self.tolerance)
+            for (path, wanted), got in zip(left, right, strict=True)
+        )
+
+
+def _as_it_is(result: Any) -> Any:
+    return result
+
+
+def _dtypes(program: Program) -> set[torch.dtype]:
+    assert program.exported is not None
+    values = (node.meta.get("val") for node in program.exported.graph.nodes)
+    return {value.dtype for value in values if isinstance(value, torch.Tensor)}
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def tied_notes(results: Sequence[PointResult]) -> list[str]:
+    """A note on outputs that differ only in which of equal values is chosen; none where there are none."""
+    found = [(result, output) for result in results for output in result.outputs if output.tied]
+    if not found:
+        return []
+    ops = ", ".join(dict.fromkeys(output.tied for _, output in found))
+    points = len({id(result) for result, _ in found})
+    return [f"at {points} set{'s' * (points != 1)} of sizes {ops} took another of equal values: no difference"]
+
+
+def elements_of(shapes: Sequence[Any]) -> Elements:
+    """The elements of all tensors of these sizes (``Expr`` volumes); ``None`` where a symbol has no number."""
+
+    def count(sizes: Mapping[str, int]) -> int | None:
+        try:
+            return sum(int(evaluate(volume, sizes)) for volume in shapes)
+        except KeyError:
+            return None
+
+    return count
