@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -164,6 +165,31 @@ def _at_import(tree: ast.Module) -> Iterator[ast.AST]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
+def _under_type_checking(tree: ast.Module) -> set[ast.AST]:
+    """Nodes that only type checkers read."""
+    guarded = (
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    )
+    return {inner for node in guarded for statement in node.body for inner in ast.walk(statement)}
+
+
+def import_circles(root: Path) -> list[str]:
+    """Modules whose imports, as they are loaded, lead back to them."""
+    paths = {
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name for name, _ in _files(root, PACKAGE)
+    }
+    imports = nx.DiGraph()
+    for name, tree in _trees(root, PACKAGE):
+        module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        typed = _under_type_checking(tree)
+        for dotted in (dotted for node in _at_import(tree) if node not in typed for dotted in _imported(node)):
+            target = dotted if dotted in paths else dotted.rpartition(".")[0]
+            if target in paths and target != module:
+                imports.add_edge(module, target)
+    circles = (sorted(circle) for circle in nx.strongly_connected_components(imports) if len(circle) > 1)
+    return [f"{paths[circle[0]]}: imports itself through {', '.join(circle[1:])}" for circle in sorted(circles)]
+
+
 def eager_tensorrt_imports(root: Path) -> list[str]:
     """Imports of tensorrt that run at import time outside the one package that needs it."""
     return [
@@ -205,6 +231,7 @@ CHECKS: tuple[Check, ...] = (
     long_files,
     banned_file_names,
     banned_identifiers,
+    import_circles,
     eager_tensorrt_imports,
     private_torch,
 )
@@ -271,6 +298,13 @@ PLANTED: dict[str, tuple[Check, str, str, str, str]] = {
         "def f(log):\n    log.info(1)",
     ),
     "argument": (banned_identifiers, "trtdiag/dims/a.py", "def f(*, info): ...", "trtdiag/dims/b.py", "f(info=1)"),
+    "circle": (
+        import_circles,
+        "trtdiag/dims/a.py",
+        "from trtdiag.dims import b",
+        "trtdiag/dims/b.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import trtdiag.dims.b\nfrom trtdiag.dims.a import x",
+    ),
     "tensorrt": (
         eager_tensorrt_imports,
         "trtdiag/targets/a.py",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trtdiag.symbolic import patterns
 from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.valueset import Stretch, ValueSet
+
+if TYPE_CHECKING:  # a set says itself in these words
+    from trtdiag.symbolic.valueset import Stretch, ValueSet
 
 MOST_LISTED = 6
 MOST_STRETCHES = 4
@@ -58,7 +62,7 @@ def _stretch(part: Stretch, range_: Range, name: str) -> str:
 
 def _ends(part: Stretch, range_: Range, name: str) -> str:
     """The ends that the range and the pattern do not already give; empty when they give both."""
-    whole = Stretch(range_.min, range_.max, part.mask)
+    whole = replace(part, low=range_.min, high=range_.max)
     low = None if range_.min is not None and part.low == whole.at_least(range_.min) else part.low
     high = None if range_.max is not None and part.high == whole.at_most(range_.max) else part.high
     if low is not None and high is not None:

@@ -9,6 +9,7 @@ from math import gcd
 import numpy as np
 
 from trtdiag.symbolic import patterns
+from trtdiag.symbolic.describe import describe
 from trtdiag.symbolic.patterns import ALL, Mask
 from trtdiag.symbolic.ranges import Range
 
@@ -225,8 +226,6 @@ class ValueSet:
 
     def describe(self, name: str) -> str:
         """The set in words, as short as it goes: ``h % 8 == 0``, ``17..4095 with h % 16 in {1..12, 15}``."""
-        from trtdiag.symbolic.describe import describe  # it needs this class
-
         return describe(self, name)
 
 
