@@ -22,11 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from written import write
 
 from tests.models import zoo
-from trtdiag.convert.engine_plan import convert_segments, plan_engines
 from trtdiag.dims.system import dim_system
 from trtdiag.frontend.capture import capture
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.targets import ALL_TARGETS, get_target
 
 MODELS = (

@@ -28,12 +28,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.models import zoo
 from tests.partition.checks import quiet, torch_partitioner, torch_segments
-from trtdiag.convert.engine_plan import EnginePlan
 from trtdiag.errors import TrtdiagError
 from trtdiag.frontend.capture import capture
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, UnplaceableError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.partition.facts import Partitioned, SymbolSizes
 from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.pipeline.compile import Compilation, compile_in_stages

@@ -33,8 +33,8 @@ ORDER = (
     "fixdims",
     "dtypes",
     "network",
-    "partition",
     "convert",
+    "partition",
     "engine",
     "runtime",
     "artifact",
@@ -48,6 +48,8 @@ ORDER = (
     "cli",
     "__main__",
 )
+APART = frozenset({("convert", "lower")})
+"""What converts calls does not know who took the program apart before."""
 NEEDS_NOTHING = f"{PACKAGE}.__version__"  # the front door imports the rest only when it is asked for
 CHECKED_FOLDERS = (PACKAGE, "tests", "benchmarks", "examples")
 MOST_LINES = 400
@@ -90,7 +92,7 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 
 def imports_against_the_order(root: Path) -> list[str]:
-    """Imports of a package that stands below the importing one, inside functions too."""
+    """Imports of a package that stands below the importing one, or apart from it, inside functions too."""
     faults = []
     for name, tree in _trees(root, PACKAGE):
         unit = _unit(name)
@@ -103,7 +105,7 @@ def imports_against_the_order(root: Path) -> list[str]:
                 if parts[0] != PACKAGE or dotted == NEEDS_NOTHING:
                     continue
                 target = parts[1] if len(parts) > 1 and parts[1] in ORDER else PACKAGE
-                if ORDER.index(target) > ORDER.index(unit):
+                if ORDER.index(target) > ORDER.index(unit) or (unit, target) in APART:
                     faults.append(f"{name}:{node.lineno}: {unit} imports {dotted}")  # type: ignore[attr-defined]
     return faults
 
@@ -265,6 +267,13 @@ PLANTED: dict[str, tuple[Check, str, str, str, str]] = {
         "from trtdiag import analyze",
         "trtdiag/cli/main.py",
         "from trtdiag import analyze",
+    ),
+    "import_of_what_stands_apart": (
+        imports_against_the_order,
+        "trtdiag/convert/support.py",
+        "from trtdiag.lower.lowered import lower",
+        "trtdiag/pipeline/plan_engines.py",
+        "from trtdiag.lower.lowered import lower",
     ),
     "package_without_a_place": (
         imports_against_the_order,

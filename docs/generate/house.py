@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("shapes", "dims", "fixdims", "dtypes"),
         "sizes, guards and their solver, integers and floats",
     ),
-    ("engines on paper", ("network", "partition", "convert"), "typed layers, what goes together, ops as layers"),
+    ("engines on paper", ("network", "convert", "partition"), "typed layers, ops as layers, what goes together"),
     ("engines", ("engine", "runtime", "artifact"), "built, called from a program, saved"),
     ("what is said", ("verification", "analysis", "report"), "compared with the original; findings; every format"),
     ("the way through", ("pipeline",), "the stages in order: analyze, compile, verify, and the repairs between them"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from words import cells, table
 
-from trtdiag.convert.coverage import Coverage, coverage
+from trtdiag.analysis.core_ops import Coverage, coverage
 from trtdiag.targets.versions import ALL_TARGETS
 
 

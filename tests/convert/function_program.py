@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from trtdiag.convert.engine_plan import convert_segments, plan_engines
 from trtdiag.dims.system import dim_system
 from trtdiag.frontend.capture import capture
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.targets.versions import get_target
 
 

@@ -8,7 +8,6 @@ from torch.export import Dim
 
 from trtdiag.convert import registry
 from trtdiag.convert.call import Call
-from trtdiag.convert.engine_plan import EnginePlan, convert_segments, plan_engines
 from trtdiag.convert.refusal import refuse
 from trtdiag.dims.system import dim_system
 from trtdiag.errors import UnsupportedOpError
@@ -18,6 +17,8 @@ from trtdiag.lower.metadata import check_metadata
 from trtdiag.network import run
 from trtdiag.network.builder import Value
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.partition.engine_plan import EnginePlan
+from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.targets.versions import get_target
 
 

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import nn
 from torch.export import Dim
 
-from trtdiag.convert.engine_plan import convert_segments, plan_engines
 from trtdiag.dims.system import dim_system
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.program import Program
@@ -21,6 +20,7 @@ from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.network import run
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.targets.versions import get_target
 
 BATCH, HEIGHT, WIDTH = Dim("b", min=1, max=5), Dim("h", min=8, max=33), Dim("w", min=8, max=33)

@@ -8,7 +8,7 @@ from torch import nn
 from torch.export import Dim, export
 
 import trtdiag
-from trtdiag.lower import recurrent
+from trtdiag.graph import recurrent
 
 
 @pytest.mark.parametrize(("most", "stays"), [(7, False), (6, True)])

@@ -8,7 +8,6 @@ import torch
 from torch.fx import GraphModule
 
 from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
-from trtdiag.convert.engine_plan import plan_engines
 from trtdiag.dims.facts import Constraint, DimSystem, GuardOrigin, Verdict
 from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.frontend.capture import capture
@@ -17,6 +16,7 @@ from trtdiag.graph.source import Frame, Stack
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.plan_engines import plan_engines
 from trtdiag.shapes.facts import MemoryEstimate, Size, SymbolFacts, TensorSizes
 from trtdiag.symbolic import free_symbols, parse_condition
 from trtdiag.symbolic.expr import Num, Sym

@@ -11,9 +11,9 @@ from torch.export import Dim, ExportedProgram, export
 
 from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
 from trtdiag.frontend.capture import capture
+from trtdiag.graph.recurrent import MOST_CELLS, is_recurrent_call, longest_unrolled, why_not_unrolled
 from trtdiag.lower.lstm_steps import FAULT
 from trtdiag.lower.metadata import check_metadata
-from trtdiag.lower.recurrent import MOST_CELLS, is_recurrent_call, longest_unrolled, why_not_unrolled
 from trtdiag.pipeline.analyze import analyze
 
 
@@ -69,7 +69,7 @@ def test_a_length_that_turned_out_to_be_fixed_is_known() -> None:
     [({}, False), ({"num_layers": 2}, True), ({"bidirectional": True}, True)],
 )
 def test_a_long_one_stays_whole(options: dict[str, Any], limited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trtdiag.lower.recurrent.MOST_CELLS", 7)  # the edge itself, at a length that is quick to trace
+    monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 7)  # the edge itself, at a length that is quick to trace
     assert MOST_CELLS > 7
     _, lowered = lowered_of(exported_of("GRU", 7, **options))
     assert ["14 times (7 time steps)" in limit.why for limit in lowered.limits] == [True] * limited
@@ -103,7 +103,7 @@ class Several(nn.Module):
 def test_many_that_are_short_count_together(
     lengths: tuple[int, ...], left: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trtdiag.lower.recurrent.MOST_CELLS", 7)  # the edge itself, at lengths that are quick to trace
+    monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 7)  # the edge itself, at lengths that are quick to trace
     graph = _several(lengths).graph
     longest = longest_unrolled(graph)
     whys = [why_not_unrolled(node, node.target, longest) for node in graph.nodes if is_recurrent_call(node)]
@@ -111,7 +111,7 @@ def test_many_that_are_short_count_together(
 
 
 def test_those_that_are_too_many_together_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trtdiag.lower.recurrent.MOST_CELLS", 7)  # the edge itself, at lengths that are quick to trace
+    monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 7)  # the edge itself, at lengths that are quick to trace
     _, lowered = assert_lowered_agrees(_several((5, 2, 3)), (torch.randn(3, 9, 4),), beside_torch=False)
     (limit,) = lowered.limits
     assert "its cell 5 times (5 time steps), it and all that are no longer more than 7 times together" in limit.why

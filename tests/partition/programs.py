@@ -15,9 +15,10 @@ from tests.partition.running import plain_run, run
 from trtdiag.graph.inputs import placeholders
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import target_name
+from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
-from trtdiag.partition.facts import Partitioned, Segment, SymbolSizes
+from trtdiag.partition.facts import Partitioned, SymbolSizes
 from trtdiag.partition.partition import partition
 
 EVERY_SEGMENT = PartitionOptions(min_segment_ops=0)

@@ -105,7 +105,7 @@ def test_a_fault_of_ours_loses_only_its_own_stages(
     def broken(*_arguments: object, **_named: object) -> None:
         raise fault
 
-    monkeypatch.setattr(f"trtdiag.convert.engine_plan.{function}", broken)
+    monkeypatch.setattr(f"trtdiag.pipeline.plan_engines.{function}", broken)
     report = trtdiag.analyze(exported())
     before = analyze.PLANNING.index(stage)
     after = len(analyze.PLANNING) - before - 1

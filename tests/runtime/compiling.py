@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.convert.conversion_context import source_of
+from trtdiag.convert.conversion_context import ConversionContext
 from trtdiag.convert.registry import has_converter
 from trtdiag.convert.segment import convert_segment
 from trtdiag.convert.support import support
@@ -63,7 +63,8 @@ def compiled_program(
         for node in lowered.graph_module.graph.nodes
     }
     chosen = get_target(target)
-    source = source_of(lowered, planned, chosen, program.ranges)
+    module, held = lowered.graph_module, lowered.held()
+    source = ConversionContext(module, planned, chosen, program.ranges, (), lowered.origins, held)
     found = dict(support(source, {}).limits)
     if limit_sizes is not None:
         wanted = [node.name for node in lowered.graph_module.graph.nodes if limit_sizes(node)]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from trtdiag.convert.engine_plan import given_conditions
 from trtdiag.dims.system import dim_system
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.program import Program
@@ -75,7 +74,7 @@ def attention(spread: float, off: float = 0.0) -> tuple[MaskedAttention, Program
 
 
 def verified(program: Program, compiled: Compiled, **options: Any) -> Verification:
-    return verify(program, compiled, given_conditions(dim_system(program)), **options)
+    return verify(program, compiled, dim_system(program).given(), **options)
 
 
 def only(found: Verification) -> tuple[PointResult, OutputError]:

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from tests.verification import faulty_backend
-from trtdiag.convert.engine_plan import given_conditions, plan_engines
 from trtdiag.dims.system import dim_system
 from trtdiag.engine.backend import get_backend
 from trtdiag.frontend.capture import capture
@@ -21,6 +20,7 @@ from trtdiag.network.layers.unary import Unary, UnaryOperation
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline import accuracy_repair
 from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.plan_engines import plan_engines
 from trtdiag.targets.versions import get_target
 from trtdiag.verification.facts import Verification
 from trtdiag.verification.run import verify
@@ -54,7 +54,7 @@ def _verified(index: torch.Tensor, compiled: Callable[..., Any]) -> Verification
     return verify(
         program,
         compiled,
-        given_conditions(dim_system(program)),
+        dim_system(program).given(),
         undefined=lambda flat: undefined_outputs(lowered, flat),
     )
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.export import Dim
 
-from trtdiag.convert.engine_plan import EnginePlan, convert_segments, given_conditions, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.dims.system import dim_system
 from trtdiag.errors import ShapeOutOfRangeError, UserError
@@ -19,6 +18,8 @@ from trtdiag.lower.metadata import check_metadata
 from trtdiag.network import Network, Placed, run
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions
+from trtdiag.partition.engine_plan import EnginePlan
+from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.symbolic import parse_expr
 from trtdiag.targets.versions import get_target
 from trtdiag.verification import gpu_wait
@@ -51,7 +52,7 @@ def _verify(program: Program, network: Network, names: Sequence[str], **options:
     def compiled(x: torch.Tensor) -> dict[str, torch.Tensor]:
         return dict(zip(names, run(network, [x]), strict=True))
 
-    return verify(program, compiled, given_conditions(dim_system(program)), **options)  # type: ignore[arg-type]
+    return verify(program, compiled, dim_system(program).given(), **options)  # type: ignore[arg-type]
 
 
 def _with_tanh(network: Network) -> Network:
@@ -325,7 +326,7 @@ def test_a_lost_gpu_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None
             raise RuntimeError("CUDA error")
         return dict(zip(("hidden", "result"), run(converted.network, [x]), strict=True))
 
-    found = verify(program, fails, given_conditions(dim_system(program)))
+    found = verify(program, fails, dim_system(program).given())
     first, second, *others = found.results
     assert first.passed
     assert second.failed == "RuntimeError: CUDA error"

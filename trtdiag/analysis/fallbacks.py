@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from trtdiag.analysis.finding import Place
-from trtdiag.convert.engine_plan import EnginePlan
 from trtdiag.frontend.program import OpOrigin, Program
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.part_names import whole_of
+from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.partition.facts import Bytes, Cause, Fallback, Partitioned
 from trtdiag.partition.intrinsic_limits import COMPILED
 from trtdiag.partition.what_if import WhatIf, if_inside, with_minimum, without_minimum

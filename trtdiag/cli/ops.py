@@ -15,7 +15,7 @@ from trtdiag.cli.report_files import json_file, printed_json_option, write_json
 from trtdiag.cli.value_checks import CheckedCommand
 
 if TYPE_CHECKING:
-    from trtdiag.convert.coverage import Coverage
+    from trtdiag.analysis.core_ops import Coverage
 
 
 @click.command(cls=CheckedCommand)
@@ -30,7 +30,7 @@ def ops(target: str | None, json_path: str | None, debug: bool) -> None:
     del debug  # read by main
     files = json_file(json_path)
     check_reports([], report_places(files))
-    from trtdiag.convert.coverage import coverage  # the converters need torch, which takes seconds
+    from trtdiag.analysis.core_ops import coverage  # the converters need torch, which takes seconds
     from trtdiag.targets.versions import get_target
 
     found = coverage(get_target(target))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.segment import Segment
 from trtdiag.network.network import Network
-from trtdiag.partition.facts import Segment
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from trtdiag.convert.refusal import Refused
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import target_name
+from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import TensorValue
 from trtdiag.network import DType, NetworkBuilder, WeightKeys
 from trtdiag.network.binding import solvable
 from trtdiag.network.builder import Value
 from trtdiag.network.facts import product
-from trtdiag.partition.facts import Segment
 from trtdiag.symbolic import Expr, Range, Sym, bounds, free_symbols
 
 

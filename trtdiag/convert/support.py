@@ -19,14 +19,13 @@ from trtdiag.convert.registry import converter_of
 from trtdiag.convert.tensor_limits import too_large
 from trtdiag.convert.writer import Writer
 from trtdiag.errors import InternalError
-from trtdiag.graph.limit import Limit
+from trtdiag.graph.limit import FROM_DATA, Limit
 from trtdiag.graph.operators import operator_of, target_name
+from trtdiag.graph.recurrent import MOST_CELLS, is_recurrent, why_not_unrolled
 from trtdiag.graph.values import NumberValue, TensorValue
 from trtdiag.graph.walk import NodeKind, classify
-from trtdiag.lower.recurrent import MOST_CELLS, is_recurrent, why_not_unrolled
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.builder import Value
-from trtdiag.partition.intrinsic_limits import FROM_DATA
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition, to_text
 

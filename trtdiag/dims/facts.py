@@ -11,6 +11,7 @@ from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.proof import Proof
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tree import free_symbols
 
 
 class Verdict(Enum):
@@ -238,3 +239,11 @@ class DimSystem:
     conflicts: tuple[Conflict, ...]
     narrowed: tuple[Narrowed, ...] = ()
     declaration: Declaration | None = None
+
+    def given(self) -> tuple[Condition, ...]:
+        """The conditions that every input satisfies: the program itself refuses what breaks one of its guards.
+
+        What an op asks for and no guard ensures is not among them: the program lets such inputs in.
+        """
+        guards = (c.condition for c in self.constraints if c.origin.asked is None)
+        return tuple(dict.fromkeys(condition for condition in guards if free_symbols(condition)))

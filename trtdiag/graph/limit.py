@@ -25,3 +25,10 @@ class Limit:
     def __post_init__(self) -> None:
         if not _CODE.fullmatch(self.code):
             raise ValueError(f"limit code {self.code!r} is not kebab-case")
+
+
+FROM_DATA = Limit(
+    "data-dependent",
+    "its result has a size, or is a number, that only the data decides",
+    "compute it on inputs before the model, or bound the result by padding to a fixed size",
+)

@@ -12,8 +12,8 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from trtdiag.graph.operators import arguments_of, schema_name, written_arguments
+from trtdiag.graph.recurrent import why_not_unrolled
 from trtdiag.lower.lstm_steps import unrolled_lstm
-from trtdiag.lower.recurrent import why_not_unrolled
 
 Decomposition = Callable[..., Any]
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.export.graph_signature import ExportGraphSignature, InputKind
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.program import OpOrigin, RawGuard
+from trtdiag.graph.walk import attribute_of
 from trtdiag.lower.precision.facts import PrecisionFacts
 
 
@@ -69,6 +71,22 @@ class Lowered:
     traced: int
     decomposed: int
     precision: PrecisionFacts | None = None
+
+    def held(self) -> dict[Node, torch.Tensor]:
+        """The tensors that the program brings and does not change, by node; buffers that it writes are none."""
+        written = {spec.target for spec in self.signature.output_specs if spec.target is not None}
+        names = {spec.target: spec.arg.name for spec in self.signature.input_specs if hasattr(spec.arg, "name")}
+        changed = {names[target_name] for target_name in written if target_name in names}
+        held: dict[Node, torch.Tensor] = {}
+        for node in self.graph_module.graph.nodes:
+            found = None
+            if node.op == "placeholder" and node.name not in changed:
+                found = self.tensors.get(node.name)
+            elif node.op == "get_attr":
+                found = attribute_of(self.graph_module, node)
+            if isinstance(found, torch.Tensor):
+                held[node] = found
+        return held
 
     def arguments(self, user_inputs: Sequence[Any]) -> list[Any]:
         """What to call ``graph_module`` with for these flat user inputs."""

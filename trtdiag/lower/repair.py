@@ -14,10 +14,10 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from trtdiag.graph.recurrent import is_recurrent, recurrent_value
 from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.metadata_recheck import Suspect
 from trtdiag.lower.nested import Modes
-from trtdiag.lower.recurrent import is_recurrent, recurrent_value
 
 
 def repaired_copy(

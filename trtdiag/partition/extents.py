@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trtdiag.graph.segment import DimSource
 from trtdiag.graph.values import NumberValue, TensorValue, Value
-from trtdiag.partition.facts import DimSource
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
 from trtdiag.symbolic.tree import free_symbols, is_condition

@@ -27,11 +27,6 @@ WHOLE_LIST = Limit(
 )
 EFFECT = Limit("effect-only", "nothing reads its result: it is there for its effect", "")
 OPAQUE = Limit("neither-tensor-nor-number", "it takes a value that is neither a tensor nor a number", "")
-FROM_DATA = Limit(
-    "data-dependent",
-    "its result has a size, or is a number, that only the data decides",
-    "compute it on inputs before the model, or bound the result by padding to a fixed size",
-)
 WRITES = Limit(
     "mutation", "it writes into its argument, and an engine only returns new tensors", "use the functional op"
 )

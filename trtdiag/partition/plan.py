@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.segment import DimSource
 from trtdiag.graph.values import TensorValue
 from trtdiag.options import PartitionOptions
-from trtdiag.partition.facts import DimSource
 from trtdiag.symbolic.expr import Condition, Expr
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias, Union
 from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_base
-from trtdiag.graph.limit import Limit
+from trtdiag.graph.limit import FROM_DATA, Limit
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import NodeReader, NodeValues, NumberValue, OtherValue, TensorValue, Value
 from trtdiag.graph.walk import NodeKind, classify
@@ -18,7 +18,6 @@ from trtdiag.partition.extents import Extents
 from trtdiag.partition.intrinsic_limits import (
     CALLED_BY_OP,
     EFFECT,
-    FROM_DATA,
     NO_CALL,
     OPAQUE,
     UNUSED,

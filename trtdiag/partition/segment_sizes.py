@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.segment import LocalSize, SizeInput
 from trtdiag.partition.extents import Extents
-from trtdiag.partition.facts import LocalSize, SizeInput
 from trtdiag.partition.plan import OpGraph, SizeNode
 from trtdiag.symbolic.text import to_text
 

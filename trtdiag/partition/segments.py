@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from trtdiag.partition.facts import Boundary, Bytes, LocalSize, Segment, SizeInput, Step
+from trtdiag.graph.segment import LocalSize, Segment, SizeInput
+from trtdiag.partition.facts import Boundary, Bytes, Step
 from trtdiag.partition.plan import OpGraph, Plan, Tensor
 from trtdiag.partition.segment_sizes import outside_sizes, segment_sizes
 from trtdiag.partition.sizes_from_tensors import shown_sizes

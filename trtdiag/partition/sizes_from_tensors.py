@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trtdiag.partition.facts import DimSource, LocalSize
+from trtdiag.graph.segment import DimSource, LocalSize
 from trtdiag.partition.plan import OpGraph, Tensor
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trtdiag.convert.engine_plan import EnginePlan, convert_segments, without
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import Manifest
@@ -13,6 +12,8 @@ from trtdiag.errors import EngineBuildError, UnsupportedOpError
 from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
 from trtdiag.network import Network, Origin, Port
+from trtdiag.partition.engine_plan import EnginePlan
+from trtdiag.pipeline.plan_engines import convert_segments, without
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
 from trtdiag.verification.facts import Culprit, Verification

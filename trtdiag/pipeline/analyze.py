@@ -18,7 +18,6 @@ from trtdiag.analysis.run import RuleRun, run
 from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.analysis.unused_entries import unused_entries
 from trtdiag.arguments import checked, function, instance, optional
-from trtdiag.convert.engine_plan import plan_engines
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dims.system import dim_system
 from trtdiag.dtypes.census import dtype_facts
@@ -35,6 +34,7 @@ from trtdiag.lower.metadata import check_metadata
 from trtdiag.option_keywords import AnalyzeKeywords, shows_options
 from trtdiag.option_warnings import OptionWarning, warn_of, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
+from trtdiag.pipeline.plan_engines import plan_engines
 from trtdiag.report.report import Report
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
 from trtdiag.shapes.memory import memory_estimate

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from trtdiag.convert.engine_plan import EnginePlan, convert_segments, without
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.errors import EngineBuildError
 from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
 from trtdiag.network import Network, Origin
+from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.pipeline.accuracy_repair import alike, counted, like_it, line_of, showing
+from trtdiag.pipeline.plan_engines import convert_segments, without
 from trtdiag.verification.engine_search import made_of_data
 
 MOST_REMEDIES = 4

@@ -18,7 +18,6 @@ from trtdiag.analysis.compilation import CompilationFacts, engine_facts
 from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.analysis.result import StageTiming
 from trtdiag.arguments import checked, function, instance, optional
-from trtdiag.convert.engine_plan import EnginePlan, Stage, convert_segments, given_conditions, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine, build_engine
@@ -34,10 +33,12 @@ from trtdiag.network import run as run_network
 from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
+from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.pipeline.accuracy_repair import Made, counted, mended
 from trtdiag.pipeline.analyze import Progress, entry_warnings, examine
 from trtdiag.pipeline.build_fallback import build_or_yield
 from trtdiag.pipeline.compile_errors import refuse_errors, with_proposal, without_graph
+from trtdiag.pipeline.plan_engines import Stage, convert_segments, plan_engines
 from trtdiag.report.engine_words import saved_words
 from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import assemble, engine_buffers
@@ -318,7 +319,7 @@ def compare(
     return verify(
         beside(analysis.program, compiled),
         compiled,
-        given_conditions(analysis.dims),
+        analysis.dims.given(),
         precision=options.precision,
         limits=limits,
         elements=elements_of(volumes) if volumes else None,

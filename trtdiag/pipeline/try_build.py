@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from trtdiag.analysis.tried_builds import Refusal, TriedBuilds, TriedEngine
-from trtdiag.convert.engine_plan import EnginePlan, convert_segments
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine
@@ -24,7 +23,9 @@ from trtdiag.fixdims.child import run_in_child
 from trtdiag.frontend.program import Program
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions
+from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.pipeline.build_fallback import build_or_yield
+from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.report.text import amount
 from trtdiag.shapes.opt_sizes import opt_sizes
 from trtdiag.targets import Target

@@ -10,7 +10,6 @@ from trtdiag.analysis.compilation import CompilationFacts, engine_facts
 from trtdiag.analysis.result import StageTiming
 from trtdiag.arguments import checked, function, instance, optional, path_or
 from trtdiag.artifact.load import load
-from trtdiag.convert.engine_plan import EnginePlan, convert_segments, plan_engines
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import InternalError, TrtdiagError, UserError
@@ -18,9 +17,11 @@ from trtdiag.frontend.capture import Source
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.network import canonical_hash
 from trtdiag.options import CompileOptions
+from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.pipeline.accuracy_repair import as_built
 from trtdiag.pipeline.analyze import Progress, examine
 from trtdiag.pipeline.compile import compare, diagnosis_options
+from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram

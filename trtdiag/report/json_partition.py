@@ -8,8 +8,9 @@ import torch
 
 from trtdiag.analysis.coverage import op_coverage
 from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.graph.segment import Segment
 from trtdiag.lower.precision.facts import PrecisionFacts
-from trtdiag.partition.facts import Boundary, Bytes, Fallback, Segment
+from trtdiag.partition.facts import Boundary, Bytes, Fallback
 from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.json_parts import Json, frame_json, strings
 from trtdiag.symbolic.text import to_text

@@ -8,7 +8,8 @@ from torch.fx import Node
 
 from trtdiag.analysis.fallbacks import PartitionFacts, summed
 from trtdiag.analysis.result import Analysis
-from trtdiag.partition.facts import Boundary, Bytes, Segment
+from trtdiag.graph.segment import Segment
+from trtdiag.partition.facts import Boundary, Bytes
 from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest, strip
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line

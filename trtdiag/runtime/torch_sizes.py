@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from trtdiag.graph.segment import DimSource, LocalSize
 from trtdiag.network.binding import solvable
-from trtdiag.partition.facts import DimSource, LocalSize
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.size_calls import computed
 from trtdiag.symbolic import Sym

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trtdiag.convert.engine_plan import EnginePlan
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.profiles import network_profile
 from trtdiag.frontend.program import Program
 from trtdiag.options import CompileOptions
+from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.runtime.assemble import assemble
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device

@@ -10,7 +10,6 @@ from written import write
 from tests.models import zoo
 from tests.models.expected_findings import REFUSED
 from tests.models.library import needs_library
-from trtdiag.convert.engine_plan import convert_segments, plan_engines
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dims.system import dim_system
 from trtdiag.frontend.capture import capture
@@ -18,6 +17,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.options import CompileOptions
+from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.targets import TARGETS, get_target
 
 # In every test run: a convolution over time, and a field, on the version that differs most.

@@ -9,10 +9,10 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
 from trtdiag.graph.operators import short_name, target_name
+from trtdiag.graph.recurrent import longest_unrolled
 from trtdiag.lower.decomposable import decomposition_of, stays_whole
 from trtdiag.lower.draft import Draft, insert_call, written_nodes
 from trtdiag.lower.local_trace import Tracer
-from trtdiag.lower.recurrent import longest_unrolled
 from trtdiag.lower.template import Ref, Template, UntraceableError, gathered, replaced
 
 

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from trtdiag.convert.conversion_context import ConversionContext, source_of
-from trtdiag.convert.facts import ConvertedSegment, Support
+from trtdiag.convert.conversion_context import ConversionContext
+from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.convert.registry import has_converter
 from trtdiag.convert.segment import SegmentRefused, convert_segment
 from trtdiag.convert.support import support
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.plan import plan_types
-from trtdiag.dtypes.plan_facts import TypePlan
 from trtdiag.errors import UnsupportedOpError
 from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import NodeReader
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.lowered import lower
-from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.lower.precision.apply import with_precision
 from trtdiag.network import WeightKeys
 from trtdiag.options import CompileOptions
+from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.partition.facts import Partitioned
 from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.shapes.counts import counted_ranges
 from trtdiag.shapes.opt_sizes import allowed_box
-from trtdiag.symbolic import Condition, free_symbols
 from trtdiag.targets.target import Target
 
 Stage = Callable[[str], AbstractContextManager[None]]
@@ -36,29 +34,6 @@ Stage = Callable[[str], AbstractContextManager[None]]
 
 MOST_REPARTITIONS = 50
 """Ops that are taken alone and not at their place, after which something is wrong with more than the ops."""
-
-
-@dataclass(frozen=True)
-class EnginePlan:
-    """What goes into which engine, and why the rest does not.
-
-    Attributes:
-        lowered: The program as it is converted.
-        types: The engine dtype of every tensor.
-        source: What conversion reads.
-        support: Which ops converters take.
-        partitioned: Segments and what is left.
-        options: As asked.
-        target: What for.
-    """
-
-    lowered: Lowered
-    types: TypePlan
-    source: ConversionContext
-    support: Support
-    partitioned: Partitioned
-    options: CompileOptions
-    target: Target
 
 
 def plan_engines(
@@ -92,21 +67,12 @@ def plan_engines(
     with stage("types"):
         types = plan_types(lowered, ranges, target, truncate_double=options.truncate_double, names=program.names)
     with stage("support"):
-        source = source_of(lowered, types.engine, target, ranges, given_conditions(dims))
+        module, held = lowered.graph_module, lowered.held()
+        source = ConversionContext(module, types.engine, target, ranges, dims.given(), lowered.origins, held)
         found = support(source, types.limits, {limit.node: limit.why for limit in lowered.limits})
     with stage("partition"):
         parts = _partitioned(source, found.limits, program, options)
     return EnginePlan(lowered, types, source, found, parts, options, target)
-
-
-def given_conditions(dims: DimSystem) -> tuple[Condition, ...]:
-    """The conditions that every input satisfies: the program itself refuses what breaks one of its guards.
-
-    What an op asks for and no guard ensures is not among them: the program lets such inputs in.
-    """
-    guards = (c.condition for c in dims.constraints if c.origin.asked is None)
-    found = dict.fromkeys(condition for condition in guards if free_symbols(condition))
-    return tuple(found)
 
 
 def convert_segments(plan: EnginePlan, program: Program) -> tuple[EnginePlan, tuple[ConvertedSegment, ...]]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from trtdiag.graph.operators import OpOverload, schema_name
+from trtdiag.graph.operators import OpOverload, schema_name, target_name
 
 MOST_CELLS = 512
 """Steps times layers times directions, of a whole program.  A cell is about 20 ops, and a graph of 10,000 builds for
@@ -20,7 +20,7 @@ _RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_
 
 def is_recurrent(op: OpOverload) -> bool:
     """Whether it is a recurrent op over a sequence that is not packed."""
-    return schema_name(op) in _RECURRENT and op._overloadname == "input"
+    return schema_name(op) in _RECURRENT and target_name(op).endswith(".input")
 
 
 def recurrent_value(
@@ -64,7 +64,7 @@ def why_not_unrolled(node: Node, op: OpOverload, longest: int | None = None) -> 
     """
     if schema_name(op) not in _RECURRENT:
         return ""
-    if op._overloadname != "input":
+    if not is_recurrent(op):
         return "it runs over a packed sequence, whose steps have different batches"
     steps, dim = _steps(node)
     if steps is None:
