@@ -11,7 +11,7 @@ import torch
 from markupsafe import escape
 
 import trtdiag
-from tests.benching.bench_models import build
+from tests.benchmark.bench_models import build
 from trtdiag.cli.main import main
 from trtdiag.report.json_report import SCHEMA_PATH
 
@@ -51,7 +51,7 @@ def test_original_by_name_and_json_alone(folder: Path, capsys: pytest.CaptureFix
     assert run("bench", "small_trt.ep", "--rounds", "1") == 2
     assert "trtdiag bench compiled.ep --model model.ep" in capsys.readouterr().err
     assert (
-        run("bench", "small_trt.ep", "--model", "tests.benching.bench_models:build", "--rounds", "1", "--json", "-")
+        run("bench", "small_trt.ep", "--model", "tests.benchmark.bench_models:build", "--rounds", "1", "--json", "-")
         == 0
     )
     ways = json.loads(capsys.readouterr().out)["results"][0]["ways"]

@@ -133,7 +133,7 @@ def test_a_mask_whose_size_is_not_proven_is_refused() -> None:
 
 
 def test_every_converter_is_tested() -> None:
-    here = {converter.op for converter in converters().values() if converter.family in ("choosing", "fixed_places")}
+    here = {converter.op for converter in converters().values() if converter.family in ("nonzero", "nonzero_static")}
     by_hand = {"aten.where.default", "aten.nonzero_numpy.default"}
     assert here == {sampled.op for sampled in SAMPLED} | by_hand
 

@@ -320,7 +320,7 @@ def test_classes_that_elements_decide_are_refused() -> None:
         converters()["aten.one_hot.default"].run(call)
 
 
-FAMILIES = ("picking", "indexing", "scattering", "placing", "masked", "parts", "counting")
+FAMILIES = ("gather", "indexing", "scatter_reduce", "index_put", "masked_fill", "slice_scatter", "one_hot")
 WITHOUT_SAMPLES = {
     "aten._unsafe_index.Tensor",
     "aten._unsafe_index_put.default",

@@ -14,7 +14,17 @@ from trtdiag.convert.registry import converters
 
 aten = torch.ops.aten
 FAMILIES = {
-    *("activation", "arithmetic", "comparison", "conversion", "division", "elementary", "gates", "logic", "pairs"),
+    *(
+        "activation",
+        "arithmetic",
+        "comparison",
+        "conversion",
+        "division",
+        "elementary",
+        "gated_activation",
+        "logic",
+        "binary",
+    ),
     *("power", "rounding", "selection"),
 }
 NAN, INF = float("nan"), float("inf")

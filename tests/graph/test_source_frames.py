@@ -19,10 +19,10 @@ TORCH = Frame("/env/lib/python3.11/site-packages/torch/nn/modules/module.py", 1,
 @pytest.mark.parametrize(
     ("frame", "package"),
     [
-        (Frame(str(OWN / "capture" / "archive.py"), 224, "_build"), "trtdiag"),
+        (Frame(str(OWN / "frontend" / "archive" / "read.py"), 224, "_build"), "trtdiag"),
         (Frame("/env/lib/python3.11/site-packages/trtdiag/frontend/archive/read.py", 224, "_build"), "trtdiag"),
         (Frame("/home/a/src/trtdiag/trtdiag/frontend/archive/read.py", 224, "_build"), "trtdiag"),
-        (Frame("C:\\src\\trtdiag\\trtdiag\\capture\\archive.py", 224, "_build"), "trtdiag"),
+        (Frame("C:\\src\\trtdiag\\trtdiag\\frontend\\archive\\read.py", 224, "_build"), "trtdiag"),
         (Frame("/env/bin/trtdiag", 8, "<module>", "sys.exit(main())"), "python"),
         (Frame("C:\\env\\Scripts\\trtdiag.exe\\__main__.py", 7, "<module>", "sys.exit(main())"), "python"),
         (Frame("C:\\env\\Scripts\\trtdiag-script.py", 7, "<module>", "sys.exit(main())"), "python"),
@@ -59,7 +59,9 @@ def test_a_library_that_calls_the_user_is_not_inside_the_users_line() -> None:
     [
         Stack((Frame(str(OWN / "cli" / "main.py"), 3, "main"), TORCH)),
         Stack((Frame("/env/bin/trtdiag", 8, "<module>", "sys.exit(main())"), TORCH)),
-        parse_stack(f'File "{OWN / "capture" / "archive.py"}", line 224, in _build\n    return deserialize(program)'),
+        parse_stack(
+            f'File "{OWN / "frontend" / "archive" / "read.py"}", line 224, in _build\n    return deserialize(program)'
+        ),
     ],
     ids=["command", "launcher", "archive"],
 )

@@ -10,6 +10,12 @@ UNSOLVABLE: dict[str, str] = {
     "hf_longformer": "branches on whether any token attends globally: the export fails with every dim static too",
 }
 
+# Case -> how long torch.export alone takes for what is asked, on one core of an AMD EPYC with torch 2.13.
+TOO_SLOW: dict[str, str] = {
+    "tv_maxvit_cfg": "torch.export refuses it after 467 s of processor time, spent in sympy on nested floors",
+    "timm_davit": "DAVIT",
+}
+
 # Case -> asked name -> why no declaration makes the dim dynamic.
 TRULY_STATIC: dict[str, dict[str, str]] = {
     "pos_add_full_table": {"t": "added to a table of 64 positions: only 64 fits (1 would broadcast the tokens)"},

@@ -12,6 +12,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.guards import cases
+from tests.guards.fix_exceptions import TOO_SLOW
 from tests.models.library import live_cases, needs_library
 from trtdiag.dims.compare_plans import sharing, values_of
 from trtdiag.dims.plan import Plan
@@ -54,6 +55,8 @@ def _declares(finding: Any) -> bool:
 
 @pytest.mark.parametrize("name", live_cases(QUICK))
 def test_live_case(name: str) -> None:
+    if name in TOO_SLOW:
+        pytest.skip(f"no answer to compare: {TOO_SLOW[name]}")
     with needs_library(name):
         made = cases.build(name)
     module, args, kwargs, dynamic_shapes = made

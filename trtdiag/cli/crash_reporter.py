@@ -42,19 +42,19 @@ def last_words(step: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     if context is not None and isinstance(context.obj, Guard):
         yield partial(_told_to, context.obj, step)
         return
-    witness = _started()
+    watchdog = _started()
 
     def noted(words: str) -> None:
-        _write(witness, f"{one_line(words)}\t{_fix_for(words)}\n")
+        _write(watchdog, f"{one_line(words)}\t{_fix_for(words)}\n")
         step(words)
 
     try:
         yield noted
     finally:
-        _write(witness, f"{DONE}\n")
-        if witness is not None:
+        _write(watchdog, f"{DONE}\n")
+        if watchdog is not None:
             with suppress(OSError, subprocess.TimeoutExpired):  # the command's own end comes first
-                witness.communicate(timeout=5)
+                watchdog.communicate(timeout=5)
 
 
 def _told_to(guard: Guard, step: Callable[[str], None], words: str) -> None:
@@ -68,16 +68,16 @@ def _fix_for(words: str) -> str:
 
 def _started() -> subprocess.Popen[bytes] | None:
     """The process, in a session of its own so that Ctrl-C does not reach it; ``None`` where none can be had."""
-    command = [sys.executable, "-S", str(Path(__file__).with_name("witness.py"))]
+    command = [sys.executable, "-S", str(Path(__file__).with_name("crash_watchdog.py"))]
     try:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
     except OSError:
         return None
 
 
-def _write(witness: subprocess.Popen[bytes] | None, line: str) -> None:
-    if witness is None or witness.stdin is None or witness.stdin.closed:
+def _write(watchdog: subprocess.Popen[bytes] | None, line: str) -> None:
+    if watchdog is None or watchdog.stdin is None or watchdog.stdin.closed:
         return
     with suppress(OSError):  # it is gone: then nobody tells
-        witness.stdin.write(line.encode("utf-8", "replace"))
-        witness.stdin.flush()
+        watchdog.stdin.write(line.encode("utf-8", "replace"))
+        watchdog.stdin.flush()

@@ -357,6 +357,6 @@ class Search:
         self.found.confirmed = False
         if plan is None:
             self.found.failure = why
-        if why != self.solving.words:
+        elif why != self.solving.words:
             self.found.notes.append(f"the export gave no answer: {why}")
         return self.found

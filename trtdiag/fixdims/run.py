@@ -241,6 +241,8 @@ class _Exporter:
         self.here = self.here or ended.here
         if ended.timed_out and self.solving.exports and self.solving.look():
             return self.solving.words
+        if ended.timed_out:
+            return f"{ended.failure}: give torch.export more time, or make fewer dims dynamic"
         return ended.failure if ended.value is None else ended.value
 
     def data_checks(self) -> tuple[DataCheck, ...]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import trtdiag
-from tests.benching.bench_models import build
+from tests.benchmark.bench_models import build
 from trtdiag.targets import installed_version
 
 pytestmark = [

@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 
 import trtdiag
-from tests.benching.bench_models import build
+from tests.benchmark.bench_models import build
 from trtdiag.benchmark.table import bench_text
 from trtdiag.benchmark.ways import Ready
 from trtdiag.errors import DimsError, UserError

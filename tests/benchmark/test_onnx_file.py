@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benching.bench_models import build
+from tests.benchmark.bench_models import build
 from trtdiag.benchmark import onnx_file
 from trtdiag.benchmark.original import original
 from trtdiag.options import CompileOptions
