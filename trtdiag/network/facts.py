@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import overload
 
 from trtdiag.shapes.shape_constraints import Ask, Demand
 from trtdiag.symbolic import (
@@ -24,6 +23,7 @@ from trtdiag.symbolic import (
     sub,
     substitute,
 )
+from trtdiag.symbolic.conditions import Tree
 from trtdiag.symbolic.expr import Compare, Mul, Pow, Truth
 
 _LIMIT_S = 1.0
@@ -79,11 +79,7 @@ class ShapeConstraints:
         self._same = _representatives(self._premises)
         self._known.clear()
 
-    @overload
-    def expanded(self, node: Expr) -> Expr: ...
-    @overload
-    def expanded(self, node: Condition) -> Condition: ...
-    def expanded(self, node: Expr | Condition) -> Expr | Condition:
+    def expanded(self, node: Tree) -> Tree:
         """``node`` with defined symbols replaced by what they are made of, in normal form."""
         return substitute(node, self._expanded) if free_symbols(node) & self._expanded.keys() else node
 

@@ -30,7 +30,7 @@ from trtdiag.symbolic.conditions import (
     negate,
     normalise,
     substitute,
-    transform_condition,
+    transform,
 )
 from trtdiag.symbolic.conflict import ConflictResult, conflict, implied
 from trtdiag.symbolic.defined import always_defined
@@ -114,7 +114,7 @@ __all__ = [
     "substitute",
     "symbol",
     "to_text",
-    "transform_condition",
+    "transform",
     "truediv",
     "trunc",
     "where",

@@ -15,8 +15,8 @@ from math import ceil, floor, gcd, prod
 
 from trtdiag.symbolic import periodic
 from trtdiag.symbolic.build import Number
-from trtdiag.symbolic.conditions import substitute_expr
-from trtdiag.symbolic.ends import Ends, divided, floor_divided, plus, times, to_power
+from trtdiag.symbolic.conditions import substitute
+from trtdiag.symbolic.ends import Ends
 from trtdiag.symbolic.evaluate import compiled_expr
 from trtdiag.symbolic.evaluate_array import all_values, evaluate_masked
 from trtdiag.symbolic.expr import Add, Ceil, Expr, Floor, FloorDiv, Max, Min, Mod, Mul, Num, Pow, Sym, TrueDiv, Trunc
@@ -130,7 +130,7 @@ class BoundsCache:
         going.update(dict.fromkeys(open_down, Mul((Num(-1), Sym(diagonal)))))
         starts = [low for low in (self._range(name).min for name in open_up) if low is not None]
         starts += [-high for high in (self._range(name).max for name in open_down) if high is not None]
-        line = substitute_expr(expr, going)
+        line = substitute(expr, going)
         if isinstance(line, Num):
             return (line.value,)
         try:
@@ -180,7 +180,7 @@ class BoundsCache:
         bounds = [self.of(part) for part in parts]
         if not all(bound.exact and not bound.range.empty for bound in bounds):
             return None
-        joined = _joined(expr, [(bound.range.min, bound.range.max) for bound in bounds])
+        joined = _joined(expr, [bound.range for bound in bounds])
         if joined is None:
             return None
         return _bounds(joined, f"parts without a shared symbol: {bounds[0].method}")
@@ -213,7 +213,7 @@ class BoundsCache:
         return _bounds(found, "residue classes")
 
     def _by_interval(self, expr: Expr, directions: Mapping[str, int | None]) -> Bounds:
-        low, high = self.intervals.of(expr)
+        low, high = self.intervals.expr(expr)
         free = [name for name, direction in directions.items() if direction is None] or list(directions)
         why = f"an interval: not monotone in {', '.join(free)}, and too many values to try"
         if any(not self._range(name).bounded for name in directions):
@@ -269,43 +269,27 @@ def _overlap(parts: tuple[Expr, ...]) -> bool:
     return sum(len(free_symbols(part)) for part in parts) > len(frozenset().union(*map(free_symbols, parts)))
 
 
-def _joined(expr: Expr, ends: list[Ends]) -> Ends | None:
-    first, *rest = ends
+def _joined(expr: Expr, ranges: list[Range]) -> Ends | None:
+    """The ends of ``expr`` over parts that reach theirs; ``None`` where it need not reach its own then."""
+    names = [f"part{index}" for index in range(len(ranges))]
+    parts = tuple(Sym(name) for name in names)
+    whole: Expr
     match expr:
-        case Add():
-            for other in rest:
-                first = plus(first, other)
-            return first
-        case Mul():
-            for other in rest:
-                first = times(first, other)
-            return first
+        case Add() | Mul() | Min() | Max():
+            whole = type(expr)(parts)
         case FloorDiv() | TrueDiv():
-            bottom = rest[0]
+            least, most = ranges[1].min, ranges[1].max
             # A limit at an open divisor is approached, not reached, by a true division.
-            if bottom[0] is None or bottom[0] <= 0 or (isinstance(expr, TrueDiv) and bottom[1] is None):
+            if least is None or least <= 0 or (isinstance(expr, TrueDiv) and most is None):
                 return None
-            return floor_divided(first, bottom, integral=True) if isinstance(expr, FloorDiv) else divided(first, bottom)
-        case Min():
-            lows, highs = zip(*ends, strict=True)
-            high = min((end for end in highs if end is not None), default=None)
-            return None if None in lows else min(lows), high
-        case Max():
-            lows, highs = zip(*ends, strict=True)
-            low = max((end for end in lows if end is not None), default=None)
-            return low, None if None in highs else max(highs)
-        case Floor() | Ceil() | Trunc():
-            return None if _fractional(first) else first
+            whole = type(expr)(*parts)
         case Pow(_, exponent):
-            assert isinstance(exponent, Num)
-            crossing = first[0] is None or first[0] < 0
-            return None if crossing else to_power(first, (exponent.value, exponent.value))
+            if ranges[0].min is None or ranges[0].min < 0:
+                return None
+            whole = Pow(parts[0], exponent)
         case _:
-            return None
-
-
-def _fractional(ends: Ends) -> bool:
-    return any(end is not None and Fraction(end).denominator != 1 for end in ends)
+            return ranges[0].min, ranges[0].max  # rounding whole numbers
+    return Intervals(dict(zip(names, ranges, strict=True))).compute(whole)
 
 
 def _multiple(term: Expr) -> tuple[int, str | None]:

@@ -13,7 +13,7 @@ from trtdiag.symbolic import smt
 from trtdiag.symbolic.allowed import allowed
 from trtdiag.symbolic.bounds import BoundsCache
 from trtdiag.symbolic.build import sub
-from trtdiag.symbolic.conditions import all_of, relation_holds
+from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.defined import always_defined
 from trtdiag.symbolic.evaluate import holds
 from trtdiag.symbolic.expr import And, Compare, Condition, Or, Relation
@@ -159,7 +159,7 @@ def _holds_by_exact_bounds(condition: Condition, cache: BoundsCache) -> bool:
                 above, below = found.min is not None and found.min > 0, found.max is not None and found.max < 0
                 return (above or below) if relation is Relation.NE else ends == (0, 0)
             end = found.min if relation in (Relation.GE, Relation.GT) else found.max
-            return end is not None and relation_holds(relation, end, 0)
+            return end is not None and relation.holds(end, 0)
         case And(args):
             return all(_holds_by_exact_bounds(arg, cache) for arg in args)
         case Or(args):

@@ -6,12 +6,16 @@ ends of the operands are looked up, and only if these leave it too the operands 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from trtdiag.symbolic import ends
+from trtdiag.symbolic.ends import Ends
 
 Array = npt.NDArray[Any]
 
@@ -59,74 +63,40 @@ def _object(operand: Ints) -> Array | int:
     return operand.values.astype(object)
 
 
-_Bound = Callable[[Ints, Ints], tuple[int, int]]
 _Act = Callable[[Any, Any], Any]
 
 
-def _apply(act: _Act, bound: _Bound, left: Ints, right: Ints) -> Ints:
-    if isinstance(left.values, int) and isinstance(right.values, int):
-        return ints(int(act(left.values, right.values)))
-    low, high = bound(left, right)
-    wide = _fits(left.low, left.high) and _fits(right.low, right.high)
-    if wide and not _fits(low, high):
-        left, right = left.tight(), right.tight()
-        low, high = bound(left, right)
-    if wide and _fits(low, high):
-        return Ints(act(left.values, right.values), low, high)
-    return Ints(act(_object(left), _object(right)), low, high)
+def _operation(act: _Act, bound: Callable[[Ends, Ends], Any], said: str) -> Callable[[Ints, Ints], Ints]:
+    def apply(left: Ints, right: Ints) -> Ints:
+        if isinstance(left.values, int) and isinstance(right.values, int):
+            return ints(int(act(left.values, right.values)))
+        low, high = bound((left.low, left.high), (right.low, right.high))
+        wide = _fits(left.low, left.high) and _fits(right.low, right.high)
+        if wide and not _fits(low, high):
+            left, right = left.tight(), right.tight()
+            low, high = bound((left.low, left.high), (right.low, right.high))
+        if wide and _fits(low, high):
+            return Ints(act(left.values, right.values), low, high)
+        return Ints(act(_object(left), _object(right)), low, high)
+
+    apply.__doc__ = said
+    return apply
 
 
-def _sum_bound(left: Ints, right: Ints) -> tuple[int, int]:
-    return left.low + right.low, left.high + right.high
-
-
-def _product_bound(left: Ints, right: Ints) -> tuple[int, int]:
-    corners = (left.low * right.low, left.low * right.high, left.high * right.low, left.high * right.high)
-    return min(corners), max(corners)
-
-
-def _quotient_bound(left: Ints, right: Ints) -> tuple[int, int]:
-    if right.low > 0 or right.high < 0:
-        ends = [a // b for a in (left.low, left.high) for b in (right.low, right.high)]
-        return min(ends), max(ends)
-    most = max(abs(left.low), abs(left.high))
-    return -most - 1, most
-
-
-def _remainder_bound(left: Ints, right: Ints) -> tuple[int, int]:
-    if right.low > 0 and left.low >= 0:
-        return 0, min(right.high - 1, left.high)
-    return min(0, right.low + 1), max(0, right.high - 1)
-
-
-def add(left: Ints, right: Ints) -> Ints:
-    """The sums."""
-    return _apply(lambda a, b: a + b, _sum_bound, left, right)
-
-
-def mul(left: Ints, right: Ints) -> Ints:
-    """The products."""
-    return _apply(lambda a, b: a * b, _product_bound, left, right)
-
-
-def floordiv(left: Ints, right: Ints) -> Ints:
-    """The quotients towards minus infinity; no divisor may be zero."""
-    return _apply(lambda a, b: a // b, _quotient_bound, left, right)
-
-
-def mod(left: Ints, right: Ints) -> Ints:
-    """The remainders with the sign of the divisor; no divisor may be zero."""
-    return _apply(lambda a, b: a % b, _remainder_bound, left, right)
-
-
-def least(left: Ints, right: Ints) -> Ints:
-    """The smaller of each pair."""
-    return _apply(np.minimum, lambda a, b: (min(a.low, b.low), min(a.high, b.high)), left, right)
-
-
-def greatest(left: Ints, right: Ints) -> Ints:
-    """The greater of each pair."""
-    return _apply(np.maximum, lambda a, b: (max(a.low, b.low), max(a.high, b.high)), left, right)
+add = _operation(operator.add, ends.plus, "The sums.")
+mul = _operation(operator.mul, ends.times, "The products.")
+floordiv = _operation(
+    operator.floordiv,
+    lambda top, bottom: ends.floor_divided(top, bottom, integral=True),
+    "The quotients towards minus infinity; no divisor may be zero.",
+)
+mod = _operation(
+    operator.mod,
+    lambda top, bottom: ends.remainder(top, bottom, integral=True),
+    "The remainders with the sign of the divisor; no divisor may be zero.",
+)
+least = _operation(np.minimum, ends.least, "The smaller of each pair.")
+greatest = _operation(np.maximum, ends.greatest, "The greater of each pair.")
 
 
 def choose(mask: Array, then: Ints, otherwise: Ints) -> Ints:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, gcd, lcm
-from typing import overload
+from typing import Any, TypeVar
 
 from trtdiag.symbolic import build
 from trtdiag.symbolic.build import Number, as_expr, linear_terms, mul, sub
@@ -39,8 +39,9 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
-from trtdiag.symbolic.tree import is_integer, is_total, order_key
+from trtdiag.symbolic.tree import children, is_integer, is_total, order_key
 
+Tree = TypeVar("Tree", Expr, Condition)
 Replace = Callable[[Expr], Expr | None]
 """Gives what stands for a part of an expression, or ``None`` where it stays."""
 
@@ -65,28 +66,11 @@ _NEGATED = {
 }
 
 
-def relation_holds(relation: Relation, left: Number, right: Number) -> bool:
-    """Whether ``left <relation> right`` for two numbers."""
-    match relation:
-        case Relation.EQ:
-            return left == right
-        case Relation.NE:
-            return left != right
-        case Relation.LT:
-            return left < right
-        case Relation.LE:
-            return left <= right
-        case Relation.GT:
-            return left > right
-        case Relation.GE:
-            return left >= right
-
-
 def compare(relation: Relation, left: Expr | Number, right: Expr | Number) -> Condition:
     """``left <relation> right`` with terms collected, common factors removed and the constant on the right."""
     difference = sub(as_expr(left), as_expr(right))
     if isinstance(difference, Num):
-        return Truth(relation_holds(relation, difference.value, 0))
+        return Truth(relation.holds(difference.value, 0))
     terms, constant = linear_terms(difference)
     integral = all(is_integer(rest) for _, rest in terms)
     factor = lcm(constant.denominator if not integral else 1, *(part.denominator for part, _ in terms))
@@ -154,88 +138,50 @@ def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     return condition.args if isinstance(condition, And) else (condition,)
 
 
-def transform_expr(expr: Expr, replace: Replace) -> Expr:
-    """``expr`` with every part for which ``replace`` gives another one replaced, outermost first, in normal form."""
-    other = replace(expr)
-    if other is not None:
-        return other
-    match expr:
-        case Num() | Sym():
-            return expr
-        case Add(args):
-            return build.add(*(transform_expr(arg, replace) for arg in args))
-        case Mul(args):
-            return build.mul(*(transform_expr(arg, replace) for arg in args))
-        case Min(args):
-            return build.minimum(*(transform_expr(arg, replace) for arg in args))
-        case Max(args):
-            return build.maximum(*(transform_expr(arg, replace) for arg in args))
-        case FloorDiv(left, right):
-            return build.floordiv(transform_expr(left, replace), transform_expr(right, replace))
-        case Mod(left, right):
-            return build.mod(transform_expr(left, replace), transform_expr(right, replace))
-        case TrueDiv(left, right):
-            return build.truediv(transform_expr(left, replace), transform_expr(right, replace))
-        case Pow(base, exponent):
-            return build.power(transform_expr(base, replace), transform_expr(exponent, replace))
-        case Floor(arg):
-            return build.floor(transform_expr(arg, replace))
-        case Ceil(arg):
-            return build.ceil(transform_expr(arg, replace))
-        case Trunc(arg):
-            return build.trunc(transform_expr(arg, replace))
-        case Where(condition, then, otherwise):
-            return build.where(
-                transform_condition(condition, replace),
-                transform_expr(then, replace),
-                transform_expr(otherwise, replace),
-            )
+_BUILT: dict[type, Callable[..., Expr | Condition]] = {
+    Add: build.add,
+    Mul: build.mul,
+    Min: build.minimum,
+    Max: build.maximum,
+    FloorDiv: build.floordiv,
+    Mod: build.mod,
+    TrueDiv: build.truediv,
+    Pow: build.power,
+    Floor: build.floor,
+    Ceil: build.ceil,
+    Trunc: build.trunc,
+    Where: build.where,
+    And: lambda *parts: all_of(parts),
+    Or: lambda *parts: any_of(parts),
+    Not: negate,
+}
 
 
-def transform_condition(condition: Condition, replace: Replace) -> Condition:
-    """``condition`` with parts of its expressions replaced, in normal form."""
-    match condition:
-        case Truth():
-            return condition
-        case Compare(relation, left, right):
-            return compare(relation, transform_expr(left, replace), transform_expr(right, replace))
-        case And(args):
-            return all_of(transform_condition(arg, replace) for arg in args)
-        case Or(args):
-            return any_of(transform_condition(arg, replace) for arg in args)
-        case Not(arg):
-            return negate(transform_condition(arg, replace))
+def _transformed(node: Any, replace: Replace) -> Any:
+    if not isinstance(node, Compare | And | Or | Not | Truth):
+        other = replace(node)
+        if other is not None:
+            return other
+    if isinstance(node, Num | Sym | Truth):
+        return node
+    parts = [_transformed(part, replace) for part in children(node)]
+    return compare(node.relation, *parts) if isinstance(node, Compare) else _BUILT[type(node)](*parts)
 
 
-def _by_symbol(values: Mapping[str, Expr | int]) -> Replace:
-    def replace(expr: Expr) -> Expr | None:
-        return as_expr(values[expr.name]) if isinstance(expr, Sym) and expr.name in values else None
-
-    return replace
-
-
-def substitute_expr(expr: Expr, values: Mapping[str, Expr | int]) -> Expr:
-    """``expr`` with symbols replaced, in normal form."""
-    return transform_expr(expr, _by_symbol(values))
+def transform(node: Tree, replace: Replace) -> Tree:
+    """``node`` with every part for which ``replace`` gives another one replaced, outermost first, in normal form."""
+    made: Tree = _transformed(node, replace)
+    return made
 
 
-def substitute_condition(condition: Condition, values: Mapping[str, Expr | int]) -> Condition:
-    """``condition`` with symbols replaced, in normal form."""
-    return transform_condition(condition, _by_symbol(values))
+def substitute(node: Tree, values: Mapping[str, Expr | int]) -> Tree:
+    """``node`` with symbols replaced, in normal form."""
+    return transform(
+        node, lambda part: as_expr(values[part.name]) if isinstance(part, Sym) and part.name in values else None
+    )
 
 
 @lru_cache(maxsize=1 << 14)
 def normalise(condition: Condition) -> Condition:
     """``condition`` in normal form, for trees that were built by hand."""
-    return substitute_condition(condition, {})
-
-
-@overload
-def substitute(node: Expr, values: Mapping[str, Expr | int]) -> Expr: ...
-@overload
-def substitute(node: Condition, values: Mapping[str, Expr | int]) -> Condition: ...
-def substitute(node: Expr | Condition, values: Mapping[str, Expr | int]) -> Expr | Condition:
-    """``node`` with symbols replaced, in normal form."""
-    if isinstance(node, Compare | And | Or | Not | Truth):
-        return substitute_condition(node, values)
-    return substitute_expr(node, values)
+    return substitute(condition, {})

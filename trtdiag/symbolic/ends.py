@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 from trtdiag.symbolic.build import Number
@@ -35,6 +36,21 @@ def meet(left: Ends, right: Ends) -> Ends:
     lows = [end for end in (left[0], right[0]) if end is not None]
     highs = [end for end in (left[1], right[1]) if end is not None]
     return max(lows) if lows else None, min(highs) if highs else None
+
+
+def least(left: Ends, right: Ends) -> Ends:
+    """Ends of the smaller of two."""
+    return hull(left, right)[0], meet(left, right)[1]
+
+
+def greatest(left: Ends, right: Ends) -> Ends:
+    """Ends of the greater of two."""
+    return meet(left, right)[0], hull(left, right)[1]
+
+
+def rounded(ends: Ends, rounding: Callable[[Number], int]) -> Ends:
+    """Ends of values that are rounded in a way that keeps their order."""
+    return None if ends[0] is None else rounding(ends[0]), None if ends[1] is None else rounding(ends[1])
 
 
 def spread(ends: Ends) -> Ends:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import ceil, floor, trunc
 
 from trtdiag.symbolic.build import Number
-from trtdiag.symbolic.conditions import negate, normalise, relation_holds
+from trtdiag.symbolic.conditions import negate, normalise
 from trtdiag.symbolic.expr import (
     Add,
     And,
@@ -187,9 +187,11 @@ def compiled_condition(condition: Condition) -> _Test:
 
 
 def _comparison(relation: Relation, left: _Get, right: _Get) -> _Test:
+    compared = relation.holds
+
     def test(values: Values) -> bool:
         try:
-            return relation_holds(relation, left(values), right(values))
+            return bool(compared(left(values), right(values)))
         except ZeroDivisionError:
             return False
 

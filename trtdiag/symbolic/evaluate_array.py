@@ -6,42 +6,19 @@ where it is defined: dividing by zero leaves a point undefined, and a condition 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trtdiag.symbolic import checked_arrays
+from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.checked_arrays import Array, Ints, ints
-from trtdiag.symbolic.conditions import negate, normalise
 from trtdiag.symbolic.evaluate import MOST_POWER_BITS
-from trtdiag.symbolic.expr import (
-    Add,
-    And,
-    Ceil,
-    Compare,
-    Condition,
-    Expr,
-    Floor,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Num,
-    Or,
-    Pow,
-    Relation,
-    Sym,
-    TrueDiv,
-    Trunc,
-    Truth,
-    Where,
-)
+from trtdiag.symbolic.expr import Condition, Expr, Relation
+from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.ranges import Range
 
 Arrays = Mapping[str, Any]
@@ -113,60 +90,76 @@ def _shape(arrays: Arrays) -> tuple[int, ...]:
     return np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
 
 
-class _Points:
-    """Evaluates trees at one set of points; a subtree that occurs twice is computed once."""
+def _both(left: Array | bool, right: Array | bool) -> Array | bool:
+    if left is True:
+        return right
+    return left if right is True else np.asarray(left) & np.asarray(right)
+
+
+def _over_one_denominator(act: Callable[[Ints, Ints], Ints]) -> Callable[[_Values, _Values], _Values]:
+    def acted(left: _Values, right: _Values) -> _Values:
+        defined = _both(left.defined, right.defined)
+        if left.bottom.constant == right.bottom.constant is not None:
+            return _Values(act(left.top, right.top), left.bottom, defined)
+        tops = checked_arrays.mul(left.top, right.bottom), checked_arrays.mul(right.top, left.bottom)
+        return _Values(act(*tops), checked_arrays.mul(left.bottom, right.bottom), defined)
+
+    return acted
+
+
+class _Points(Fold[_Values, Array | bool]):
+    """Evaluates trees at one set of points."""
 
     def __init__(self, arrays: Arrays) -> None:
+        super().__init__()
         self.symbols = {
             name: ints(int(array) if np.ndim(array) == 0 else np.asarray(array)) for name, array in arrays.items()
         }
-        self.known: dict[Expr, _Values] = {}
 
-    def expr(self, expr: Expr) -> _Values:
-        found = self.known.get(expr)
-        if found is None:
-            found = self.known[expr] = self.compute(expr)
-        return found
+    def number(self, value: Number) -> _Values:
+        return _Values(ints(value.numerator), ints(value.denominator), True)
 
-    def compute(self, expr: Expr) -> _Values:
-        match expr:
-            case Num(value):
-                return _Values(ints(value.numerator), ints(value.denominator), True)
-            case Sym(name):
-                return _Values(self.symbols[name], _ONE, True)
-            case Add(args):
-                return reduce(_add, map(self.expr, args))
-            case Mul(args):
-                return reduce(_mul, map(self.expr, args))
-            case Min(args):
-                return reduce(lambda a, b: _extreme(a, b, checked_arrays.least), map(self.expr, args))
-            case Max(args):
-                return reduce(lambda a, b: _extreme(a, b, checked_arrays.greatest), map(self.expr, args))
-            case FloorDiv(left, right):
-                return _floor(_divide(self.expr(left), self.expr(right)))
-            case Mod(left, right):
-                top, bottom = self.expr(left), self.expr(right)
-                return (
-                    _add(top, _negated(_mul(bottom, _floor(_divide(top, bottom)))))
-                    if _fractional(top, bottom)
-                    else _remainder(top, bottom)
-                )
-            case TrueDiv(left, right):
-                return _divide(self.expr(left), self.expr(right))
-            case Pow(base, exponent):
-                return self.power(self.expr(base), self.expr(exponent))
-            case Floor(arg):
-                return _floor(self.expr(arg))
-            case Ceil(arg):
-                return _negated(_floor(_negated(self.expr(arg))))
-            case Trunc(arg):
-                inner = self.expr(arg)
-                down, up = _floor(inner), _negated(_floor(_negated(inner)))
-                return _choose(np.asarray(inner.top.values >= 0), down, up)
-            case Where(condition, then, otherwise):
-                return self.where(condition, then, otherwise)
+    def symbol(self, name: str) -> _Values:
+        return _Values(self.symbols[name], _ONE, True)
 
-    def power(self, base: _Values, exponent: _Values) -> _Values:
+    add = staticmethod(_over_one_denominator(checked_arrays.add))
+    least = staticmethod(_over_one_denominator(checked_arrays.least))
+    greatest = staticmethod(_over_one_denominator(checked_arrays.greatest))
+    both = staticmethod(_both)
+
+    def mul(self, left: _Values, right: _Values) -> _Values:
+        bottom = checked_arrays.mul(left.bottom, right.bottom)
+        return _Values(checked_arrays.mul(left.top, right.top), bottom, _both(left.defined, right.defined))
+
+    def divide(self, left: _Values, right: _Values) -> _Values:
+        nonzero = checked_arrays.nonzero_mask(right.top)
+        divisor = checked_arrays.without_zeros(right.top, nonzero)
+        top, bottom = checked_arrays.mul(left.top, right.bottom), checked_arrays.mul(left.bottom, divisor)
+        if bottom.low < 0:
+            sign = ints(-1) if bottom.high < 0 else checked_arrays.choose(np.asarray(bottom.values < 0), ints(-1), _ONE)
+            top, bottom = checked_arrays.mul(top, sign), checked_arrays.mul(bottom, sign)
+            bottom = Ints(bottom.values, max(1, bottom.low), bottom.high)
+        return _Values(top, bottom, _both(nonzero, _both(left.defined, right.defined)))
+
+    def remainder(self, left: _Values, right: _Values) -> _Values:
+        if _fractional(left, right):
+            return super().remainder(left, right)
+        nonzero = checked_arrays.nonzero_mask(right.top)
+        divisor = checked_arrays.without_zeros(right.top, nonzero)
+        return _Values(checked_arrays.mod(left.top, divisor), _ONE, _both(nonzero, _both(left.defined, right.defined)))
+
+    def floor(self, value: _Values) -> _Values:
+        if value.bottom.constant == 1:
+            return value
+        return _Values(checked_arrays.floordiv(value.top, value.bottom), _ONE, value.defined)
+
+    def trunc(self, value: _Values) -> _Values:
+        return _choose(np.asarray(value.top.values >= 0), self.floor(value), self.ceil(value))
+
+    def power(self, base: Expr, exponent: Expr) -> _Values:
+        return self.powered(self.expr(base), self.expr(exponent))
+
+    def powered(self, base: _Values, exponent: _Values) -> _Values:
         count = exponent.top.constant
         if count is None or exponent.bottom.constant != 1:
             return self.general_power(base, exponent)
@@ -177,7 +170,7 @@ class _Points:
             raise OverflowError("a power is too large to be computed")
         result = _Values(_ONE, _ONE, base.defined)
         for _ in range(count):
-            result = _mul(result, base)
+            result = self.mul(result, base)
         return result
 
     def general_power(self, base: _Values, exponent: _Values) -> _Values:
@@ -188,107 +181,30 @@ class _Points:
             raise OverflowError("a power is too large to be computed")
         result = _Values(base.top, _ONE, False)
         for count in range(max(low, 0), high + 1):
-            here = self.power(base, _Values(ints(count), _ONE, True))
+            here = self.powered(base, _Values(ints(count), _ONE, True))
             result = _choose(np.asarray(exponent.top.values == count), here, result)
         return _Values(result.top, result.bottom, _both(result.defined, _both(base.defined, exponent.defined)))
 
-    def where(self, condition: Condition, then: Expr, otherwise: Expr) -> _Values:
-        holds, fails = self.condition(condition), self.condition(negate(condition))
-        chosen = _choose(np.asarray(holds), self.expr(then), self.expr(otherwise))
-        return _Values(chosen.top, chosen.bottom, _both(chosen.defined, np.asarray(holds) | np.asarray(fails)))
+    def where(self, holds: Array | bool, fails: Array | bool, then: _Values, otherwise: _Values) -> _Values:
+        chosen = _choose(np.asarray(holds), then, otherwise)
+        return _Values(chosen.top, chosen.bottom, _both(chosen.defined, self.either(holds, fails)))
 
-    def condition(self, condition: Condition) -> Array | bool:
-        match condition:
-            case Truth(value):
-                return value
-            case Compare(relation, left, right):
-                return self.compare(relation, self.expr(left), self.expr(right))
-            case And(args):
-                return reduce(_both, map(self.condition, args))
-            case Or(args):
-                return reduce(lambda a, b: np.asarray(a) | np.asarray(b), map(self.condition, args))
-            case Not():
-                return self.condition(normalise(condition))
+    def truth(self, value: bool) -> bool:
+        return value
 
-    @staticmethod
-    def compare(relation: Relation, left: _Values, right: _Values) -> Array | bool:
+    def compare(self, relation: Relation, left: _Values, right: _Values) -> Array | bool:
         first, second = left.top, right.top
         if left.bottom is not right.bottom and (left.bottom.constant, right.bottom.constant) != (1, 1):
             first, second = checked_arrays.mul(first, right.bottom), checked_arrays.mul(second, left.bottom)
-        a, b = checked_arrays.comparable(first, second)
-        truth: Array | bool
-        match relation:
-            case Relation.EQ:
-                truth = a == b
-            case Relation.NE:
-                truth = a != b
-            case Relation.LT:
-                truth = a < b
-            case Relation.LE:
-                truth = a <= b
-            case Relation.GT:
-                truth = a > b
-            case Relation.GE:
-                truth = a >= b
+        truth = relation.holds(*checked_arrays.comparable(first, second))
         return _both(np.asarray(truth, dtype=bool), _both(left.defined, right.defined))
 
-
-def _both(left: Array | bool, right: Array | bool) -> Array | bool:
-    if left is True:
-        return right
-    return left if right is True else np.asarray(left) & np.asarray(right)
+    def either(self, left: Array | bool, right: Array | bool) -> Array | bool:
+        return np.logical_or(left, right)
 
 
 def _fractional(*operands: _Values) -> bool:
     return any(operand.bottom.constant != 1 for operand in operands)
-
-
-def _add(left: _Values, right: _Values) -> _Values:
-    defined = _both(left.defined, right.defined)
-    if left.bottom.constant == right.bottom.constant is not None:
-        return _Values(checked_arrays.add(left.top, right.top), left.bottom, defined)
-    top = checked_arrays.add(checked_arrays.mul(left.top, right.bottom), checked_arrays.mul(right.top, left.bottom))
-    return _Values(top, checked_arrays.mul(left.bottom, right.bottom), defined)
-
-
-def _mul(left: _Values, right: _Values) -> _Values:
-    bottom = checked_arrays.mul(left.bottom, right.bottom)
-    return _Values(checked_arrays.mul(left.top, right.top), bottom, _both(left.defined, right.defined))
-
-
-def _negated(value: _Values) -> _Values:
-    return _Values(checked_arrays.mul(value.top, ints(-1)), value.bottom, value.defined)
-
-
-def _extreme(left: _Values, right: _Values, pick: Any) -> _Values:
-    defined = _both(left.defined, right.defined)
-    if left.bottom.constant == right.bottom.constant is not None:
-        return _Values(pick(left.top, right.top), left.bottom, defined)
-    tops = checked_arrays.mul(left.top, right.bottom), checked_arrays.mul(right.top, left.bottom)
-    return _Values(pick(*tops), checked_arrays.mul(left.bottom, right.bottom), defined)
-
-
-def _divide(left: _Values, right: _Values) -> _Values:
-    nonzero = checked_arrays.nonzero_mask(right.top)
-    divisor = checked_arrays.without_zeros(right.top, nonzero)
-    top, bottom = checked_arrays.mul(left.top, right.bottom), checked_arrays.mul(left.bottom, divisor)
-    if bottom.low < 0:
-        sign = ints(-1) if bottom.high < 0 else checked_arrays.choose(np.asarray(bottom.values < 0), ints(-1), _ONE)
-        top, bottom = checked_arrays.mul(top, sign), checked_arrays.mul(bottom, sign)
-        bottom = Ints(bottom.values, max(1, bottom.low), bottom.high)
-    return _Values(top, bottom, _both(nonzero, _both(left.defined, right.defined)))
-
-
-def _remainder(left: _Values, right: _Values) -> _Values:
-    nonzero = checked_arrays.nonzero_mask(right.top)
-    divisor = checked_arrays.without_zeros(right.top, nonzero)
-    return _Values(checked_arrays.mod(left.top, divisor), _ONE, _both(nonzero, _both(left.defined, right.defined)))
-
-
-def _floor(value: _Values) -> _Values:
-    if value.bottom.constant == 1:
-        return value
-    return _Values(checked_arrays.floordiv(value.top, value.bottom), _ONE, value.defined)
 
 
 def _choose(mask: Array, then: _Values, otherwise: _Values) -> _Values:

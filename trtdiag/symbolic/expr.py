@@ -10,10 +10,12 @@ a float literal keeps its binary value.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import TypeAlias, Union
+from typing import Any, TypeAlias, Union, get_args
 
 
 class Node:
@@ -40,16 +42,12 @@ class Num(Node):
 
     value: int | Fraction
 
-    __hash__ = Node.__hash__
-
 
 @dataclass(frozen=True, slots=True)
 class Sym(Node):
     """A symbol of the graph (``s77``, ``u0``) or, before sites are resolved, the text of a source."""
 
     name: str
-
-    __hash__ = Node.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +56,12 @@ class Add(Node):
 
     args: tuple[Expr, ...]
 
-    __hash__ = Node.__hash__
-
 
 @dataclass(frozen=True, slots=True)
 class Mul(Node):
     """The product of two or more factors."""
 
     args: tuple[Expr, ...]
-
-    __hash__ = Node.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +71,6 @@ class FloorDiv(Node):
     left: Expr
     right: Expr
 
-    __hash__ = Node.__hash__
-
 
 @dataclass(frozen=True, slots=True)
 class Mod(Node):
@@ -86,8 +78,6 @@ class Mod(Node):
 
     left: Expr
     right: Expr
-
-    __hash__ = Node.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +87,12 @@ class TrueDiv(Node):
     left: Expr
     right: Expr
 
-    __hash__ = Node.__hash__
-
 
 @dataclass(frozen=True, slots=True)
 class Floor(Node):
     """The greatest integer not above ``arg``."""
 
     arg: Expr
-
-    __hash__ = Node.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +101,12 @@ class Ceil(Node):
 
     arg: Expr
 
-    __hash__ = Node.__hash__
-
 
 @dataclass(frozen=True, slots=True)
 class Trunc(Node):
     """``arg`` without its fraction (rounded towards zero)."""
 
     arg: Expr
-
-    __hash__ = Node.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +116,6 @@ class Pow(Node):
     base: Expr
     exponent: Expr
 
-    __hash__ = Node.__hash__
-
 
 @dataclass(frozen=True, slots=True)
 class Min(Node):
@@ -143,16 +123,12 @@ class Min(Node):
 
     args: tuple[Expr, ...]
 
-    __hash__ = Node.__hash__
-
 
 @dataclass(frozen=True, slots=True)
 class Max(Node):
     """The greatest of two or more."""
 
     args: tuple[Expr, ...]
-
-    __hash__ = Node.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +138,6 @@ class Where(Node):
     condition: Condition
     then: Expr
     otherwise: Expr
-
-    __hash__ = Node.__hash__
 
 
 class Relation(Enum):
@@ -176,6 +150,21 @@ class Relation(Enum):
     GT = ">"
     GE = ">="
 
+    @property
+    def holds(self) -> Callable[[Any, Any], Any]:
+        """``left <relation> right`` as a function of two numbers, arrays or whatever compares."""
+        return _COMPARED[self]
+
+
+_COMPARED: dict[Relation, Callable[[Any, Any], Any]] = {
+    Relation.EQ: operator.eq,
+    Relation.NE: operator.ne,
+    Relation.LT: operator.lt,
+    Relation.LE: operator.le,
+    Relation.GT: operator.gt,
+    Relation.GE: operator.ge,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Compare(Node):
@@ -185,16 +174,12 @@ class Compare(Node):
     left: Expr
     right: Expr
 
-    __hash__ = Node.__hash__
-
 
 @dataclass(frozen=True, slots=True)
 class And(Node):
     """All of ``args`` hold."""
 
     args: tuple[Condition, ...]
-
-    __hash__ = Node.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,16 +188,12 @@ class Or(Node):
 
     args: tuple[Condition, ...]
 
-    __hash__ = Node.__hash__
-
 
 @dataclass(frozen=True, slots=True)
 class Not(Node):
     """``arg`` does not hold."""
 
     arg: Condition
-
-    __hash__ = Node.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +202,9 @@ class Truth(Node):
 
     value: bool
 
-    __hash__ = Node.__hash__
-
 
 Expr: TypeAlias = Union[Num, Sym, Add, Mul, FloorDiv, Mod, TrueDiv, Floor, Ceil, Trunc, Pow, Min, Max, Where]
 Condition: TypeAlias = Union[Compare, And, Or, Not, Truth]
+
+for _kind in (*get_args(Expr), *get_args(Condition)):
+    _kind.__hash__ = Node.__hash__  # a dataclass would compute its own each time

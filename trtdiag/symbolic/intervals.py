@@ -15,11 +15,15 @@ from trtdiag.symbolic.ends import (
     ANY,
     Ends,
     divided,
+    flipped,
     floor_divided,
+    greatest,
     hull,
+    least,
     meet,
     plus,
     remainder,
+    rounded,
     spread,
     times,
     to_power,
@@ -28,7 +32,6 @@ from trtdiag.symbolic.ends import (
 from trtdiag.symbolic.evaluate import compiled_expr
 from trtdiag.symbolic.expr import (
     Add,
-    And,
     Ceil,
     Compare,
     Condition,
@@ -39,17 +42,15 @@ from trtdiag.symbolic.expr import (
     Min,
     Mod,
     Mul,
-    Not,
     Num,
-    Or,
     Pow,
     Relation,
     Sym,
     TrueDiv,
     Trunc,
-    Truth,
     Where,
 )
+from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols, is_integer
 
@@ -57,42 +58,17 @@ _ZERO: Ends = (0, 0)
 MOST_PRODUCT_RULE = 8  # powers beyond this are not taken apart to see how they change
 
 
-class Intervals:
+class Intervals(Fold[Ends, "bool | None"]):
     """Intervals and steps of expressions over one box, each computed once."""
 
     def __init__(self, box: Mapping[str, Range]) -> None:
+        super().__init__()
         self.box = box
-        self._values: dict[Expr, Ends] = {}
         self._steps: dict[tuple[Expr, str], Ends] = {}
-
-    def of(self, expr: Expr) -> Ends:
-        """Ends between which all values lie."""
-        found = self._values.get(expr)
-        if found is None:
-            found = self._plain(expr)
-            if found[0] != found[1] and _repeats(expr):
-                # The same symbol in several terms: the plain interval is loose, monotone corners are not.
-                self._values[expr] = found
-                found = meet(found, self._corners(expr))
-            self._values[expr] = found
-        return found
 
     def decide(self, condition: Condition) -> bool | None:
         """Whether ``condition`` is true (or false) wherever it is defined; ``None`` where this is not seen."""
-        match condition:
-            case Truth(value):
-                return value
-            case Compare(relation, left, right):
-                return _decided(relation, self.of(sub(left, right)))
-            case And(args):
-                verdicts = [self.decide(arg) for arg in args]
-                return False if False in verdicts else (None if None in verdicts else True)
-            case Or(args):
-                verdicts = [self.decide(arg) for arg in args]
-                return True if True in verdicts else (None if None in verdicts else False)
-            case Not(arg):
-                verdict = self.decide(arg)
-                return None if verdict is None else not verdict
+        return self.condition(condition)
 
     def direction(self, expr: Expr, symbol: str) -> int | None:
         """1 where ``expr`` never falls as ``symbol`` grows, -1 where it never rises, ``None`` where neither is seen."""
@@ -108,57 +84,82 @@ class Intervals:
         key = (expr, symbol)
         found = self._steps.get(key)
         if found is None:
-            found = self._steps[key] = meet(self._change(expr, symbol), spread(self.of(expr)))
+            found = self._steps[key] = meet(self._change(expr, symbol), spread(self.expr(expr)))
         return found
 
-    def _range(self, name: str) -> Ends:
+    def compute(self, expr: Expr) -> Ends:
+        """See ``Fold``."""
+        match expr:
+            case FloorDiv(left, right):
+                found = floor_divided(self.expr(left), self.expr(right), integral=is_integer(right))
+            case Mod(left, right):
+                integral = is_integer(left) and is_integer(right)
+                found = remainder(self.expr(left), self.expr(right), integral=integral)
+            case Pow(base, exponent):
+                found = to_power(self.expr(base), self.expr(exponent))
+            case _:
+                found = super().compute(expr)
+        if found[0] != found[1] and _repeats(expr):
+            # The same symbol in several terms: the plain interval is loose, monotone corners are not.
+            self.known[expr] = found
+            found = meet(found, self._corners(expr))
+        return found
+
+    def condition(self, condition: Condition) -> bool | None:
+        """See ``Fold``."""
+        if isinstance(condition, Compare):
+            return _decided(condition.relation, self.expr(sub(condition.left, condition.right)))
+        return super().condition(condition)
+
+    add = staticmethod(plus)
+    mul = staticmethod(times)
+    divide = staticmethod(divided)
+    least = staticmethod(least)
+    greatest = staticmethod(greatest)
+
+    def number(self, value: Number) -> Ends:
+        """See ``Fold``."""
+        return value, value
+
+    def negated(self, ends: Ends) -> Ends:
+        """See ``Fold``."""
+        return flipped(ends)
+
+    def symbol(self, name: str) -> Ends:
+        """See ``Fold``."""
         found = self.box.get(name)
         return ANY if found is None else (found.min, found.max)
 
-    def _plain(self, expr: Expr) -> Ends:
-        match expr:
-            case Num(value):
-                return value, value
-            case Sym(name):
-                return self._range(name)
-            case Add(args):
-                total = self.of(args[0])
-                for arg in args[1:]:
-                    total = plus(total, self.of(arg))
-                return total
-            case Mul(args):
-                total = self.of(args[0])
-                for arg in args[1:]:
-                    total = times(total, self.of(arg))
-                return total
-            case FloorDiv(left, right):
-                return floor_divided(self.of(left), self.of(right), integral=is_integer(right))
-            case TrueDiv(left, right):
-                return divided(self.of(left), self.of(right))
-            case Mod(left, right):
-                return remainder(self.of(left), self.of(right), integral=is_integer(left) and is_integer(right))
-            case Pow(base, exponent):
-                return to_power(self.of(base), self.of(exponent))
-            case Min(args) | Max(args):
-                return _extreme([self.of(arg) for arg in args], least=isinstance(expr, Min))
-            case Floor(arg):
-                return _rounded(self.of(arg), floor)
-            case Ceil(arg):
-                return _rounded(self.of(arg), ceil)
-            case Trunc(arg):
-                return _rounded(self.of(arg), trunc)
-            case Where(condition, then, otherwise):
-                verdict = self.decide(condition)
-                if verdict is None:
-                    return hull(self.of(then), self.of(otherwise))
-                return self.of(then if verdict else otherwise)
+    def floor(self, ends: Ends) -> Ends:
+        """See ``Fold``."""
+        return rounded(ends, floor)
+
+    def trunc(self, ends: Ends) -> Ends:
+        """See ``Fold``."""
+        return rounded(ends, trunc)
+
+    def where(self, holds: bool | None, _fails: bool | None, then: Ends, otherwise: Ends) -> Ends:
+        """See ``Fold``."""
+        return hull(then, otherwise) if holds is None else then if holds else otherwise
+
+    def truth(self, value: bool) -> bool:
+        """See ``Fold``."""
+        return value
+
+    def both(self, left: bool | None, right: bool | None) -> bool | None:
+        """See ``Fold``."""
+        return False if False in (left, right) else None if None in (left, right) else True
+
+    def either(self, left: bool | None, right: bool | None) -> bool | None:
+        """See ``Fold``."""
+        return True if True in (left, right) else None if None in (left, right) else False
 
     def _corners(self, expr: Expr) -> Ends:
         lows: dict[str, int] = {}
         highs: dict[str, int] = {}
         for name in free_symbols(expr):
             direction = self.direction(expr, name)
-            low, high = self._range(name)
+            low, high = self.symbol(name)
             if direction is None or low is None or high is None:
                 return ANY
             lows[name], highs[name] = (int(low), int(high)) if direction > 0 else (int(high), int(low))
@@ -179,9 +180,9 @@ class Intervals:
                         total = plus(total, self.step(arg, symbol))
                 return total
             case Mul(args):
-                return self._product_change([(self.of(arg), self.step(arg, symbol)) for arg in args])
+                return self._product_change([(self.expr(arg), self.step(arg, symbol)) for arg in args])
             case Pow(base, Num(count)) if isinstance(count, int) and 1 <= count <= MOST_PRODUCT_RULE:
-                return self._product_change([(self.of(base), self.step(base, symbol))] * count)
+                return self._product_change([(self.expr(base), self.step(base, symbol))] * count)
             case Min(args) | Max(args):
                 changes = [self.step(arg, symbol) for arg in args]
                 total = changes[0]
@@ -196,7 +197,7 @@ class Intervals:
             case Mod(left, Num(divisor)) if divisor > 0 and is_integer(left):
                 return self._remainder_change(left, int(divisor), symbol)
             case Where(condition, then, otherwise):
-                verdict = self.decide(condition)
+                verdict = self.condition(condition)
                 return ANY if verdict is None else self.step(then if verdict else otherwise, symbol)
             case _:
                 return ANY
@@ -211,7 +212,7 @@ class Intervals:
         return change
 
     def _quotient_change(self, left: Expr, right: Expr, symbol: str, *, whole: bool) -> Ends:
-        bottom, top_change = self.of(right), self.step(left, symbol)
+        bottom, top_change = self.expr(right), self.step(left, symbol)
         if bottom[0] is None or bottom[0] <= 0:
             return ANY
         if symbol not in free_symbols(right):
@@ -219,10 +220,10 @@ class Intervals:
             if not whole:
                 return low, high
             return None if low is None else floor(low), None if high is None else ceil(high)
-        return undecided_change(self.of(left), top_change, self.step(right, symbol))
+        return undecided_change(self.expr(left), top_change, self.step(right, symbol))
 
     def _remainder_change(self, left: Expr, divisor: int, symbol: str) -> Ends:
-        low, high = self.of(left)
+        low, high = self.expr(left)
         change = self.step(left, symbol)
         if low is not None and high is not None and low // divisor == high // divisor:
             return change
@@ -243,22 +244,6 @@ def _repeats(expr: Expr) -> bool:
             return not free_symbols(left).isdisjoint(free_symbols(right))
         case _:
             return False
-
-
-def _rounded(ends: Ends, rounding: object) -> Ends:
-    low, high = ends
-    assert callable(rounding)
-    return None if low is None else rounding(low), None if high is None else rounding(high)
-
-
-def _extreme(parts: list[Ends], *, least: bool) -> Ends:
-    pick = min if least else max
-    lows = [low for low, _ in parts if low is not None]
-    highs = [high for _, high in parts if high is not None]
-    # The least of several is open below if any is, and open above only if all are; the greatest the other way round.
-    low: Number | None = pick(lows) if lows and (len(lows) == len(parts) or not least) else None
-    high: Number | None = pick(highs) if highs and (len(highs) == len(parts) or least) else None
-    return low, high
 
 
 def _decided(relation: Relation, difference: Ends) -> bool | None:

@@ -18,31 +18,9 @@ from typing import Any
 import numpy as np
 
 from trtdiag.symbolic import polynomials as ps
-from trtdiag.symbolic.conditions import negate, normalise
-from trtdiag.symbolic.expr import (
-    Add,
-    And,
-    Ceil,
-    Compare,
-    Condition,
-    Expr,
-    Floor,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Num,
-    Or,
-    Pow,
-    Relation,
-    Sym,
-    TrueDiv,
-    Trunc,
-    Truth,
-    Where,
-)
+from trtdiag.symbolic.build import Number
+from trtdiag.symbolic.expr import Ceil, Condition, Expr, Floor, Num, Relation, TrueDiv
+from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.polynomials import EnlargeError, Flags, NotApplicableError, Poly, Vector
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.roots import sign_changes
@@ -95,86 +73,83 @@ def _with_period(solve: Callable[[_Algebra], Any], range_: Range) -> tuple[int, 
     raise NotApplicableError(f"its period is larger than {MOST_PERIOD}")
 
 
-class _Algebra:
+class _Algebra(Fold[list[Piece], list[Region]]):
     """Computes pieces for one period."""
 
     def __init__(self, period: int, range_: Range) -> None:
+        super().__init__()
         self.period = period
         self.low = None if range_.min is None else range_.min // period
         self.high = None if range_.max is None else range_.max // period
-        self.known: dict[Expr, list[Piece]] = {}
 
-    def expr(self, expr: Expr) -> list[Piece]:
-        found = self.known.get(expr)
-        if found is None:
-            found = self.known[expr] = self.compute(expr)
-            if len(found) > MOST_PIECES:
-                raise NotApplicableError(f"it falls into more than {MOST_PIECES} pieces")
+    def compute(self, expr: Expr) -> list[Piece]:
+        match expr:
+            case Floor(TrueDiv(left, right)):
+                found = self.quotient(self.expr(left), self.expr(right))
+            case Ceil(TrueDiv(left, right)):
+                found = self.negated(self.quotient(self.negated(self.expr(left)), self.expr(right)))
+            case TrueDiv():
+                raise NotApplicableError("TrueDiv of this form is not covered")
+            case _:
+                found = super().compute(expr)
+        if len(found) > MOST_PIECES:
+            raise NotApplicableError(f"it falls into more than {MOST_PIECES} pieces")
         return found
 
     def whole(self, value: Poly) -> list[Piece]:
         return [Piece(self.low, self.high, value)]
 
-    def compute(self, expr: Expr) -> list[Piece]:
-        match expr:
-            case Num(value):
-                return self.whole(ps.constant(value.numerator, self.period, value.denominator))
-            case Sym():
-                offsets: Vector = np.arange(self.period).astype(object)
-                return self.whole(Poly((offsets, np.full(self.period, self.period, dtype=object))))
-            case Add(args):
-                return reduce(lambda a, b: _zip(a, b, ps.add), map(self.expr, args))
-            case Mul(args):
-                return reduce(lambda a, b: _zip(a, b, ps.mul), map(self.expr, args))
-            case Pow(base, Num(count)) if isinstance(count, int) and 0 <= count <= ps.MOST_DEGREE:
-                factors = [self.expr(base)] * count
-                return reduce(lambda a, b: _zip(a, b, ps.mul), factors, self.whole(ps.constant(1, self.period)))
-            case Min(args):
-                return reduce(lambda a, b: self.extreme(a, b, Relation.LE), map(self.expr, args))
-            case Max(args):
-                return reduce(lambda a, b: self.extreme(a, b, Relation.GE), map(self.expr, args))
-            case FloorDiv(left, right):
-                return self.quotient(self.expr(left), self.expr(right))
-            case Mod(left, right):
-                top, bottom = self.expr(left), self.expr(right)
-                product = _zip(bottom, self.quotient(top, bottom), ps.mul)
-                return _zip(top, _negated(product), ps.add)
-            case Floor(TrueDiv(left, right)):
-                return self.quotient(self.expr(left), self.expr(right))
-            case Ceil(TrueDiv(left, right)):
-                return _negated(self.quotient(_negated(self.expr(left)), self.expr(right)))
-            case Floor(arg):
-                return _floored(self.expr(arg))
-            case Ceil(arg):
-                return _negated(_floored(_negated(self.expr(arg))))
-            case Trunc(arg):
-                inner = self.expr(arg)
-                up, down = _negated(_floored(_negated(inner))), _floored(inner)
-                return self.pick(self.signs(inner, Relation.GE), down, up)
-            case Where(condition, then, otherwise):
-                return self.where(condition, then, otherwise)
-            case _:
-                raise NotApplicableError(f"{type(expr).__name__} of this form is not covered")
+    def number(self, value: Number) -> list[Piece]:
+        return self.whole(ps.constant(value.numerator, self.period, value.denominator))
 
-    def condition(self, condition: Condition) -> list[Region]:
-        match condition:
-            case Truth(value):
-                return [Region(self.low, self.high, np.full(self.period, value, dtype=bool))]
-            case Compare(relation, left, right):
-                return self.signs(_zip(self.expr(left), _negated(self.expr(right)), ps.add), relation)
-            case And(args):
-                return reduce(lambda a, b: _zip_regions(a, b, np.logical_and), map(self.condition, args))
-            case Or(args):
-                return reduce(lambda a, b: _zip_regions(a, b, np.logical_or), map(self.condition, args))
-            case Not():
-                return self.condition(normalise(condition))
+    def symbol(self, _name: str) -> list[Piece]:
+        offsets: Vector = np.arange(self.period).astype(object)
+        return self.whole(Poly((offsets, np.full(self.period, self.period, dtype=object))))
 
-    def where(self, condition: Condition, then: Expr, otherwise: Expr) -> list[Piece]:
-        holds, fails = self.condition(condition), self.condition(negate(condition))
-        picked = self.pick(holds, self.expr(then), self.expr(otherwise))
-        decided = _zip_regions(holds, fails, np.logical_or)
+    def add(self, left: list[Piece], right: list[Piece]) -> list[Piece]:
+        return [Piece(low, high, ps.add(a.value, b.value)) for low, high, (a, b) in _overlaps(left, right)]
+
+    def mul(self, left: list[Piece], right: list[Piece]) -> list[Piece]:
+        return [Piece(low, high, ps.mul(a.value, b.value)) for low, high, (a, b) in _overlaps(left, right)]
+
+    def negated(self, value: list[Piece]) -> list[Piece]:
+        return [Piece(piece.low, piece.high, ps.scaled(piece.value, -1)) for piece in value]
+
+    def power(self, base: Expr, exponent: Expr) -> list[Piece]:
+        count = exponent.value if isinstance(exponent, Num) else None
+        if not isinstance(count, int) or not 0 <= count <= ps.MOST_DEGREE:
+            raise NotApplicableError("Pow of this form is not covered")
+        return reduce(self.mul, [self.expr(base)] * count, self.number(1))
+
+    def least(self, left: list[Piece], right: list[Piece]) -> list[Piece]:
+        return self.extreme(left, right, Relation.LE)
+
+    def greatest(self, left: list[Piece], right: list[Piece]) -> list[Piece]:
+        return self.extreme(left, right, Relation.GE)
+
+    def floor(self, value: list[Piece]) -> list[Piece]:
+        ones: Vector = np.ones(self.period, dtype=int).astype(object)
+        return [Piece(piece.low, piece.high, ps.floordiv_vector(piece.value, ones)) for piece in value]
+
+    def trunc(self, value: list[Piece]) -> list[Piece]:
+        return self.pick(self.signs(value, Relation.GE), self.floor(value), self.ceil(value))
+
+    def truth(self, value: bool) -> list[Region]:
+        return [Region(self.low, self.high, np.full(self.period, value, dtype=bool))]
+
+    def compare(self, relation: Relation, left: list[Piece], right: list[Piece]) -> list[Region]:
+        return self.signs(self.add(left, self.negated(right)), relation)
+
+    def both(self, left: list[Region], right: list[Region]) -> list[Region]:
+        return [Region(low, high, a.flags & b.flags) for low, high, (a, b) in _overlaps(left, right)]
+
+    def either(self, left: list[Region], right: list[Region]) -> list[Region]:
+        return [Region(low, high, a.flags | b.flags) for low, high, (a, b) in _overlaps(left, right)]
+
+    def where(self, holds: list[Region], fails: list[Region], then: list[Piece], otherwise: list[Piece]) -> list[Piece]:
+        picked = self.pick(holds, then, otherwise)
         result: list[Piece] = []
-        for low, high, (region, piece) in _overlaps(decided, picked):
+        for low, high, (region, piece) in _overlaps(self.either(holds, fails), picked):
             defined = None if region.flags.all() else region.flags
             result.append(Piece(low, high, replace(piece.value, defined=ps.both(piece.value.defined, defined))))
         return result
@@ -183,14 +158,14 @@ class _Algebra:
         regions: list[Region] = []
         for piece in pieces:
             for low, high in _cut(piece.low, piece.high, _changes(piece.value, piece.low, piece.high)):
-                flags = _compare_zero(_signs_at(piece.value, _inside(low, high)), relation)
+                flags = np.asarray(relation.holds(_signs_at(piece.value, _inside(low, high)), 0), dtype=bool)
                 if piece.value.defined is not None:
                     flags = flags & piece.value.defined
                 regions.append(Region(low, high, flags))
         return regions
 
     def extreme(self, left: list[Piece], right: list[Piece], relation: Relation) -> list[Piece]:
-        difference = _zip(left, _negated(right), ps.add)
+        difference = self.add(left, self.negated(right))
         picked = self.pick(self.signs(difference, relation), left, right)
         result: list[Piece] = []
         # Both operands must be defined, whichever is taken.
@@ -270,23 +245,6 @@ def _overlaps(*lists: Any) -> Any:
         low = high + 1 if high is not None else None
 
 
-def _zip(left: list[Piece], right: list[Piece], join: Callable[[Poly, Poly], Poly]) -> list[Piece]:
-    return [Piece(low, high, join(a.value, b.value)) for low, high, (a, b) in _overlaps(left, right)]
-
-
-def _zip_regions(left: list[Region], right: list[Region], join: Callable[[Flags, Flags], Flags]) -> list[Region]:
-    return [Region(low, high, join(a.flags, b.flags)) for low, high, (a, b) in _overlaps(left, right)]
-
-
-def _negated(pieces: list[Piece]) -> list[Piece]:
-    return [Piece(piece.low, piece.high, ps.scaled(piece.value, -1)) for piece in pieces]
-
-
-def _floored(pieces: list[Piece]) -> list[Piece]:
-    ones: Vector = np.ones(len(pieces[0].value.coefficients[0]), dtype=int).astype(object)
-    return [Piece(piece.low, piece.high, ps.floordiv_vector(piece.value, ones)) for piece in pieces]
-
-
 def _cut(low: int | None, high: int | None, cuts: list[int]) -> list[tuple[int | None, int | None]]:
     lows: list[int | None] = [low, *cuts]
     highs: list[int | None] = [*(cut - 1 for cut in cuts), high]
@@ -301,23 +259,6 @@ def _inside(low: int | None, high: int | None) -> int:
 
 def _signs_at(value: Poly, point: int) -> Vector:
     return np.sign(ps.at(value, point).coefficients[0])
-
-
-def _compare_zero(signs: Vector, relation: Relation) -> Flags:
-    match relation:
-        case Relation.EQ:
-            flags = signs == 0
-        case Relation.NE:
-            flags = signs != 0
-        case Relation.LT:
-            flags = signs < 0
-        case Relation.LE:
-            flags = signs <= 0
-        case Relation.GT:
-            flags = signs > 0
-        case Relation.GE:
-            flags = signs >= 0
-    return np.asarray(flags, dtype=bool)
 
 
 def _changes(value: Poly, low: int | None, high: int | None) -> list[int]:

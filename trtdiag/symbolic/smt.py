@@ -13,31 +13,9 @@ from threading import local
 from time import monotonic
 from typing import Any
 
-from trtdiag.symbolic.conditions import negate, normalise
-from trtdiag.symbolic.expr import (
-    Add,
-    And,
-    Ceil,
-    Compare,
-    Condition,
-    Expr,
-    Floor,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Num,
-    Or,
-    Pow,
-    Relation,
-    Sym,
-    TrueDiv,
-    Trunc,
-    Truth,
-    Where,
-)
+from trtdiag.symbolic.build import Number
+from trtdiag.symbolic.expr import Condition, Expr, Num, Relation
+from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols
 
@@ -127,7 +105,7 @@ def find(
     except UntranslatableError as error:
         return SmtResult("unknown", why=str(error))
     for name in sorted(box):
-        translator.symbol(name)
+        translator.variable(name)
     for name, variable in translator.symbols.items():
         range_ = box.get(name, Range())
         if range_.min is not None:
@@ -239,111 +217,89 @@ class _Search:
         return self.check(*at_most(high)) == "sat"
 
 
-class _Translator:
+class _Translator(Fold[_Term, Any]):
     def __init__(self, z3: Any, context: Any) -> None:
+        super().__init__()
         self.z3 = z3
         self.context = context
         self.symbols: dict[str, Any] = {}
 
-    def symbol(self, name: str) -> Any:
+    def variable(self, name: str) -> Any:
         if name not in self.symbols:
             self.symbols[name] = self.z3.Int(name, self.context)
         return self.symbols[name]
 
-    def condition(self, condition: Condition) -> Any:
-        z3 = self.z3
-        match condition:
-            case Truth(value):
-                return z3.BoolVal(value, self.context)
-            case Compare(relation, left, right):
-                return self.compare(relation, self.expr(left), self.expr(right))
-            case And(args):
-                return z3.And(*(self.condition(arg) for arg in args))
-            case Or(args):
-                return z3.Or(*(self.condition(arg) for arg in args))
-            case Not():
-                return self.condition(normalise(condition))
+    def truth(self, value: bool) -> Any:
+        return self.z3.BoolVal(value, self.context)
+
+    def both(self, left: Any, right: Any) -> Any:
+        return self.z3.And(left, right)
+
+    def either(self, left: Any, right: Any) -> Any:
+        return self.z3.Or(left, right)
 
     def compare(self, relation: Relation, left: _Term, right: _Term) -> Any:
-        a, b = left.top * right.bottom, right.top * left.bottom
-        match relation:
-            case Relation.EQ:
-                truth = a == b
-            case Relation.NE:
-                truth = a != b
-            case Relation.LT:
-                truth = a < b
-            case Relation.LE:
-                truth = a <= b
-            case Relation.GT:
-                truth = a > b
-            case Relation.GE:
-                truth = a >= b
+        truth = relation.holds(left.top * right.bottom, right.top * left.bottom)
         sides = (*left.sides, *right.sides)
-        return self.z3.And(*sides, truth) if sides else self.boolean(truth)
+        if sides:
+            return self.z3.And(*sides, truth)
+        return self.truth(truth) if isinstance(truth, bool) else truth
 
-    def boolean(self, value: Any) -> Any:
-        return self.z3.BoolVal(value, self.context) if isinstance(value, bool) else value
+    def number(self, value: Number) -> _Term:
+        return _Term(value.numerator, value.denominator)
 
-    def expr(self, expr: Expr) -> _Term:
-        match expr:
-            case Num(value):
-                return _Term(value.numerator, value.denominator)
-            case Sym(name):
-                return _Term(self.symbol(name), 1)
-            case Add(args):
-                return reduce(_plus, map(self.expr, args))
-            case Mul(args):
-                return reduce(_times, map(self.expr, args))
-            case Min(args):
-                return reduce(lambda a, b: self.extreme(a, b, least=True), map(self.expr, args))
-            case Max(args):
-                return reduce(lambda a, b: self.extreme(a, b, least=False), map(self.expr, args))
-            case FloorDiv(left, right):
-                return self.floor(self.divide(self.expr(left), self.expr(right)))
-            case Mod(left, right):
-                return self.remainder(self.expr(left), self.expr(right))
-            case TrueDiv(left, right):
-                return self.divide(self.expr(left), self.expr(right))
-            case Floor(arg):
-                return self.floor(self.expr(arg))
-            case Ceil(arg):
-                return _minus(self.floor(_minus(self.expr(arg))))
-            case Trunc(arg):
-                inner = self.expr(arg)
-                down, up = self.floor(inner), _minus(self.floor(_minus(inner)))
-                return _Term(self.choice(inner.top >= 0, down.top, up.top), 1, inner.sides)
-            case Pow(base, Num(count)) if isinstance(count, int) and 0 <= count <= MOST_POWER:
-                return reduce(_times, [self.expr(base)] * count, _Term(1, 1))
-            case Pow():
-                raise UntranslatableError("z3 is not asked about symbolic or high powers")
-            case Where(condition, then, otherwise):
-                return self.where(condition, self.expr(then), self.expr(otherwise))
+    def symbol(self, name: str) -> _Term:
+        return _Term(self.variable(name), 1)
+
+    def add(self, left: _Term, right: _Term) -> _Term:
+        sides = (*left.sides, *right.sides)
+        if isinstance(left.bottom, int) and isinstance(right.bottom, int) and left.bottom == right.bottom:
+            return _Term(left.top + right.top, left.bottom, sides)
+        return _Term(left.top * right.bottom + right.top * left.bottom, left.bottom * right.bottom, sides)
+
+    def mul(self, left: _Term, right: _Term) -> _Term:
+        return _Term(left.top * right.top, left.bottom * right.bottom, (*left.sides, *right.sides))
+
+    def negated(self, value: _Term) -> _Term:
+        return _Term(-value.top, value.bottom, value.sides)
+
+    def least(self, left: _Term, right: _Term) -> _Term:
+        return self.extreme(left, right, Relation.LE)
+
+    def greatest(self, left: _Term, right: _Term) -> _Term:
+        return self.extreme(left, right, Relation.GE)
+
+    def extreme(self, left: _Term, right: _Term, relation: Relation) -> _Term:
+        a, b = left.top * right.bottom, right.top * left.bottom
+        return _Term(self.choice(relation.holds(a, b), a, b), left.bottom * right.bottom, (*left.sides, *right.sides))
+
+    def trunc(self, value: _Term) -> _Term:
+        down, up = self.floor(value), self.ceil(value)
+        return _Term(self.choice(value.top >= 0, down.top, up.top), 1, value.sides)
+
+    def power(self, base: Expr, exponent: Expr) -> _Term:
+        count = exponent.value if isinstance(exponent, Num) else None
+        if not isinstance(count, int) or not 0 <= count <= MOST_POWER:
+            raise UntranslatableError("z3 is not asked about symbolic or high powers")
+        return reduce(self.mul, [self.expr(base)] * count, _Term(1, 1))
 
     def choice(self, condition: Any, then: Any, otherwise: Any) -> Any:
         if isinstance(condition, bool):
             return then if condition else otherwise
         return self.z3.If(condition, then, otherwise)
 
-    def where(self, condition: Condition, then: _Term, otherwise: _Term) -> _Term:
-        holds, fails = self.condition(condition), self.condition(negate(condition))
+    def where(self, holds: Any, fails: Any, then: _Term, otherwise: _Term) -> _Term:
         top = self.choice(holds, then.top, otherwise.top)
         bottom = self.choice(holds, then.bottom, otherwise.bottom)
         z3 = self.z3
-        sides = (z3.Or(z3.And(holds, *then.sides), z3.And(fails, *otherwise.sides)),)
-        return _Term(top, bottom, sides)
-
-    def extreme(self, left: _Term, right: _Term, *, least: bool) -> _Term:
-        a, b = left.top * right.bottom, right.top * left.bottom
-        top = self.choice(a <= b if least else a >= b, a, b)
-        return _Term(top, left.bottom * right.bottom, (*left.sides, *right.sides))
+        return _Term(top, bottom, (z3.Or(z3.And(holds, *then.sides), z3.And(fails, *otherwise.sides)),))
 
     def divide(self, left: _Term, right: _Term) -> _Term:
         top, bottom = left.top * right.bottom, left.bottom * right.top
         sides = (*left.sides, *right.sides)
         if isinstance(bottom, int):
             if bottom == 0:
-                return _Term(0, 1, (*sides, self.z3.BoolVal(False, self.context)))
+                return _Term(0, 1, (*sides, self.truth(False)))
             return _Term(top if bottom > 0 else -top, abs(bottom), sides)
         # The divisor's sign goes to the top; where it is zero the side condition fails and 1 stands in.
         z3 = self.z3
@@ -361,25 +317,8 @@ class _Translator:
 
     def remainder(self, left: _Term, right: _Term) -> _Term:
         if left.bottom == 1 and right.bottom == 1 and isinstance(right.top, int) and right.top > 0:
-            top = left.top % right.top
-            return _Term(top, 1, (*left.sides, *right.sides))
-        whole = self.floor(self.divide(left, right))
-        return _plus(left, _minus(_times(right, whole)))
-
-
-def _plus(left: _Term, right: _Term) -> _Term:
-    sides = (*left.sides, *right.sides)
-    if isinstance(left.bottom, int) and isinstance(right.bottom, int) and left.bottom == right.bottom:
-        return _Term(left.top + right.top, left.bottom, sides)
-    return _Term(left.top * right.bottom + right.top * left.bottom, left.bottom * right.bottom, sides)
-
-
-def _times(left: _Term, right: _Term) -> _Term:
-    return _Term(left.top * right.top, left.bottom * right.bottom, (*left.sides, *right.sides))
-
-
-def _minus(value: _Term) -> _Term:
-    return _Term(-value.top, value.bottom, value.sides)
+            return _Term(left.top % right.top, 1, (*left.sides, *right.sides))
+        return super().remainder(left, right)
 
 
 def _why(reason: str) -> str:

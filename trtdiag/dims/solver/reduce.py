@@ -19,7 +19,7 @@ from trtdiag.symbolic import (
     Sym,
     evaluate_masked,
     free_symbols,
-    transform_condition,
+    transform,
 )
 from trtdiag.symbolic.expr import Condition, Expr
 
@@ -37,7 +37,7 @@ def reduced(conditions: Sequence[Condition], ranges: Mapping[str, Range], sets: 
         values = _values(current, joint, ranges, sets)
         constants = _Constants(values)
         new = [
-            transform_condition(condition, constants.replace) if len(free_symbols(condition)) > 1 else condition
+            transform(condition, constants.replace) if len(free_symbols(condition)) > 1 else condition
             for condition in current
         ]
         if new == current:

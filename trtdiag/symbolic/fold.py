@@ -1,0 +1,135 @@
+"""One walk over expressions and conditions for all that gives them a meaning from the bottom up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Generic, TypeVar
+
+from trtdiag.symbolic.conditions import negate, normalise
+from trtdiag.symbolic.expr import (
+    Add,
+    And,
+    Ceil,
+    Compare,
+    Condition,
+    Expr,
+    Floor,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Num,
+    Or,
+    Pow,
+    Sym,
+    TrueDiv,
+    Trunc,
+    Truth,
+    Where,
+)
+
+Value = TypeVar("Value")
+Held = TypeVar("Held")
+
+
+class Fold(Generic[Value, Held]):
+    """Gives every expression a ``Value`` and every condition a ``Held``; what occurs twice is computed once.
+
+    A subclass says what the operations are; ``compute`` and ``condition`` may be overridden for single kinds of nodes.
+    An expression is ``number(value)``, ``symbol(name)``, ``add(left, right)``, ``mul(left, right)``,
+    ``divide(left, right)``, ``least(left, right)``, ``greatest(left, right)``, ``power(base, exponent)`` of two nodes,
+    ``floor(value)``, ``trunc(value)`` or ``where(holds, fails, then, otherwise)``; a condition is ``truth(value)``,
+    ``compare(relation, left, right)``, ``both(left, right)`` or ``either(left, right)``.
+    """
+
+    number: Callable[..., Value]
+    symbol: Callable[..., Value]
+    add: Callable[..., Value]
+    mul: Callable[..., Value]
+    divide: Callable[..., Value]
+    least: Callable[..., Value]
+    greatest: Callable[..., Value]
+    power: Callable[..., Value]
+    floor: Callable[..., Value]
+    trunc: Callable[..., Value]
+    where: Callable[..., Value]
+    truth: Callable[..., Held]
+    compare: Callable[..., Held]
+    both: Callable[..., Held]
+    either: Callable[..., Held]
+
+    def __init__(self) -> None:
+        self.known: dict[Expr, Value] = {}
+
+    def expr(self, expr: Expr) -> Value:
+        """The meaning of an expression."""
+        found = self.known.get(expr)
+        if found is None:
+            found = self.known[expr] = self.compute(expr)
+        return found
+
+    def compute(self, expr: Expr) -> Value:
+        """The meaning of an expression, from those of its operands."""
+        match expr:
+            case Num(value):
+                return self.number(value)
+            case Sym(name):
+                return self.symbol(name)
+            case Add(args):
+                return reduce(self.add, map(self.expr, args))
+            case Mul(args):
+                return reduce(self.mul, map(self.expr, args))
+            case Min(args):
+                return reduce(self.least, map(self.expr, args))
+            case Max(args):
+                return reduce(self.greatest, map(self.expr, args))
+            case FloorDiv(left, right):
+                return self.quotient(self.expr(left), self.expr(right))
+            case Mod(left, right):
+                return self.remainder(self.expr(left), self.expr(right))
+            case TrueDiv(left, right):
+                return self.divide(self.expr(left), self.expr(right))
+            case Pow(base, exponent):
+                return self.power(base, exponent)
+            case Floor(arg):
+                return self.floor(self.expr(arg))
+            case Ceil(arg):
+                return self.ceil(self.expr(arg))
+            case Trunc(arg):
+                return self.trunc(self.expr(arg))
+            case Where(condition, then, otherwise):
+                holds, fails = self.condition(condition), self.condition(negate(condition))
+                return self.where(holds, fails, self.expr(then), self.expr(otherwise))
+
+    def condition(self, condition: Condition) -> Held:
+        """The meaning of a condition."""
+        match condition:
+            case Truth(value):
+                return self.truth(value)
+            case Compare(relation, left, right):
+                return self.compare(relation, self.expr(left), self.expr(right))
+            case And(args):
+                return reduce(self.both, map(self.condition, args))
+            case Or(args):
+                return reduce(self.either, map(self.condition, args))
+            case Not():
+                return self.condition(normalise(condition))
+
+    def negated(self, value: Value) -> Value:
+        """``-value``."""
+        return self.mul(self.number(-1), value)
+
+    def ceil(self, value: Value) -> Value:
+        """The least integer not below ``value``."""
+        return self.negated(self.floor(self.negated(value)))
+
+    def quotient(self, left: Value, right: Value) -> Value:
+        """``left // right``, rounded towards minus infinity."""
+        return self.floor(self.divide(left, right))
+
+    def remainder(self, left: Value, right: Value) -> Value:
+        """``left % right`` with the sign of ``right``."""
+        return self.add(left, self.negated(self.mul(right, self.quotient(left, right))))
