@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from torch.export import ExportedProgram
 
@@ -12,10 +13,9 @@ from trtdiag import __version__
 from trtdiag.arguments import checked, instance, path
 from trtdiag.files.whole import begin
 from trtdiag.fixdims.fix import Fix
-from trtdiag.fixdims.programs import Several
 from trtdiag.fixdims.several_programs.routing import routing_code
+from trtdiag.report.fix_json import fix_json
 from trtdiag.report.fix_module import fill_with_program, save_program
-from trtdiag.report.json_parts import Json, json_text, kept_json
 from trtdiag.report.program_table import (
     PROGRAMS_SCHEMA,
     may_write_programs,
@@ -24,6 +24,7 @@ from trtdiag.report.program_table import (
     unfinished_table,
 )
 from trtdiag.report.save import telling, write_atomically
+from trtdiag.report.strict_json import Json, json_text
 
 
 @checked(fix=instance(Fix, how="make one with trtdiag.fix_dims"), path=path)
@@ -81,37 +82,22 @@ def write_programs(fix: Fix, programs: Sequence[ExportedProgram], path: Path) ->
 
 def table_json(fix: Fix, files: Sequence[str]) -> dict[str, Json]:
     """The table: the sizes that count, and for each file what it takes."""
-    several = fix.several
-    assert several is not None
+    assert fix.several is not None
+    several: Any = fix_json(fix)["several"]
+    programs = zip(files, several["programs"], strict=True)
     return {
         "schema": PROGRAMS_SCHEMA,
         "tool": {"name": "trtdiag", "version": __version__},
         "label": fix.label,
-        "sizes": sizes_json(several),
+        "sizes": several["sizes"],
         "programs": [
             {
                 "file": file,
-                "takes": program.takes_text(),
-                "kept": kept_json(program.kept),
-                "adds": program.adds,
-                "example_sizes": [{"site": site, "size": size} for site, size in program.plan.sizes.items()],
+                **{key: program[key] for key in ("takes", "kept", "adds")},
+                "example_sizes": program["plan"]["example_sizes"],
             }
-            for file, program in zip(files, several.programs, strict=True)
+            for file, program in programs
         ],
-        "kept": kept_json(several.kept),
-        "code": routing_code(several, files),
+        "kept": several["kept"],
+        "code": routing_code(fix.several, files),
     }
-
-
-def sizes_json(several: Several) -> list[Json]:
-    """The names in conditions: where each is read off."""
-    return [
-        {
-            "name": each.name,
-            "label": each.label,
-            "site": each.site,
-            "scale": each.lines[each.site][0],
-            "offset": each.lines[each.site][1],
-        }
-        for each in several.coordinates
-    ]

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from trtdiag.arguments import checked, path
 from trtdiag.report.html import html_page
-from trtdiag.report.json_parts import Json, json_text
 from trtdiag.report.json_report import body_text, with_page
 from trtdiag.report.markdown import markdown_text
 from trtdiag.report.record import Record, read_record
 from trtdiag.report.sarif import RuleMeta, sarif_log, sarif_text
 from trtdiag.report.save import write_atomically
+from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.suffixes import format_of, format_unknown
 from trtdiag.report.view_json import page_json
 from trtdiag.report.view_page import ReportView

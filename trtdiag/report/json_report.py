@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from trtdiag.analysis.coverage import no_work
-from trtdiag.analysis.finding import Finding, Impact, Place
+from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
+from trtdiag.analysis.coverage import OpCoverage, no_work, op_coverage
+from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
+from trtdiag.analysis.finding import Place
 from trtdiag.analysis.result import Analysis
-from trtdiag.frontend.program import Program
-from trtdiag.report.json_compiled import compiled_json
-from trtdiag.report.json_facts import dims_json, dtypes_json, guards_json, memory_json, metadata_json, symbols_json
-from trtdiag.report.json_partition import partition_json
-from trtdiag.report.json_parts import Json, frame_json, json_text, range_json, strings
-from trtdiag.report.json_tried import tried_builds_json
-from trtdiag.report.record import SCHEMA
+from trtdiag.analysis.tried_builds import TriedEngine
+from trtdiag.dims.facts import Conflict, Constraint, Pinned, Tied
+from trtdiag.dtypes.facts import OddTensor, WideTensor
+from trtdiag.dtypes.plan_facts import PlannedTensor
+from trtdiag.engine.built_layers import LayerInfo, LayerTensor
+from trtdiag.engine.manifest import EngineInput, EngineOutput
+from trtdiag.frontend.program import ExportFailure, OpOrigin, Program
+from trtdiag.lower.facts import Checked, MetadataDefect
+from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
+from trtdiag.network.origin import Origin
+from trtdiag.partition.facts import Fallback
+from trtdiag.partition.what_if import WhatIf
+from trtdiag.report.comparison import Change, Comparison
+from trtdiag.report.compile_words import culprit_line, outcome, outcome_line
+from trtdiag.report.record import SCHEMA, RecordedEngines
+from trtdiag.report.schema_writer import Form, read_schema, written
 from trtdiag.report.settings import settings_of
+from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.verdict import cause_trees, verdict
+from trtdiag.runtime.engine_layers import ToldLayers
+from trtdiag.shapes.facts import MemoryEstimate, SymbolFacts
+from trtdiag.verification.facts import Culprit, OutputError, PointResult, Verification
 
 SCHEMA_PATH = Path(__file__).parent / "schema" / "report-1.schema.json"
 
@@ -36,117 +52,182 @@ def with_page(body: Mapping[str, Json], page: Json) -> dict[str, Json]:
     return {**body, "page": page}
 
 
-def report_json(analysis: Analysis, comparison: Json = None) -> dict[str, Json]:
+def report_json(analysis: Analysis, comparison: Comparison | None = None) -> dict[str, Json]:
     """The report as plain lists and dicts; findings stand in the order of the page, roots before what they cause."""
-    result = verdict(analysis)
-    findings = [finding for tree in cause_trees(analysis.findings) for finding in tree.walk()]
-    return {
+    program, dims, tried = analysis.program, analysis.dims, analysis.tried
+    whole = {
+        **vars(analysis),
         "schema": SCHEMA,
-        "tool": {"name": "trtdiag", "version": analysis.trtdiag_version},
-        "program": _program_json(analysis.program, analysis.op_nodes),
-        "target": analysis.target,
-        "settings": {name: _setting_json(value) for name, value, _ in settings_of(analysis.options)},
-        "verdict": {"status": result.status, "text": result.text, "caveat": result.caveat},
-        "findings": [_finding_json(finding) for finding in findings],
-        "dims": dims_json(analysis.dims),
-        "symbols": symbols_json(analysis.symbols, analysis.profiles),
-        "guards": guards_json(analysis.dims),
-        "dtypes": dtypes_json(analysis.dtypes),
-        "memory": memory_json(analysis.memory),
-        "metadata": metadata_json(analysis.checked),
-        "no_work": None
-        if analysis.checked is None
-        else [{"kind": each.kind.value, "op": each.op, "calls": each.calls} for each in no_work(analysis.checked)],
-        "partition": partition_json(analysis.partition),
-        "compiled": compiled_json(analysis.compilation, analysis.program.names, analysis.partition),
-        "tried_builds": tried_builds_json(analysis.tried),
+        "tool": ("trtdiag", analysis.trtdiag_version),
+        "settings": {name: _setting(value) for name, value, _ in settings_of(analysis.options)},
+        "verdict": verdict(analysis),
+        "findings": [finding for tree in cause_trees(analysis.findings) for finding in tree.walk()],
+        "symbols": None if analysis.symbols is None else analysis.symbols.symbols,
+        "guards": (dims.constraints, dims.unparsed),
+        "metadata": analysis.checked,
+        "no_work": None if analysis.checked is None else no_work(analysis.checked),
+        "compiled": analysis.compilation,
+        "tried_builds": tried,
         "bench": None,
         "comparison": comparison,
-        "versions": {
-            "running_torch": analysis.program.versions.running_torch,
-            "exporting_torch": analysis.program.versions.exporting_torch,
-            "schema": analysis.program.versions.schema,
-            "running_schema": analysis.program.versions.running_schema,
-        },
-        "stages": [{"name": s.name, "state": s.state, "message": s.message} for s in analysis.stages],
-        "not_checked": strings(analysis.not_checked),
+        "versions": program.versions,
         "timings": {
-            "export_s": analysis.program.export_s,
-            "stages": [{"name": s.name, "seconds": s.seconds} for s in analysis.stages],
-            "tried_builds_s": [engine.seconds for engine in analysis.tried.engines] if analysis.tried else [],
+            "export_s": program.export_s,
+            "stages": analysis.stages,
+            "tried_builds_s": [engine.seconds for engine in tried.engines] if tried else [],
         },
     }
+    return written(whole, read_schema(SCHEMA_PATH), _forms(analysis))  # type: ignore[no-any-return]
 
 
-def _program_json(program: Program, op_nodes: int) -> Json:
-    failure = program.failure
-    return {
-        "label": program.label,
-        "kind": program.kind.value,
-        "file_bytes": program.file_bytes,
-        "op_nodes": op_nodes,
-        "inputs": [
-            {
-                "name": tensor.name,
-                "dtype": None if tensor.dtype is None else str(tensor.dtype).removeprefix("torch."),
-                "dims": [
-                    {
-                        "site": dim.site,
-                        "declared": dim.declared,
-                        "declared_range": range_json(dim.declared_range),
-                        "hint": dim.hint,
-                    }
-                    for dim in tensor.dims
-                ],
-            }
-            for tensor in program.inputs
-        ],
-        "failure": None
-        if failure is None
-        else {
-            "error_type": failure.error_type,
-            "message": failure.message,
-            "relaxed": failure.relaxed,
-            "source": frame_json(failure.stack.best),
-        },
-        "notes": strings(program.notes),
-    }
+def comparison_json(found: Comparison) -> Json:
+    """A comparison by itself: findings by state, engines and symbols before and after."""
+    whole = read_schema(SCHEMA_PATH)
+    return written(found, whole, _FORMS, whole["properties"]["comparison"])  # type: ignore[no-any-return]
 
 
-def _finding_json(finding: Finding) -> Json:
-    fix = finding.fix
-    return {
-        "id": finding.id,
-        "rule": finding.rule,
-        "name": finding.name,
-        "title": finding.title,
-        "severity": finding.severity.value,
-        "message": finding.message,
-        "evidence": [{"fact": e.fact, "source": e.source} for e in finding.evidence],
-        "places": [_place_json(place) for place in finding.places],
-        "fix": None
-        if fix is None
-        else {"title": fix.title, "applicability": fix.applicability.value, "code": fix.code},
-        "impact": None if finding.impact is None else _impact_json(finding.impact),
-        "root": finding.root,
-        "fingerprint": finding.fingerprint,
-    }
-
-
-def _impact_json(impact: Impact) -> Json:
-    return {"engines": impact.engines, "ops": impact.ops, "crossing_bytes": impact.crossing_bytes}
-
-
-def _setting_json(value: object) -> Json:
+def _setting(value: object) -> Json:
     if isinstance(value, tuple):
-        return [_setting_json(each) for each in value]
+        return [_setting(each) for each in value]
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
-def _place_json(place: Place) -> Json:
+def _difference(found: Verification, names: Mapping[str, str]) -> str | None:
+    """How it differs, in words."""
+    if outcome(found) != "differs":
+        return None
+    told = outcome_line(found)
+    return told if found.culprit is None else f"{told}; {culprit_line(found.culprit, names)}"
+
+
+def _at(origin: OpOrigin | None) -> dict[str, Any]:
+    return {"module_path": origin and origin.module_path, "source": origin and origin.stack.best}
+
+
+def _engine(index: int, engine: EngineFacts) -> dict[str, Any]:
+    where = engine.manifest.compatibility
     return {
-        "node": place.node,
-        "op": place.op,
-        "module_path": place.module_path,
-        "source": frame_json(place.frame),
+        **vars(engine.manifest),
+        **vars(engine),
+        "index": index,
+        "compute_capability": where.compute_capability,
+        "hardware_compatibility": where.hardware,
+        "version_compatible": where.versions,
+        "bytes": engine.engine_bytes,
+        "from_cache": engine.saved,
+    }
+
+
+def _answer(answer: WhatIf) -> dict[str, Any]:
+    return {
+        "engines_before": answer.segments_before,
+        "engines_after": answer.segments_after,
+        "ops_before": answer.ops_before,
+        "ops_after": answer.ops_after,
+    }
+
+
+def _partition(facts: PartitionFacts) -> dict[str, Any]:
+    parts, types = facts.partitioned, facts.plan.types
+
+    def crossing(names: Sequence[str]) -> list[tuple[str, Any]]:
+        return [(name, next(iter(types.engine.get(name, ())), None)) for name in names]
+
+    return {
+        "segments": [
+            {
+                **{key: getattr(each, key) for key in ("index", "ops", "work_ops", "constants", "entering_sizes")},
+                "inputs": crossing(each.inputs),
+                "outputs": crossing(each.outputs),
+            }
+            for each in parts.segments
+        ],
+        "boundaries": parts.boundaries,
+        "steps": parts.steps,
+        "left_to_pytorch": parts.fallback,
+        "costs": [group for group in facts.groups if group.cost is not None],
+        "minimums": [{"min_segment_ops": least, **_answer(answer)} for least, answer in facts.minimums],
+        "coverage": op_coverage(facts),
+        "types": types.entries,
+        "precision": facts.plan.lowered.precision,
+    }
+
+
+_FORMS: Mapping[type, Form] = {
+    ExportFailure: lambda failure: {"source": failure.stack.best},
+    Place: lambda place: {"source": place.frame},
+    Pinned: lambda pin: {"source": pin.origin.stack.best},
+    Tied: lambda tied: {"constraint": tied.constraint and tied.constraint.text},
+    Conflict: lambda conflict: {"constraints": [each.text for each in conflict.constraints]},
+    Constraint: lambda guard: {**vars(guard.origin), "source": guard.origin.stack.best},
+    WideTensor: lambda tensor: {"source": tensor.frame},
+    OddTensor: lambda tensor: {"source": tensor.frame},
+    PlannedTensor: lambda tensor: {"source": tensor.frame},
+    MemoryEstimate: lambda memory: {"live_source": memory.live_frame},
+    Checked: lambda checked: {"unchecked": list(checked.unchecked.items())},
+    MetadataDefect: lambda defect: _at(defect.origin),
+    PartitionFacts: _partition,
+    WhatIf: _answer,
+    FallbackGroup: lambda group: {
+        **_answer(group.cost),
+        "reason": group.code,
+        "calls": len(group.left),
+        "crossing_bytes": group.crossing,
+    },
+    OpCoverage: lambda op: {"engine": op.in_engines, "pytorch": op.in_pytorch, "no_work": op.idle},
+    PrecisionFacts: lambda facts: {"asked": facts.precision, "stays_float32": facts.stays},
+    StaysFloat32: lambda op: {"op": op.target, **_at(op.origin)},
+    CompilationFacts: lambda facts: {"engines": [_engine(*each) for each in enumerate(facts.engines)]},
+    EngineInput: lambda port: {"shape": port.dims, "size": port.value},
+    EngineOutput: lambda port: {"shape": port.dims},
+    ToldLayers: lambda told: {"why": told.why or None},
+    LayerInfo: lambda layer: {"precision": layer.dtypes, "tactic": layer.tactic or None},
+    LayerTensor: lambda tensor: {"dtype": tensor.dtype or None, "format": tensor.format or None},
+    PointResult: lambda result: {
+        **vars(result.point),
+        **{why: getattr(result, why) or None for why in ("skipped", "failed", "unstable")},
+    },
+    OutputError: lambda output: {"why": output.why or None},
+    Culprit: lambda culprit: {
+        "engine": culprit.segment,
+        **{key: culprit.origin and getattr(culprit.origin, key) for key in ("op", "node")},
+        "source": culprit.origin and culprit.origin.frame,
+        "sizes": culprit.point.sizes,
+        "after": culprit.since,
+        "note": culprit.note or None,
+    },
+    TriedEngine: lambda engine: {"bytes": engine.engine_bytes},
+    Comparison: lambda found: {
+        **{state: found.of(state) for state in ("new", "fixed", "unchanged")},
+        "calls": [(sizes, *times) for sizes, times in found.calls_ms.items()],
+    },
+    Change: lambda change: {
+        **vars(change.finding),
+        "severity_before": change.before,
+        "fingerprint": str(change.finding.fingerprint),
+    },
+    RecordedEngines: lambda engines: {"ops_in_engines": engines.inside},
+}
+"""By type of fact, the keys of the report that are not its attributes."""
+
+
+def _forms(analysis: Analysis) -> Mapping[type, Form]:
+    """The same with those that need the whole analysis."""
+    lowered = {} if analysis.partition is None else analysis.partition.plan.lowered.origins
+    return {
+        **_FORMS,
+        Program: lambda _: {"op_nodes": analysis.op_nodes},
+        SymbolFacts: lambda symbol: {"profile": analysis.profiles.get(symbol.symbol)},
+        Fallback: lambda left: {
+            "reason": left.limit.code,
+            "why": left.limit.why,
+            "fix": left.limit.fix,
+            **_at(lowered.get(left.node)),
+        },
+        Origin: lambda origin: {**_at(lowered.get(origin.node)), "source": origin.frame},
+        Verification: lambda found: {
+            "outcome": outcome(found),
+            "difference": _difference(found, analysis.program.names),
+            "points": found.results,
+        },
     }

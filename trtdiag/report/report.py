@@ -11,7 +11,6 @@ from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.arguments import instance, keep_checked, one_of, path_or, text
 from trtdiag.report.comparison import Comparison, compared
-from trtdiag.report.comparison_json import comparison_json
 from trtdiag.report.formats import Rendering
 from trtdiag.report.json_report import report_json
 from trtdiag.report.notebook import plain_text, snippet
@@ -97,7 +96,7 @@ class Report:
     @cached_property
     def rendering(self) -> Rendering:
         """The report in every format."""
-        body = report_json(self.analysis, None if self.comparison is None else comparison_json(self.comparison))
+        body = report_json(self.analysis, self.comparison)
         view = report_view(self.analysis, command=self.command, layout=self.layout, comparison=self.comparison)
         view = named_view(view, self.analysis.program.names)
         return Rendering(body, view, self.rules)

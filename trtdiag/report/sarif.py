@@ -11,10 +11,10 @@ from typing import Protocol
 
 from trtdiag.analysis.finding import Applicability, Finding, Severity
 from trtdiag.analysis.result import Analysis
-from trtdiag.report.json_parts import Json, json_text
 from trtdiag.report.json_report import report_json
 from trtdiag.report.record import Record, read_record
 from trtdiag.report.sarif_places import location, related_locations
+from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.text import visible
 
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from trtdiag.analysis.finding import Place
 from trtdiag.graph.source import Frame
-from trtdiag.report.json_parts import Json
+from trtdiag.report.strict_json import Json
 from trtdiag.report.text import utf8, visible
 
 MOST_LOCATIONS = 100

@@ -6,22 +6,21 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from trtdiag.errors import UserError
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
-from trtdiag.report.comparison_json import comparison_json
 from trtdiag.report.formats import Rendering
-from trtdiag.report.json_parts import Json
-from trtdiag.report.json_report import SCHEMA_PATH
+from trtdiag.report.json_report import SCHEMA_PATH, comparison_json
 from trtdiag.report.record import SCHEMA, Record, read_record
 from trtdiag.report.recorded_times import read_times
 from trtdiag.report.sarif import RuleMeta
 from trtdiag.report.schema_check import Schema, fitted
-from trtdiag.report.strict_json import JsonFault, parse_json
+from trtdiag.report.schema_writer import read_schema
+from trtdiag.report.strict_json import Json, JsonFault, parse_json
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_json import page_json, page_view
 from trtdiag.report.view_page import ReportView
@@ -167,10 +166,9 @@ def _checked_bench(bench: Mapping[str, Json]) -> Mapping[str, Any]:
         ) from fault
 
 
-@lru_cache(maxsize=1)
 def report_schema() -> Schema:
     """The schema of the JSON report, which every report that is read is held against."""
-    return json.loads(SCHEMA_PATH.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    return read_schema(SCHEMA_PATH)
 
 
 def _not_readable(name: str, why: str) -> UserError:

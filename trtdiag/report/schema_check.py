@@ -47,7 +47,7 @@ def _fitted(value: Any, schema: Schema, root: Schema, place: str) -> Any:
     if not schema.keys() <= _WORDS:
         raise ValueError(f"a schema here has the words {sorted(schema.keys() - _WORDS)}, which nothing reads")
     if "$ref" in schema:
-        value = _fitted(value, _named(schema["$ref"], root), root, place)
+        value = _fitted(value, named(schema["$ref"], root), root, place)
     if "anyOf" in schema:
         value = _one_of(value, schema["anyOf"], root, place)
     if "const" in schema and not _same(value, schema["const"]):
@@ -108,8 +108,9 @@ def _misfit(value: Any, expected: str, place: str) -> JsonFault:
     return JsonFault(place, f"is {shown(value)}, expected {expected}")
 
 
-def _named(reference: str, root: Schema) -> Schema:
+def named(reference: str, root: Schema) -> Schema:
+    """What a ``$ref`` stands for: ``#/$defs/frame``, or ``#``, the whole."""
     found: Any = root
-    for name in reference.removeprefix("#/").split("/"):
+    for name in reference.removeprefix("#").split("/")[1:]:
         found = found[name]
     return found  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""JSON from outside, read strictly: what Python's parser lets through and no JSON is, is refused with its place."""
+"""JSON as text; from outside it is read strictly: what Python's parser lets through is refused with its place."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, Union
 
-from trtdiag.report.json_parts import Json
 from trtdiag.report.text import one_line
+
+Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]
 
 MOST_LEVELS = 100
 """Lists and objects inside each other; the deepest of a report are findings that cause findings."""
@@ -20,6 +21,14 @@ _TOO_DEEP = f"is no JSON that is read here: it is nested deeper than {MOST_LEVEL
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN_CHARS = 60
+
+
+def json_text(body: Json, *, compact: bool = False) -> str:
+    """The value as JSON that is valid UTF-8: a lone surrogate is spelled out inside its string."""
+    text = json.dumps(
+        body, ensure_ascii=False, indent=None if compact else 1, separators=(",", ":") if compact else None
+    )
+    return _SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
 
 
 class JsonFault(Exception):  # noqa: N818 -- what is wrong with a text, not an error of the program

@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 from trtdiag.errors import UserError
-from trtdiag.report.json_parts import Json
-from trtdiag.report.strict_json import shown
+from trtdiag.report.strict_json import Json, shown
 from trtdiag.report.view_page import ReportView
 from trtdiag.report.view_words import OneOf
 
