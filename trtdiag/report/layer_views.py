@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from trtdiag.report.view_words import View
 
 
-@dataclass(frozen=True)
-class LayerOpView:
+class LayerOpView(View):
     """One op that a layer computes; ``code`` is the line as it was recorded."""
 
     op: str
@@ -16,16 +15,14 @@ class LayerOpView:
     code: str
 
 
-@dataclass(frozen=True)
-class LineView:
+class LineView(View):
     """A source line, short, with its whole path in ``full``."""
 
     short: str
     full: str
 
 
-@dataclass(frozen=True)
-class LayerRowView:
+class LayerRowView(View):
     """One layer: its first ops by name, where they come from, and all of it in ``ops``, which are folded under ``all``.
 
     ``moves``: it computes no op of the program.
@@ -47,8 +44,7 @@ class LayerRowView:
     share: str
 
 
-@dataclass(frozen=True)
-class EngineLayersView:
+class EngineLayersView(View):
     """The layers of one engine, in order; ``why`` says why there are none, or no times."""
 
     label: str

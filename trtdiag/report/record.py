@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any, get_args, get_origin, get_type_hints
 
-from trtdiag.analysis.finding import Applicability, Evidence, Finding, Fix, Impact, Place, Severity
+from trtdiag.analysis.finding import Finding, Place
 from trtdiag.analysis.result import StageTiming
-from trtdiag.graph.source import Frame
-from trtdiag.report.recorded_times import RecordedTimes, read_times
+from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic.ranges import Range
 
 SCHEMA = "trtdiag-report/1"
+OURS = "trtdiag"
+"""The compiled program among the ways to run a program."""
+_KEYS: Mapping[Any, Mapping[str, str]] = {Place: {"frame": "source"}}
+"""Fields that the JSON calls otherwise."""
 
 
 @dataclass(frozen=True)
 class RecordedSymbol:
-    """A symbol by the user's name: its range, and least, usual and greatest size of the profile where it has one."""
+    """A symbol by the user's name: its range, and the profile where it has one."""
 
     name: str
     range: Range | None
-    profile: tuple[int, int, int | None] | None
+    profile: DimProfile | None
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,66 @@ class RecordedEngines:
     ops: int
     engine_bytes: int | None
     latency_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Milliseconds of a call among others: the median, and what a tenth of the calls stayed below and above."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class RecordedWay:
+    """One way to run the program; numbers are ``None`` where it could not run, ``failed`` says why then.
+
+    Attributes:
+        way: ``trtdiag``, ``eager``.
+        computes: What it computes in, in words.
+        ms: How long it takes.
+        ratio: Its median, of that of the compiled program.
+        failed: Empty where it ran.
+    """
+
+    way: str
+    computes: str
+    ms: Spread | None
+    ratio: float | None
+    failed: str
+
+
+@dataclass(frozen=True)
+class RecordedResult:
+    """The ways at one set of sizes."""
+
+    sizes: Mapping[str, int]
+    ways: tuple[RecordedWay, ...]
+
+    @property
+    def where(self) -> str:
+        """``batch=4, h=640``."""
+        return ", ".join(f"{name}={size}" for name, size in sorted(self.sizes.items())) or "its fixed sizes"
+
+
+@dataclass(frozen=True)
+class RecordedTimes:
+    """What ``trtdiag bench`` measured; ``networks`` are the hashes of those of the engines that were timed."""
+
+    device: str
+    backend: str
+    tensorrt: str | None
+    torch: str
+    rounds: int
+    networks: tuple[str, ...]
+    results: tuple[RecordedResult, ...]
+
+    @property
+    def calls_ms(self) -> dict[str, float]:
+        """Milliseconds of a call of the compiled program, by sizes; without those where it could not run."""
+        ours = {result.where: way.ms for result in self.results for way in result.ways if way.way == OURS}
+        return {sizes: spread.median for sizes, spread in ours.items() if spread is not None}
 
 
 @dataclass(frozen=True)
@@ -87,39 +152,39 @@ def read_record(body: Mapping[str, Any]) -> Record:
         target=body["target"],
         status=body["verdict"]["status"],
         verdict=body["verdict"]["text"],
-        findings=tuple(_finding(each) for each in body["findings"]),
-        stages=tuple(StageTiming(each["name"], each["state"], 0.0, each["message"]) for each in body["stages"]),
+        findings=_built(tuple[Finding, ...], body["findings"]),
+        stages=_built(tuple[StageTiming, ...], [{**each, "seconds": 0.0} for each in body["stages"]]),
         not_checked=tuple(body["not_checked"]),
         difference=(compiled["verification"] or {"difference": None})["difference"] or "",
         engines=_engines(body),
-        symbols=tuple(_symbol(each) for each in body["symbols"] or ()),
+        symbols=_built(tuple[RecordedSymbol, ...], body["symbols"] or ()),
         networks=tuple(each["network_hash"] for each in compiled["engines"]),
-        times=None if body["bench"] is None else read_times(body["bench"]),
+        times=read_times(body["bench"]),
     )
 
 
-def _finding(body: Mapping[str, Any]) -> Finding:
-    fix, impact = body["fix"], body["impact"]
-    return Finding(
-        id=body["id"],
-        rule=body["rule"],
-        name=body["name"],
-        title=body["title"],
-        severity=Severity(body["severity"]),
-        message=body["message"],
-        evidence=tuple(Evidence(each["fact"], each["source"]) for each in body["evidence"]),
-        places=tuple(
-            Place(each["node"], each["module_path"], _frame(each["source"]), each["op"]) for each in body["places"]
-        ),
-        fix=None if fix is None else Fix(fix["title"], Applicability(fix["applicability"]), fix["code"]),
-        root=body["root"],
-        fingerprint=body["fingerprint"],
-        impact=None if impact is None else Impact(impact["engines"], impact["ops"], impact["crossing_bytes"]),
-    )
+def read_times(bench: Mapping[str, Any] | None) -> Any:
+    """The benchmark in plain lists and dicts that fit the schema."""
+    return _built(RecordedTimes, bench)
 
 
-def _frame(body: Mapping[str, Any] | None) -> Frame | None:
-    return None if body is None else Frame(body["file"], body["line"], body["function"], body["code"])
+def _built(kind: Any, value: Any) -> Any:
+    """A value that fits the schema as what a type says."""
+    if value is None:
+        return None
+    if get_origin(kind) is tuple:
+        return tuple(_built(get_args(kind)[0], item) for item in value)
+    plain = next((each for each in get_args(kind) if isinstance(each, type)), kind)  # of something, or nothing
+    if is_dataclass(plain):
+        return plain(**{name: _built(hint, value[key]) for name, key, hint in _parts(plain) if key in value})
+    return plain(value) if isinstance(plain, type) and issubclass(plain, Enum) else value
+
+
+@lru_cache(maxsize=32)
+def _parts(kind: Any) -> list[tuple[str, str, Any]]:
+    """The name of each field, its key and its type."""
+    hints, keys = get_type_hints(kind), _KEYS.get(kind, {})
+    return [(each.name, keys.get(each.name, each.name), hints[each.name]) for each in fields(kind)]
 
 
 def _engines(body: Mapping[str, Any]) -> RecordedEngines | None:
@@ -143,12 +208,3 @@ def _latencies(engines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, floa
         times = [layer["time_ms"] for layer in engine["built"]["layers"] if layer["time_ms"] is not None]
         if times:
             yield f"engine {engine['index']}", float(sum(times))
-
-
-def _symbol(body: Mapping[str, Any]) -> RecordedSymbol:
-    extent, profile = body["range"], body["profile"]
-    return RecordedSymbol(
-        name=body["name"],
-        range=None if extent is None else Range(extent["min"], extent["max"]),
-        profile=None if profile is None else (profile["min"], profile["opt"], profile["max"]),
-    )

@@ -15,8 +15,7 @@ from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering
 from trtdiag.report.json_report import SCHEMA_PATH, comparison_json
-from trtdiag.report.record import SCHEMA, Record, read_record
-from trtdiag.report.recorded_times import read_times
+from trtdiag.report.record import SCHEMA, Record, read_record, read_times
 from trtdiag.report.sarif import RuleMeta
 from trtdiag.report.schema_check import Schema, fitted
 from trtdiag.report.schema_writer import read_schema

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from trtdiag.report.drawing.picture import Picture
 from trtdiag.report.layer_views import EngineLayersView
 from trtdiag.report.view_words import (
@@ -16,11 +14,11 @@ from trtdiag.report.view_words import (
     SizeState,
     StageState,
     Status,
+    View,
 )
 
 
-@dataclass(frozen=True)
-class VerdictView:
+class VerdictView(View):
     """The top of the page.
 
     ``status`` is ``error``, ``warning``, ``incomplete``, ``clean``, or ``partial``: clean, but not all was checked.
@@ -41,8 +39,7 @@ class VerdictView:
     failure_source: SourceView | None
 
 
-@dataclass(frozen=True)
-class StageView:
+class StageView(View):
     """One stage: ``state`` is ``ok``, ``failed`` or ``not run``."""
 
     name: str
@@ -51,8 +48,7 @@ class StageView:
     message: str
 
 
-@dataclass(frozen=True)
-class CodeLine:
+class CodeLine(View):
     """A line of source; ``current`` marks the one that is meant."""
 
     number: str
@@ -60,8 +56,7 @@ class CodeLine:
     current: bool
 
 
-@dataclass(frozen=True)
-class SourceView:
+class SourceView(View):
     """A place in a file; ``lines`` is empty where neither the file nor a recorded line is at hand."""
 
     where: str
@@ -69,16 +64,14 @@ class SourceView:
     lines: tuple[CodeLine, ...]
 
 
-@dataclass(frozen=True)
-class EvidenceView:
+class EvidenceView(View):
     """A fact and where it is from."""
 
     fact: str
     source: str
 
 
-@dataclass(frozen=True)
-class FixView:
+class FixView(View):
     """What to do; ``applicability`` is ``safe``, ``unsafe`` or ``manual``, ``meaning`` says what that means."""
 
     title: str
@@ -87,8 +80,7 @@ class FixView:
     code: str
 
 
-@dataclass(frozen=True)
-class PlaceView:
+class PlaceView(View):
     """One place of a finding: node and op, module, source line."""
 
     node: str
@@ -97,8 +89,7 @@ class PlaceView:
     where: str
 
 
-@dataclass(frozen=True)
-class FindingView:
+class FindingView(View):
     """One finding and those it causes; ``more`` labels the folded places (``and 28 more``).
 
     ``impact`` is what it costs, ``modules`` where it shows, both in words; empty where that says nothing.  ``source``
@@ -128,8 +119,7 @@ class FindingView:
     caused_label: str
 
 
-@dataclass(frozen=True)
-class DimRowView:
+class DimRowView(View):
     """One row of the dims table; ``state`` is the word of `DimRow`, ``label`` what the page says."""
 
     site: str
@@ -141,8 +131,7 @@ class DimRowView:
     label: str
 
 
-@dataclass(frozen=True)
-class SuggestionView:
+class SuggestionView(View):
     """Code that defines the Dims to declare, and what it keeps."""
 
     code: str
@@ -153,8 +142,7 @@ class SuggestionView:
     alternatives: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class GuardView:
+class GuardView(View):
     """One guard: ``verdict`` is ``breaks`` or ``unknown``."""
 
     verdict: GuardVerdict
@@ -170,8 +158,7 @@ class GuardView:
     source: SourceView | None
 
 
-@dataclass(frozen=True)
-class UnparsedView:
+class UnparsedView(View):
     """A guard that could not be read."""
 
     text: str
@@ -179,8 +166,7 @@ class UnparsedView:
     found_in: str
 
 
-@dataclass(frozen=True)
-class TableView:
+class TableView(View):
     """A plain table, without a head where ``heads`` is empty; ``folded`` rows are under ``more``.
 
     ``kinds`` says what a column holds: ``number``, ``code``, or empty for words.
@@ -201,8 +187,7 @@ class TableView:
         return self.kinds[column] if column < len(self.kinds) else ""
 
 
-@dataclass(frozen=True)
-class GuardsView:
+class GuardsView(View):
     """All guards; ``troubled`` are those that break or are undecided."""
 
     summary: str
@@ -214,8 +199,7 @@ class GuardsView:
     more_unparsed: str
 
 
-@dataclass(frozen=True)
-class PrecisionView:
+class PrecisionView(View):
     """What half precision does to the program; ``stays`` lists what stays in float32."""
 
     title: str
@@ -223,8 +207,7 @@ class PrecisionView:
     stays: TableView | None
 
 
-@dataclass(frozen=True)
-class TypesView:
+class TypesView(View):
     """The dtypes of the program for one target.
 
     ``planned`` has what is of another type inside engines, ``precision`` is there where another than the program's own
@@ -241,16 +224,14 @@ class TypesView:
     precision: PrecisionView | None
 
 
-@dataclass(frozen=True)
-class MemoryView:
+class MemoryView(View):
     """Bytes at the maximum of every range."""
 
     sums: TableView
     largest: TableView | None
 
 
-@dataclass(frozen=True)
-class MetadataView:
+class MetadataView(View):
     """How the recorded values of nodes were found."""
 
     summary: str
@@ -258,8 +239,7 @@ class MetadataView:
     unchecked: TableView | None
 
 
-@dataclass(frozen=True)
-class GraphView:
+class GraphView(View):
     """The picture of the top level, which works without JavaScript, and the data for the explorer."""
 
     summary: str
@@ -268,8 +248,7 @@ class GraphView:
     layout_note: str
 
 
-@dataclass(frozen=True)
-class SegmentView:
+class SegmentView(View):
     """One engine: what it holds, what enters and leaves."""
 
     title: str
@@ -278,8 +257,7 @@ class SegmentView:
     sizes: TableView | None
 
 
-@dataclass(frozen=True)
-class PartitionView:
+class PartitionView(View):
     """What goes into engines; ``strip`` has a box for each step of the execution, where there is more than one.
 
     ``tried`` is what the real builder said of them, where it was asked, under ``tried_summary``.
@@ -295,8 +273,7 @@ class PartitionView:
     tried: TableView | None = None
 
 
-@dataclass(frozen=True)
-class PointRowView:
+class PointRowView(View):
     """One output at one set of sizes; ``state`` is ``agrees``, ``unstable``, ``differs``, ``failed`` or ``skipped``."""
 
     point: str
@@ -309,8 +286,7 @@ class PointRowView:
     why: str
 
 
-@dataclass(frozen=True)
-class VerificationView:
+class VerificationView(View):
     """The comparison with the original; ``state`` is ``agrees``, ``differs`` or ``unknown``."""
 
     state: Agreement
@@ -324,8 +300,7 @@ class VerificationView:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class EngineView:
+class EngineView(View):
     """One engine as it was built: ``ports`` has its inputs with their sizes, and its outputs.
 
     ``layers`` counts those of its network, ``built`` has what they became.
@@ -340,8 +315,7 @@ class EngineView:
     is_open: bool
 
 
-@dataclass(frozen=True)
-class CompiledView:
+class CompiledView(View):
     """What became of compiling."""
 
     summary: str
@@ -350,8 +324,7 @@ class CompiledView:
     more_engines: str
 
 
-@dataclass(frozen=True)
-class DimsView:
+class DimsView(View):
     """The dims table (``static`` rows are folded under ``static_label``) and what to declare instead."""
 
     rows: tuple[DimRowView, ...]

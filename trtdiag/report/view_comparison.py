@@ -9,6 +9,7 @@ from trtdiag.report.record import RecordedEngines, RecordedSymbol
 from trtdiag.report.text import amount, bytes_text, one_line
 from trtdiag.report.verdict import severity_word
 from trtdiag.report.view import TableView
+from trtdiag.report.view_inputs import profile_text
 from trtdiag.report.view_sections import ChangeView, ComparisonView
 from trtdiag.report.view_types import folding_table
 
@@ -121,7 +122,4 @@ def _range(symbol: RecordedSymbol | None) -> str:
 
 
 def _profile(symbol: RecordedSymbol | None) -> str:
-    if symbol is None or symbol.profile is None:
-        return ""
-    low, usual, high = symbol.profile
-    return f"{low:,} / {usual:,} / {'no maximum' if high is None else f'{high:,}'}"
+    return "" if symbol is None else profile_text(symbol.profile)

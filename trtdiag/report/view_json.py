@@ -11,7 +11,6 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_h
 from trtdiag.errors import UserError
 from trtdiag.report.strict_json import Json, shown
 from trtdiag.report.view_page import ReportView
-from trtdiag.report.view_words import OneOf
 
 FORMAT = "trtdiag-page/1"
 
@@ -70,33 +69,24 @@ class _NotThisError(Exception):
 
 
 def _read(kind: Any, value: object, where: str) -> object:
-    origin = get_origin(kind)
+    origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _word(get_args(kind), value, where)
+        _, words = parts
+        if value not in words:
+            raise _NotThisError(f"{where} is {shown(value)}, expected one of {', '.join(map(shown, words))}")
+        return value
     if origin in (Union, types.UnionType):
-        if value is None and type(None) in get_args(kind):
-            return None
-        (inner,) = (each for each in get_args(kind) if each is not type(None))
-        return _read(inner, value, where)
+        (inner,) = (each for each in parts if each is not type(None))
+        return None if value is None else _read(inner, value, where)
     if origin is tuple:
         if not isinstance(value, list):
             raise _NotThisError(f"{where} is no list")
-        (inner, *_) = get_args(kind)
-        return tuple(_read(inner, item, f"{where}[{at}]") for at, item in enumerate(value))
+        return tuple(_read(parts[0], item, f"{where}[{at}]") for at, item in enumerate(value))
     if is_dataclass(kind):
         return _dataclass(kind, value, where)
     if not isinstance(value, kind):
         raise _NotThisError(f"{where} is no {kind.__name__}")
     return value
-
-
-def _word(kind: tuple[Any, ...], value: object, where: str) -> object:
-    """A string that is one of a few."""
-    plain, *marks = kind
-    for mark in marks:
-        if isinstance(mark, OneOf) and value not in mark.words:
-            raise _NotThisError(f"{where} is {shown(value)}, expected one of {', '.join(map(shown, mark.words))}")
-    return _read(plain, value, where)
 
 
 def _dataclass(kind: Any, value: object, where: str) -> object:

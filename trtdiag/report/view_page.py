@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from trtdiag.report.view import (
     CompiledView,
     DimsView,
@@ -26,10 +24,10 @@ from trtdiag.report.view_sections import (
     SplitsView,
     StripView,
 )
+from trtdiag.report.view_words import View
 
 
-@dataclass(frozen=True)
-class ReportView:
+class ReportView(View):
     """The whole page in its order; ``None`` where a section has nothing to go by."""
 
     label: str

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from trtdiag.report.view import GuardsView, TableView
-from trtdiag.report.view_words import ChangeState, GuardVerdict, RunsIn, SeverityWord, SizeState
+from trtdiag.report.view_words import ChangeState, GuardVerdict, RunsIn, SeverityWord, SizeState, View
 
 
-@dataclass(frozen=True)
-class SplitView:
+class SplitView(View):
     """One cause that keeps ops out of engines: ``outcome`` says what would be without it, ``finding`` is its id."""
 
     op: str
@@ -23,8 +20,7 @@ class SplitView:
     finding: str
 
 
-@dataclass(frozen=True)
-class SplitsView:
+class SplitsView(View):
     """What splits the engines.
 
     ``outcomes`` are the counterfactuals in words; ``folded`` rows (under ``more``) cost no engine; ``minimum`` is the
@@ -39,8 +35,7 @@ class SplitsView:
     minimum: TableView | None
 
 
-@dataclass(frozen=True)
-class GuardLineView:
+class GuardLineView(View):
     """A guard on a symbol in one line; ``verdict`` is ``holds``, ``breaks`` or ``unknown``."""
 
     text: str
@@ -48,8 +43,7 @@ class GuardLineView:
     where: str
 
 
-@dataclass(frozen=True)
-class SymbolRowView:
+class SymbolRowView(View):
     """A symbol, or an input dim that is none: where it comes from, its ranges, its guards and what is wrong with it.
 
     ``state`` is the word for the style (``ok``, ``breaks``, ``pinned``, ``unbounded``), ``verdict`` what the page says.
@@ -68,8 +62,7 @@ class SymbolRowView:
     verdict: str
 
 
-@dataclass(frozen=True)
-class InputsView:
+class InputsView(View):
     """Inputs and symbols in one table, and the guards in full; ``inputs`` has every input with its shape."""
 
     inputs: TableView | None
@@ -78,8 +71,7 @@ class InputsView:
     guards: GuardsView
 
 
-@dataclass(frozen=True)
-class StripPieceView:
+class StripPieceView(View):
     """A step of the execution as a piece of a bar: ``width`` is in proportion to its ops, but never too thin to see."""
 
     x: str
@@ -90,8 +82,7 @@ class StripPieceView:
     label_x: str
 
 
-@dataclass(frozen=True)
-class StripView:
+class StripView(View):
     """The execution as one bar, and how many pieces of each kind it has."""
 
     pieces: tuple[StripPieceView, ...]
@@ -99,16 +90,14 @@ class StripView:
     note: str
 
 
-@dataclass(frozen=True)
-class CoverageView:
+class CoverageView(View):
     """Where each op runs."""
 
     summary: str
     table: TableView | None
 
 
-@dataclass(frozen=True)
-class NoWorkView:
+class NoWorkView(View):
     """What the exported graph holds that is no work, and what lowering made of the graph."""
 
     summary: str
@@ -116,8 +105,7 @@ class NoWorkView:
     passes: TableView | None
 
 
-@dataclass(frozen=True)
-class ChangeView:
+class ChangeView(View):
     """A finding that is new, fixed or unchanged since the earlier report."""
 
     state: ChangeState
@@ -127,8 +115,7 @@ class ChangeView:
     message: str
 
 
-@dataclass(frozen=True)
-class ComparisonView:
+class ComparisonView(View):
     """What changed since an earlier report; ``folded`` findings are unchanged."""
 
     summary: str
@@ -145,8 +132,7 @@ class ComparisonView:
             raise ValueError("has numbers in other columns than what, before and now")
 
 
-@dataclass(frozen=True)
-class SettingsView:
+class SettingsView(View):
     """What was asked for and with what: ``settings`` are the options, ``versions`` the program and the machine."""
 
     settings: TableView | None
@@ -154,16 +140,14 @@ class SettingsView:
     command: str
 
 
-@dataclass(frozen=True)
-class SpeedView:
+class SpeedView(View):
     """What ``bench`` measured: a table for each set of sizes, under its title."""
 
     summary: str
     tables: tuple[TimesView, ...]
 
 
-@dataclass(frozen=True)
-class TimesView:
+class TimesView(View):
     """The ways to run the program at one set of sizes."""
 
     title: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.report.recorded_times import RecordedTimes, RecordedWay
+from trtdiag.report.record import RecordedTimes, RecordedWay
 from trtdiag.report.text import one_line
 from trtdiag.report.view import TableView
 from trtdiag.report.view_sections import SpeedView, TimesView
@@ -14,24 +14,24 @@ _LONGEST_WHY_CHARS = 400
 
 def speed_view(found: RecordedTimes) -> SpeedView:
     """The section of the page."""
+    tensorrt = f", TensorRT {found.tensorrt}" if found.tensorrt else ""
+    made_with = f"torch {found.torch}, engines by {found.backend}{tensorrt}, {found.rounds} rounds"
     return SpeedView(
         summary=one_line(
-            f"Milliseconds of a call among others in a row, medians and tenths, on {found.device}; {found.made_with}.",
+            f"Milliseconds of a call among others in a row, medians and tenths, on {found.device}; {made_with}.",
             _LONGEST_WHY_CHARS,
         ),
         tables=tuple(
-            TimesView(f"At {one_line(sizes)}", TableView(_HEADS, tuple(map(_row, ways)), kinds=_KINDS))
-            for sizes, ways in found.ways.items()
+            TimesView(f"At {one_line(each.where)}", TableView(_HEADS, tuple(map(_row, each.ways)), kinds=_KINDS))
+            for each in found.results
         ),
     )
 
 
 def _row(way: RecordedWay) -> tuple[str, ...]:
-    tenths = "" if way.low_ms is None or way.high_ms is None else f"{_ms(way.low_ms)}..{_ms(way.high_ms)}"
     return (
-        one_line(way.name),
-        "" if way.median_ms is None else _ms(way.median_ms),
-        tenths,
+        one_line(way.way),
+        *(("", "") if way.ms is None else (_ms(way.ms.median), f"{_ms(way.ms.low)}..{_ms(way.ms.high)}")),
         "" if way.ratio is None else f"{way.ratio:.2f}x",
         one_line(way.computes),
         one_line(f"cannot run: {way.failed}", _LONGEST_WHY_CHARS) if way.failed else "",

@@ -1,26 +1,37 @@
-"""Strings of the page that decide how something looks: each is one of a few words."""
+"""What all views are, and their strings that decide how something looks: each is one of a few words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        """Tell a type checker something; needed by nobody else."""
+        return lambda kind: kind
 
 
-@dataclass(frozen=True)
-class OneOf:
-    """Marks a string of a view as one of these words, for whoever reads a view from JSON."""
+@dataclass_transform(frozen_default=True)
+class View:
+    """A part of the page: its subclasses are frozen dataclasses of strings, tuples and other views."""
 
-    words: tuple[str, ...]
+    def __init_subclass__(cls) -> None:
+        """Make it one."""
+        dataclass(frozen=True)(cls)
 
 
-Status = Annotated[str, OneOf(("error", "warning", "incomplete", "partial", "clean"))]
-StageState = Annotated[str, OneOf(("ok", "failed", "not run"))]
-SeverityWord = Annotated[str, OneOf(("error", "warning", "info"))]
-ApplicabilityWord = Annotated[str, OneOf(("safe", "unsafe", "manual"))]
-SizeState = Annotated[str, OneOf(("ok", "breaks", "pinned", "unbounded", "static"))]
-GuardVerdict = Annotated[str, OneOf(("holds", "breaks", "unknown"))]
-ColumnKind = Annotated[str, OneOf(("number", "code", ""))]
-PointState = Annotated[str, OneOf(("agrees", "unstable", "differs", "failed", "skipped"))]
-Agreement = Annotated[str, OneOf(("agrees", "differs", "unknown"))]
-RunsIn = Annotated[str, OneOf(("engine", "torch"))]
-ChangeState = Annotated[str, OneOf(("new", "fixed", "unchanged"))]
+# Who reads a view from JSON holds its strings against these.
+Status = Annotated[str, ("error", "warning", "incomplete", "partial", "clean")]
+StageState = Annotated[str, ("ok", "failed", "not run")]
+SeverityWord = Annotated[str, ("error", "warning", "info")]
+ApplicabilityWord = Annotated[str, ("safe", "unsafe", "manual")]
+SizeState = Annotated[str, ("ok", "breaks", "pinned", "unbounded", "static")]
+GuardVerdict = Annotated[str, ("holds", "breaks", "unknown")]
+ColumnKind = Annotated[str, ("number", "code", "")]
+PointState = Annotated[str, ("agrees", "unstable", "differs", "failed", "skipped")]
+Agreement = Annotated[str, ("agrees", "differs", "unknown")]
+RunsIn = Annotated[str, ("engine", "torch")]
+ChangeState = Annotated[str, ("new", "fixed", "unchanged")]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from trtdiag.report.view_words import View
 
 
-@dataclass(frozen=True)
-class PictureBox:
+class PictureBox(View):
     """A box: position and size in pixels, CSS classes, two lines of text, and the badge of its findings."""
 
     x: str
@@ -29,8 +28,7 @@ class PictureBox:
     title: str
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(View):
     """The boxes and the paths (SVG ``d``) of the edges between them."""
 
     width: str
