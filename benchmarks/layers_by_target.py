@@ -49,7 +49,7 @@ def kinds_by_target(name: str) -> dict[str, Counter[str]]:
     for version in TARGETS:
         options = CompileOptions(version, "reference")
         plan = plan_engines(program, checked, dims, get_target(version), options)
-        _, converted = convert_segments(plan, program)
+        _, converted = convert_segments(plan)
         found[version] = Counter(
             placed.layer.kind for one in converted for placed in write(one.network, version)[1].layers.values()
         )

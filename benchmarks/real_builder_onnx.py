@@ -43,11 +43,11 @@ def exported(case: Row) -> Row:
     from real_builder_case import exported as program_of
 
     from trtdiag.frontend.capture import capture
-    from trtdiag.shapes.opt_sizes import symbol_profiles
+    from trtdiag.shapes.opt_sizes import EngineSizes
 
     row, case["program"] = program_of(case["model"], Path(case["folder"]))
     if case["program"] is not None:
-        profiles = symbol_profiles(capture(case["program"]))
+        profiles = EngineSizes(capture(case["program"])).profiles()
         case["profile"] = {name: [own.min, own.opt, own.max] for name, own in profiles.items()}
     return row
 

@@ -36,7 +36,8 @@ from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.partition.facts import Partitioned, SymbolSizes
 from trtdiag.partition.partition import partition, symbol_sizes
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 from trtdiag.report.compile_words import movement_words
 from trtdiag.verification import engine_search, run
 from trtdiag.verification.facts import Culprit
@@ -130,7 +131,7 @@ def _beside_torch(plan: EnginePlan, symbols: Mapping[str, SymbolSizes], most_gib
     }
 
 
-def _verified(compilation: Compilation) -> Row:
+def _verified(compilation: State) -> Row:
     found = compilation.verification
     if found is None:
         return {}
@@ -161,7 +162,7 @@ def _culprit(culprit: Culprit | None) -> str | None:
     return f"segment {culprit.segment} {culprit.origin or ''} {culprit.layer} abs {culprit.max_abs:.2g}"
 
 
-def _row(name: str, compilation: Compilation, program: Any, most_gib: float) -> Row:
+def _row(name: str, compilation: State, program: Any, most_gib: float) -> Row:
     plan = compilation.plan
     ops, inside, flops, flops_inside = _shares(plan, dict(program.hints))
     reasons = Counter(f"{f.op}: {f.limit.code}" for f in plan.partitioned.fallback if f.computes)

@@ -240,6 +240,12 @@ _OF_BOTH: Mapping[str, Check] = {
 _Options = TypeVar("_Options", AnalyzeOptions, CompileOptions)
 
 
+def of_kind(kind: type[_Options], options: AnalyzeOptions | CompileOptions, **changes: Any) -> _Options:
+    """The options of another kind: what both have stays, and ``changes`` name what does not."""
+    both = {entry.name for entry in fields(kind)} & {entry.name for entry in fields(options)}
+    return kind(**{name: getattr(options, name) for name in both} | changes)
+
+
 def with_changes(options: _Options, changes: Mapping[str, Any]) -> _Options:
     """The options with single fields, or those of their ``partition``, changed by name.
 

@@ -15,7 +15,8 @@ from tests.compiling.programs import exported, mlp
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.cli.compile import compile_command
 from trtdiag.options import CompileOptions
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 from trtdiag.pipeline.verify import verify_saved
 from trtdiag.report.layers_text import slowest_text
 from trtdiag.runtime.engine_cache import EngineCache
@@ -30,11 +31,11 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trtdiag.runtime.execution.CACHE", fresh)
 
 
-def _compiled(**options: object) -> Compilation:
+def _compiled(**options: object) -> State:
     return compile_in_stages(exported(mlp()), CompileOptions("11.4", "layered", **options))  # type: ignore[arg-type]
 
 
-def _facts(found: Compilation) -> CompilationFacts:
+def _facts(found: State) -> CompilationFacts:
     assert found.report.analysis.compilation is not None
     return found.report.analysis.compilation
 

@@ -13,12 +13,13 @@ import trtdiag
 from tests.compiling.programs import Asked
 from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wide_types
 from trtdiag.options import CompileOptions, PartitionOptions
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 
 TARGETS = ("8.6", "11.4")
 
 
-def _compiled(asked: Asked, target: str, **options: object) -> Compilation:
+def _compiled(asked: Asked, target: str, **options: object) -> State:
     found = compile_in_stages(asked, CompileOptions(target=target, backend="reference", **options))  # type: ignore[arg-type]
     assert found.verification is not None
     assert found.verification.passed, found.verification.worst

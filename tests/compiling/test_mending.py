@@ -26,7 +26,8 @@ from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline import accuracy_repair
 from trtdiag.pipeline.accuracy_repair import alike, showing
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 from trtdiag.pipeline.verify import verify_saved
 from trtdiag.symbolic import Range, symbol
 
@@ -49,7 +50,7 @@ class Blocks(torch.nn.Module):
 
 def _compiled(
     patch: pytest.MonkeyPatch, alter: Alter, module: torch.nn.Module, **partition: object
-) -> tuple[Compilation, Faulty, torch.nn.Module]:
+) -> tuple[State, Faulty, torch.nn.Module]:
     torch.manual_seed(0)
     made = register(patch, get_backend("reference"), alter)
     asked = (module.eval(), (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})
@@ -70,14 +71,14 @@ def _fused(network: Network) -> Network:
     return network
 
 
-def _agrees(compiled: Compilation, module: torch.nn.Module) -> None:
+def _agrees(compiled: State, module: torch.nn.Module) -> None:
     for batch in (1, 2, 7):
         x = torch.randn(batch, 5)
         # Sums of five terms in another order.
         torch.testing.assert_close(compiled.compiled(x), module(x), rtol=1e-5, atol=1e-5)
 
 
-def _notes(found: Compilation) -> tuple[str, ...]:
+def _notes(found: State) -> tuple[str, ...]:
     facts = found.report.analysis.compilation
     assert facts is not None
     assert set(facts.notes) <= set(found.report.analysis.program.notes)

@@ -21,7 +21,8 @@ from trtdiag.network import Network
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline import build_fallback
 from trtdiag.pipeline.build_fallback import first_refused
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 from trtdiag.pipeline.verify import verify_saved
 from trtdiag.report.compile_text import engines_text
 from trtdiag.verification.engine_search import made_of_data
@@ -75,7 +76,7 @@ def _tanh(network: Network) -> tuple[str, ...]:
 
 def _compiled(
     patch: pytest.MonkeyPatch, refuses: Refuses, module: torch.nn.Module | None = None, **changes: Any
-) -> tuple[Compilation, Faulty, torch.nn.Module]:
+) -> tuple[State, Faulty, torch.nn.Module]:
     torch.manual_seed(0)
     module = (module or Parallel()).eval()
 
@@ -94,7 +95,7 @@ def _compiled(
 MADE: list[Faulty] = []
 
 
-def _agrees(found: Compilation, module: torch.nn.Module) -> None:
+def _agrees(found: State, module: torch.nn.Module) -> None:
     assert found.verification is not None
     assert found.verification.passed
     for batch in (1, 2, 7):

@@ -18,7 +18,8 @@ from trtdiag.engine.backend import get_backend
 from trtdiag.errors import UserError
 from trtdiag.network import DType
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 from trtdiag.targets import get_target, installed_version
 from trtdiag.verification.facts import PointResult
 
@@ -43,7 +44,7 @@ def _options(**changes: Any) -> CompileOptions:
     return CompileOptions(**given)
 
 
-def _compiled(asked: Asked, **changes: Any) -> Compilation:
+def _compiled(asked: Asked, **changes: Any) -> State:
     found = compile_in_stages(asked, _options(**changes))
     assert found.verification is not None
     # As text: pytest cuts what it prints of anything else.

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 from trtdiag.options import CompileOptions, PartitionOptions
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 
 Body = Callable[[nn.Module, Tensor], Tensor]
 
@@ -25,7 +26,7 @@ class Image(nn.Module):
         return self.body(self.conv, x)
 
 
-def _compiled(body: Body, target: str, dtype: torch.dtype = torch.uint8) -> Compilation:
+def _compiled(body: Body, target: str, dtype: torch.dtype = torch.uint8) -> State:
     """The program of an image, whose outputs for all values and several sizes are those of PyTorch."""
     model = Image(body).eval()
     low, high = (0, 256) if dtype is torch.uint8 else (-128, 128)
@@ -41,7 +42,7 @@ def _compiled(body: Body, target: str, dtype: torch.dtype = torch.uint8) -> Comp
     return made
 
 
-def _engine_inputs(made: Compilation) -> list[torch.dtype]:
+def _engine_inputs(made: State) -> list[torch.dtype]:
     return [port.dtype for manifest in made.compiled.manifests for port in manifest.inputs if not port.is_size]
 
 

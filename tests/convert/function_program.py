@@ -34,6 +34,6 @@ def converted(program: Callable[..., torch.Tensor], args: tuple[Any, ...], dims:
     checked = check_metadata(captured)
     options = CompileOptions(partition=PartitionOptions(require_full=True))
     plan = plan_engines(captured, checked, dim_system(captured), get_target(target), options)
-    _, (segment,) = convert_segments(plan, captured)
+    _, (segment,) = convert_segments(plan)
     assert captured.exported is not None
     return captured.exported.module(), segment

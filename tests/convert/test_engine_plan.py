@@ -47,7 +47,7 @@ def _planned(target: str = "11.4", **partition: object) -> tuple[Program, Engine
 def test_one_network_for_all_sizes(target: str, sizes: tuple[int, int]) -> None:
     program, plan = _planned(target)
     assert not plan.support.limits
-    plan, (converted,) = convert_segments(plan, program)
+    plan, (converted,) = convert_segments(plan)
     x = torch.randn(*sizes, 5)
     assert program.exported is not None
     (y,) = run(converted.network, [x])
@@ -56,8 +56,8 @@ def test_one_network_for_all_sizes(target: str, sizes: tuple[int, int]) -> None:
 
 
 def test_layers_name_their_op_and_line() -> None:
-    program, plan = _planned()
-    _, (converted,) = convert_segments(plan, program)
+    _, plan = _planned()
+    _, (converted,) = convert_segments(plan)
     lines = {
         placed.origin.frame.code
         for placed in converted.network.layers
@@ -67,8 +67,8 @@ def test_layers_name_their_op_and_line() -> None:
 
 
 def test_an_op_kept_in_torch_makes_two_segments_of_one() -> None:
-    program, plan = _planned(keep_in_torch=("aten.relu",), min_segment_ops=1)
-    _, converted = convert_segments(plan, program)
+    _, plan = _planned(keep_in_torch=("aten.relu",), min_segment_ops=1)
+    _, converted = convert_segments(plan)
     assert len(converted) == 2
     assert [c.node for c in converted[1].inputs] == ["relu"]
 
@@ -79,7 +79,7 @@ def test_full_names_what_is_in_the_way() -> None:
 
 
 def test_an_op_refused_at_its_place_goes_back_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    program, plan = _planned(min_segment_ops=1)
+    _, plan = _planned(min_segment_ops=1)
     found = dict(registry.converters())
     relu = found["aten.relu.default"]
 
@@ -92,7 +92,7 @@ def test_an_op_refused_at_its_place_goes_back_to_pytorch(monkeypatch: pytest.Mon
 
     found["aten.relu.default"] = type(relu)(relu.op, relu.schema, relu.family, only_alone)
     monkeypatch.setattr(registry, "converters", lambda: found)
-    after, converted = convert_segments(plan, program)
+    after, converted = convert_segments(plan)
     assert len(plan.partitioned.segments) == 1
     assert len(converted) == 2
     assert [limit.code for limit in after.support.limits.values()] == ["not-here"]

@@ -162,7 +162,7 @@ def _check(kind: str, name: str, target: str) -> None:
     options = CompileOptions(partition=PartitionOptions(require_full=True))
     dims = dim_system(model.captured)
     plan = plan_engines(model.captured, model.checked, dims, get_target(target), options)
-    _, (segment,) = convert_segments(plan, model.captured)
+    _, (segment,) = convert_segments(plan)
     for x, wanted in model.compared:
         (got,) = run(segment.network, [x])
         # float32, sums of up to some hundred terms in another order.

@@ -12,7 +12,8 @@ from torch import nn
 from torch.export import Dim
 
 from trtdiag.options import CompileOptions
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 
 Turn = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 BATCH, STEPS = Dim("batch", min=1, max=5), Dim("steps", min=1, max=13)
@@ -113,18 +114,18 @@ def _inputs(batch: int, steps: int, width: int, dtype: torch.dtype) -> tuple[tor
     return query.to(dtype), key.to(dtype), torch.randint(0, 20, (batch, steps))
 
 
-def _compiled(turn: Turn, width: int, target: str, dtype: torch.dtype = torch.float32) -> Compilation:
+def _compiled(turn: Turn, width: int, target: str, dtype: torch.dtype = torch.float32) -> State:
     dims = {"query": {0: BATCH, 2: STEPS}, "key": {0: BATCH, 2: STEPS}, "positions": {0: BATCH, 1: STEPS}}
     options = CompileOptions(target, "reference", verify=False)
     return compile_in_stages((_Both(turn).eval(), _inputs(2, 7, width, dtype), {}, dims), options)
 
 
-def _kinds(found: Compilation) -> Counter[str]:
+def _kinds(found: State) -> Counter[str]:
     (one,) = found.converted
     return Counter(placed.layer.kind for placed in one.network.layers if placed.layer.kind != "Constant")
 
 
-def _agrees(found: Compilation, turn: Turn, width: int, dtype: torch.dtype = torch.float32) -> None:
+def _agrees(found: State, turn: Turn, width: int, dtype: torch.dtype = torch.float32) -> None:
     for batch, steps in SIZES:
         inputs = _inputs(batch, steps, width, dtype)
         for got, want in zip(found.compiled(*inputs), _Both(turn)(*inputs), strict=True):

@@ -14,7 +14,7 @@ from trtdiag.analysis.fallbacks import Why
 from trtdiag.analysis.finding import Severity
 from trtdiag.errors import InternalError
 from trtdiag.partition.facts import Cause
-from trtdiag.pipeline import analyze
+from trtdiag.pipeline import stages
 
 
 class Between(nn.Module):
@@ -107,10 +107,10 @@ def test_a_fault_of_ours_loses_only_its_own_stages(
 
     monkeypatch.setattr(f"trtdiag.pipeline.plan_engines.{function}", broken)
     report = trtdiag.analyze(exported())
-    before = analyze.PLANNING.index(stage)
-    after = len(analyze.PLANNING) - before - 1
+    before = stages.PLANNING.index(stage)
+    after = len(stages.PLANNING) - before - 1
     expected = ["ok"] * before + ["failed"] + ["not run"] * after
-    assert [states(report)[name] for name in analyze.PLANNING] == expected
+    assert [states(report)[name] for name in stages.PLANNING] == expected
     assert report.analysis.partition is None
     assert report.analysis.dtypes is not None
     assert any(text.startswith("OPS501: needs PartitionFacts") for text in report.analysis.not_checked)
@@ -127,4 +127,4 @@ def test_without_a_graph_nothing_is_planned() -> None:
         return Asks(), (torch.randn(3),), {}, None
 
     report = trtdiag.analyze(build)
-    assert {states(report)[name] for name in analyze.PLANNING} == {"not run"}
+    assert {states(report)[name] for name in stages.PLANNING} == {"not run"}

@@ -11,7 +11,7 @@ import pytest
 from sample_analysis import FINDINGS, HOSTILE_NAMES, analysis, clean_analysis, exported_net, finding, graph_analysis
 
 from trtdiag.analysis.finding import Evidence, Place, Severity
-from trtdiag.analysis.result import StageTiming
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.frontend.program import ExportFailure
 from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH, json_report
 

@@ -29,7 +29,7 @@ from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.view_inputs import inputs_view
 from trtdiag.report.view_json import page_view
 from trtdiag.report.view_strip import MOST_PIECES, strip_view
-from trtdiag.shapes.opt_sizes import symbol_profiles
+from trtdiag.shapes.opt_sizes import EngineSizes
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_symbols_stand_with_origin_profile_guards_and_verdict() -> None:
     dims = {"x": {0: Dim("batch", min=1, max=7), 1: Dim("seq", min=2, max=31)}}
     report = trtdiag.analyze((Net(2), (torch.randn(2, 5, 8),), {}, dims), target="11.4")
     view = report.rendering.view.inputs
-    profiles = symbol_profiles(report.analysis.program)
+    profiles = EngineSizes(report.analysis.program).profiles()
     assert view.inputs is not None
     assert view.inputs.rows[0][0] == "x"
     assert view.inputs.rows[0][1] == "float32[batch, seq, 8]"

@@ -17,7 +17,8 @@ from trtdiag.network.layers.squeeze import Shape
 from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline import accuracy_repair
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 from trtdiag.pipeline.verify import verify_saved
 from trtdiag.report.compile_words import culprit_line
 from trtdiag.symbolic import Range, symbol
@@ -34,14 +35,14 @@ def _not_mended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy_repair, "MOST_MENDINGS", 0)
 
 
-def _compiled(patch: pytest.MonkeyPatch, alter: Alter, turn: int = TURN) -> tuple[Compilation, Faulty]:
+def _compiled(patch: pytest.MonkeyPatch, alter: Alter, turn: int = TURN) -> tuple[State, Faulty]:
     torch.manual_seed(0)
     made = register(patch, get_backend("reference"), alter)
     asked = (Chain(LENGTH, turn).eval(), (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})
     return compile_in_stages(asked, CompileOptions("8.6", "faulty")), made
 
 
-def _culprit(found: Compilation) -> Culprit:
+def _culprit(found: State) -> Culprit:
     assert found.verification is not None
     assert not found.verification.passed
     assert found.verification.culprit is not None

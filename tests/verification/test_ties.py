@@ -15,7 +15,8 @@ from trtdiag.convert.layer_writers.topk import ordered
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.topk import TopKOperation
 from trtdiag.options import CompileOptions
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 from trtdiag.verification.compare import FLOAT32
 from trtdiag.verification.ties import Choice
 
@@ -43,7 +44,7 @@ class Scores(Chosen):
         return values, rows[places] * 2
 
 
-def _compiled(module: torch.nn.Module, x: torch.Tensor) -> Compilation:
+def _compiled(module: torch.nn.Module, x: torch.Tensor) -> State:
     rows = torch.randn(7, 3, generator=torch.Generator().manual_seed(5))
     return compile_in_stages((module.eval(), (x, rows), {}, None), CompileOptions(backend="reference", target="10.16"))
 

@@ -44,7 +44,7 @@ def _converted() -> tuple[Program, EnginePlan, ConvertedSegment]:
     program = capture((Mlp().eval(), (torch.randn(4, 5),), {}, {"x": {0: Dim("b", min=1, max=31)}}))
     options, target = CompileOptions(), get_target("11.4")
     plan = plan_engines(program, check_metadata(program), dim_system(program), target, options)
-    plan, (converted,) = convert_segments(plan, program)
+    plan, (converted,) = convert_segments(plan)
     return program, plan, converted
 
 

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN
-from trtdiag.analysis.result import Analysis, StageTiming
+from trtdiag.analysis.result import Analysis
+from trtdiag.analysis.stage_timing import StageTiming
 
 
 def after_compiling(analysis: Analysis, facts: CompilationFacts, stages: Sequence[StageTiming]) -> Analysis:
-    """The analysis with what became of compiling; ``stages`` are those of compiling, in order."""
+    """The analysis with what became of compiling; ``stages`` are all that were run, in order."""
     open_before = [text for text in analysis.not_checked if text not in (NO_ENGINE_BUILT, NOTHING_RUN)]
     return replace(
         analysis,
         compilation=facts,
-        stages=(*analysis.stages, *stages),
+        stages=tuple(stages),
         not_checked=(*_still_open(facts), *open_before),
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Finding
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.facts import DtypeFacts
@@ -16,16 +17,6 @@ from trtdiag.lower.facts import Checked
 from trtdiag.options import AnalyzeOptions, CompileOptions
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
 from trtdiag.shapes.profile import DimProfile
-
-
-@dataclass(frozen=True)
-class StageTiming:
-    """How one stage went: ``state`` is ``ok``, ``failed`` or ``not run``; wall seconds; the failure's message."""
-
-    name: str
-    state: str
-    seconds: float
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,19 +30,23 @@ class Analysis:
 
     program: Program
     dims: DimSystem
-    checked: Checked | None
-    symbols: SymbolTable | None
-    shapes: ShapeFacts | None
-    memory: MemoryEstimate | None
-    dtypes: DtypeFacts | None
-    findings: tuple[Finding, ...]
-    stages: tuple[StageTiming, ...]
-    not_checked: tuple[str, ...]
-    trtdiag_version: str
     target: str
-    op_nodes: int
+    trtdiag_version: str
+    checked: Checked | None = None
+    symbols: SymbolTable | None = None
+    shapes: ShapeFacts | None = None
+    memory: MemoryEstimate | None = None
+    dtypes: DtypeFacts | None = None
+    findings: tuple[Finding, ...] = ()
+    stages: tuple[StageTiming, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    op_nodes: int = 0
     partition: PartitionFacts | None = None
     compilation: CompilationFacts | None = None
     tried: TriedBuilds | None = None
     options: AnalyzeOptions | CompileOptions | None = None
     profiles: Mapping[str, DimProfile] = field(default_factory=dict)
+
+    def noted(self, *notes: str) -> Analysis:
+        """The same with further notes on the program."""
+        return replace(self, program=replace(self.program, notes=(*self.program.notes, *notes)))

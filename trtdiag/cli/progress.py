@@ -9,14 +9,12 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from trtdiag.pipeline.stages import ANALYZE, COMPILE
 from trtdiag.report.text import one_line
 
-# In order, as pipeline.py and compiling.py run them; names that are not here (a factory's steps) show without moving
-# the bar.
-_DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes")
-_PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")
-ANALYZE_STAGES = (*_DIAGNOSIS, *_PLANNING, "rules", "report")
-COMPILE_STAGES = (*_DIAGNOSIS, *_PLANNING, "rules", "convert", "build", "assemble", "verify", "profile", "save")
+# Names that are not here (a factory's steps) show without moving the bar.
+ANALYZE_STAGES = (*ANALYZE, "report")
+COMPILE_STAGES = (*COMPILE, "save")
 
 
 LOADING = "load torch"

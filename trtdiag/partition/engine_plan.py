@@ -10,6 +10,7 @@ from trtdiag.dtypes.plan_facts import TypePlan
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.options import CompileOptions
 from trtdiag.partition.facts import Partitioned
+from trtdiag.shapes.opt_sizes import EngineSizes
 from trtdiag.targets.target import Target
 
 
@@ -25,6 +26,7 @@ class EnginePlan:
         partitioned: Segments and what is left.
         options: As asked.
         target: What for.
+        sizes: The sizes of symbols that engines are built for.
     """
 
     lowered: Lowered
@@ -34,3 +36,4 @@ class EnginePlan:
     partitioned: Partitioned
     options: CompileOptions
     target: Target
+    sizes: EngineSizes

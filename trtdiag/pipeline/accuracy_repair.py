@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from trtdiag.convert.facts import ConvertedSegment
-from trtdiag.engine.build import Engine
+from trtdiag.analysis.wording import counted
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import EngineBuildError, UnsupportedOpError
-from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
 from trtdiag.network import Network, Origin, Port
-from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.pipeline.plan_engines import convert_segments, without
-from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.pipeline.state import State
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
-from trtdiag.verification.facts import Culprit, Verification
+from trtdiag.verification.facts import Culprit
 
 MOST_MENDINGS = 4
 """Own choice: each is a build and a comparison, and where it fails a search; what four do not mend is told."""
@@ -26,29 +23,8 @@ SHOWN = "inside {}"
 """The name of an output that is there for the engine's sake, by the number of its tensor."""
 
 
-@dataclass(frozen=True)
-class Made:
-    """A compiled program, and how it compares.
-
-    Attributes:
-        plan: What went into engines.
-        converted: Each engine's network.
-        engines: Each engine.
-        compiled: The program.
-        verification: The comparison; ``None`` where it was not asked for.
-        notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
-    """
-
-    plan: EnginePlan
-    converted: tuple[ConvertedSegment, ...]
-    engines: tuple[Engine, ...]
-    compiled: CompiledProgram
-    verification: Verification | None
-    notes: tuple[str, ...] = ()
-
-
-Make = Callable[[EnginePlan, tuple[ConvertedSegment, ...], Mapping[int, Engine]], Made]
-"""Builds the engines but for those given, by index, assembles the program, and compares it."""
+Make = Callable[[State], State]
+"""Builds the engines, assembles the program, and compares it."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +36,7 @@ class _Remedy:
     left: tuple[str, ...] = ()
 
 
-def mended(first: Made, program: Program, make: Make) -> Made:
+def mended(first: State, make: Make) -> State:
     """The program with other engines in the place of those that are wrong though their networks are right.
 
     TensorRT fuses layers, and some fusions are wrong.  A tensor that is an output of the engine cannot be fused away:
@@ -69,7 +45,6 @@ def mended(first: Made, program: Program, make: Make) -> Made:
 
     Args:
         first: The program as it was made first.
-        program: What it was made of.
         make: Makes another.
 
     Returns:
@@ -86,7 +61,10 @@ def mended(first: Made, program: Program, make: Make) -> Made:
             break
         tried.words.append(remedy.words)
         try:
-            now = _with(remedy, now, found.culprit.segment, program, make)
+            if remedy.network is None:
+                now = make(without_ops(now, remedy.left, _LIMIT))
+            else:
+                now = make(with_network(now, found.culprit.segment, remedy.network))
         except (EngineBuildError, UnsupportedOpError) as error:
             return _noted(first, [f"{remedy.words}; that is refused: {error.message} ({error.because})"])
     if now.verification is None or not now.verification.passed:
@@ -94,19 +72,31 @@ def mended(first: Made, program: Program, make: Make) -> Made:
     return replace(now, notes=(*now.notes, *tried.words))
 
 
-def _with(remedy: _Remedy, now: Made, index: int, program: Program, make: Make) -> Made:
-    """The program with a remedy for the engine of this index."""
-    if remedy.network is None:
-        plan, converted = convert_segments(without(now.plan, program, _limits(remedy)), program)
-        made = make(plan, converted, {})
-    else:
-        other = replace(now.converted[index], network=remedy.network)
-        converted = (*now.converted[:index], other, *now.converted[index + 1 :])
-        made = make(now.plan, converted, {i: each for i, each in enumerate(now.engines) if i != index})
-    return replace(made, notes=(*now.notes, *made.notes))
+_LIMIT = Limit(
+    "wrong-engine",
+    "an engine that has it does not compute what its network says",
+    "try another --optimization-level",
+)
 
 
-def _noted(made: Made, words: Sequence[str]) -> Made:
+def with_network(state: State, index: int, network: Network) -> State:
+    """The state with another network for the engine of this index."""
+    converted = state.converted
+    other = replace(converted[index], network=network)
+    return replace(state, converted=(*converted[:index], other, *converted[index + 1 :]))
+
+
+def without_ops(state: State, nodes: Sequence[str], why: Limit) -> State:
+    """The state with these ops left to PyTorch.
+
+    Raises:
+        UnsupportedOpError: As ``convert_segments``.
+    """
+    plan, converted = convert_segments(without(state.plan, dict.fromkeys(nodes, why)))
+    return replace(state, planned=plan, converted=converted)
+
+
+def _noted(made: State, words: Sequence[str]) -> State:
     """The program with notes on its comparison."""
     assert made.verification is not None
     return replace(made, verification=replace(made.verification, notes=(*made.verification.notes, *words)))
@@ -119,7 +109,7 @@ class _Tried:
         self.words: list[str] = []
         self._last: Origin | None = None  # the op whose output was shown last
 
-    def next(self, made: Made, culprit: Culprit) -> _Remedy | None:
+    def next(self, made: State, culprit: Culprit) -> _Remedy | None:
         """What to do about the engine at which a difference begins; ``None`` where nothing is known."""
         if ONLY_THE_ENGINE not in (culprit.layer, *culprit.note.split("; ")):
             return None
@@ -197,13 +187,3 @@ def like_it(network: Network, origin: Origin) -> tuple[str, ...]:
     """The nodes of the ops of this kind in this line."""
     ops = [placed.origin.node for placed in network.layers if line_of(placed.origin) == line_of(origin)]
     return tuple(dict.fromkeys(ops))
-
-
-def _limits(remedy: _Remedy) -> Mapping[str, Limit]:
-    why = "an engine that has it does not compute what its network says"
-    return dict.fromkeys(remedy.left, Limit("wrong-engine", why, "try another --optimization-level"))
-
-
-def counted(number: int, noun: str) -> str:
-    """``3 tensors``."""
-    return f"{number} {noun}{'s' * (number != 1)}"

@@ -7,60 +7,39 @@ layer.  Which op is at fault comes out when ever less of the network is built.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Protocol
 
-from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.analysis.wording import counted
 from trtdiag.engine.build import Engine
 from trtdiag.errors import EngineBuildError
-from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
 from trtdiag.network import Network, Origin
-from trtdiag.partition.engine_plan import EnginePlan
-from trtdiag.pipeline.accuracy_repair import alike, counted, like_it, line_of, showing
-from trtdiag.pipeline.plan_engines import convert_segments, without
+from trtdiag.pipeline.accuracy_repair import alike, like_it, line_of, showing, with_network, without_ops
+from trtdiag.pipeline.state import State
 from trtdiag.verification.engine_search import made_of_data
 
 MOST_REMEDIES = 4
 """Own choice: each is a build of everything, and a search of about ten builds of parts."""
 
 
-@dataclass(frozen=True)
-class Built:
-    """Engines, and what they are the engines of.
+class Builds(Protocol):
+    """What builds engines, and parts of them."""
 
-    Attributes:
-        plan: What went into them.
-        converted: Each engine's network.
-        engines: Each engine.
-        notes: What was built otherwise than planned, in words.
-    """
+    def all(self, state: State) -> tuple[Engine, ...]:
+        """Build the engine of each network."""
+        ...
 
-    plan: EnginePlan
-    converted: tuple[ConvertedSegment, ...]
-    engines: tuple[Engine, ...]
-    notes: tuple[str, ...] = ()
+    def part(self, state: State, network: Network) -> None:
+        """Build a part of a network for the same sizes, to see whether it can be."""
+        ...
 
 
-Build = Callable[[EnginePlan, Sequence[ConvertedSegment]], tuple[Engine, ...]]
-"""Builds the engine of each segment."""
-Probe = Callable[[EnginePlan, Network], object]
-"""Builds a part of a network for the same sizes, to see whether it can be."""
-
-
-def build_or_yield(
-    plan: EnginePlan, converted: tuple[ConvertedSegment, ...], program: Program, build: Build, probe: Probe
-) -> Built:
-    """The engines of a plan, or of one that yields to TensorRT where that finds no kernels.
+def build_or_yield(state: State, builds: Builds) -> State:
+    """The state with engines: those of its plan, or of one that yields to TensorRT where that finds no kernels.
 
     What enters the op at fault becomes an output of the engine, which nobody reads and nothing is fused over; so do its
     like in other blocks.  Where that does not help, these ops are left to PyTorch.
-
-    Args:
-        plan: What shall go into engines.
-        converted: The networks.
-        program: What it is made of.
-        build: Builds engines.
-        probe: Builds parts.
 
     Raises:
         EngineBuildError: The first refusal, where nothing helps or it has another reason.
@@ -71,14 +50,14 @@ def build_or_yield(
     first: EngineBuildError | None = None
     while True:
         try:
-            return Built(plan, converted, build(plan, converted), tuple(notes))
+            return replace(state, engines=builds.all(state), notes=(*state.notes, *notes))
         except EngineBuildError as error:
             first = first or error
             index = error.engine
-            network = converted[index].network
+            network = state.converted[index].network
             found = None
             if error.without_kernel and len(notes) < MOST_REMEDIES:
-                found = _Search(plan, network, probe).run(error.without_kernel)
+                found = _Search(state, network, builds).run(error.without_kernel)
             if found is None:
                 raise _with_notes(first, notes) from error
         origin, entering = found
@@ -86,17 +65,18 @@ def build_or_yield(
         numbers = alike(network, entering) if line_of(origin) not in shown else set()
         if numbers:
             shown.add(line_of(origin))
-            converted = _changed(converted, index, showing(network, numbers))
+            state = with_network(state, index, showing(network, numbers))
             notes.append(
                 f"{where}: it was built with {counted(len(numbers), 'tensor')} inside as"
                 f" {'outputs' if len(numbers) > 1 else 'an output'}, of what enters that op and its like, which ends a"
                 " fusion of the builder's"
             )
             continue
-        left = () if plan.options.partition.require_full else _in_any(converted, origin)
-        if not left:
+        # The like in all engines: after a remedy, each block may be one of its own.
+        left = [node for one in state.converted for node in like_it(one.network, origin)]
+        if state.plan.options.partition.require_full or not left:
             raise _with_notes(first, notes)
-        plan, converted = convert_segments(without(plan, program, dict.fromkeys(left, _LIMIT)), program)
+        state = without_ops(state, left, _LIMIT)
         notes.append(f"{where}: {counted(len(left), 'op')} like it {'are' if len(left) > 1 else 'is'} left to PyTorch")
 
 
@@ -105,15 +85,6 @@ _LIMIT = Limit(
     "TensorRT finds no kernels for an engine that has it",
     "try another TensorRT release, and report it with the model",
 )
-
-
-def _in_any(converted: Sequence[ConvertedSegment], origin: Origin) -> tuple[str, ...]:
-    """The nodes of the ops like this one in all engines: after a remedy, each block may be one of its own."""
-    return tuple(node for one in converted for node in like_it(one.network, origin))
-
-
-def _changed(converted: tuple[ConvertedSegment, ...], index: int, network: Network) -> tuple[ConvertedSegment, ...]:
-    return (*converted[:index], replace(converted[index], network=network), *converted[index + 1 :])
 
 
 def _with_notes(error: EngineBuildError, notes: Sequence[str]) -> EngineBuildError:
@@ -133,8 +104,8 @@ def _with_notes(error: EngineBuildError, notes: Sequence[str]) -> EngineBuildErr
 class _Search:
     """Where a network begins to be refused."""
 
-    def __init__(self, plan: EnginePlan, network: Network, probe: Probe) -> None:
-        self._plan, self._network, self._probe = plan, network, probe
+    def __init__(self, state: State, network: Network, builds: Builds) -> None:
+        self._state, self._network, self._builds = state, network, builds
         self._of_data = made_of_data(network)
 
     def run(self, nodes: Sequence[str]) -> tuple[Origin, tuple[int, ...]] | None:
@@ -172,7 +143,7 @@ class _Search:
 
     def _refuses(self, part: Network) -> bool:
         try:
-            self._probe(self._plan, part)
+            self._builds.part(self._state, part)
         except EngineBuildError as error:
             if not error.without_kernel:
                 raise _OtherReasonError from error

@@ -1,119 +1,47 @@
-"""``compile``: diagnose, convert, build, assemble, verify.  Like ``pipeline`` it names stages and does nothing else."""
+"""``compile``: diagnose, convert, build, assemble, verify."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import TYPE_CHECKING
 
 from trtdiag.analysis.after_compiling import after_compiling
-from trtdiag.analysis.compilation import CompilationFacts, engine_facts
+from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import partition_facts
-from trtdiag.analysis.result import StageTiming
+from trtdiag.analysis.wording import counted
 from trtdiag.arguments import checked, function, instance, optional
-from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, get_backend
-from trtdiag.engine.build import Engine, build_engine
-from trtdiag.engine.builds import build_engines
-from trtdiag.engine.profiles import network_profile
-from trtdiag.errors import DiagnosisError, EngineBuildError
+from trtdiag.errors import DiagnosisError
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.frontend.capture import Source
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
-from trtdiag.frontend.torch_lock import TORCH_TURN
-from trtdiag.network import Network, to_bytes
-from trtdiag.network import run as run_network
 from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
-from trtdiag.options import AnalyzeOptions, CompileOptions, with_changes
-from trtdiag.partition.engine_plan import EnginePlan
-from trtdiag.pipeline.accuracy_repair import Made, counted, mended
-from trtdiag.pipeline.analyze import Progress, entry_warnings, examine
+from trtdiag.options import CompileOptions, with_changes
+from trtdiag.pipeline.accuracy_repair import mended
+from trtdiag.pipeline.analyze import diagnosis_options, entry_warnings, examine
+from trtdiag.pipeline.build import Builder, assembled
 from trtdiag.pipeline.build_fallback import build_or_yield
+from trtdiag.pipeline.compare import compared, engines_of
 from trtdiag.pipeline.compile_errors import refuse_errors, with_proposal, without_graph
-from trtdiag.pipeline.plan_engines import Stage, convert_segments, plan_engines
+from trtdiag.pipeline.plan_engines import Stage, convert_segments, planned
+from trtdiag.pipeline.stages import Clock, Progress, turn
+from trtdiag.pipeline.state import State
 from trtdiag.report.engine_words import saved_words
-from trtdiag.report.report import Report
-from trtdiag.runtime.assemble import assemble, engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram
-from trtdiag.runtime.compiled_device import compiled_device, on_engine_device, require_kernels
-from trtdiag.runtime.earlier_engines import all_networks, refuse_on_other_devices
-from trtdiag.runtime.engine_layers import told_layers
-from trtdiag.runtime.engine_nodes import split_nodes
-from trtdiag.runtime.engine_runs import EngineRuns
-from trtdiag.shapes.opt_sizes import opt_sizes, symbol_profiles
-from trtdiag.symbolic import mul
-from trtdiag.targets.target import Target
-from trtdiag.verification.bisect import first_difference
-from trtdiag.verification.by_reference import by_reference, told_not_run
-from trtdiag.verification.facts import Culprit, OutputError, Point, Tolerance, Verification
-from trtdiag.verification.run import VerifyLimits, elements_of, verify
-from trtdiag.verification.same_device import beside, inputs_of
-from trtdiag.verification.ties import judged_ties
-from trtdiag.verification.undefined_writes import undefined_outputs
+from trtdiag.runtime.compiled_device import compiled_device, require_kernels
+from trtdiag.runtime.earlier_engines import refuse_on_other_devices
+from trtdiag.verification.run import VerifyLimits
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_SIDE_BY_SIDE = ("build", "mend", "profile")
-"""Stages that wait for engines: threads are in them at once; those inside take their turn."""
 _BY_NAME = "give its fields by name: compile(source, precision='fp16')"
-
-
-@dataclass(frozen=True)
-class Compilation:
-    """What became of compiling.
-
-    Attributes:
-        compiled: The program.
-        report: What the diagnosis found, and what became of compiling.
-        plan: What went into engines.
-        converted: Each engine's network.
-        engines: Each engine with its manifest.
-        verification: The comparison with the original; ``None`` where it was not asked for.
-        stages: Each stage with its time, those of the diagnosis first.
-    """
-
-    compiled: CompiledProgram
-    report: Report
-    plan: EnginePlan
-    converted: tuple[ConvertedSegment, ...]
-    engines: tuple[Engine, ...]
-    verification: Verification | None
-    stages: tuple[StageTiming, ...]
-
-
-class _Clock:
-    """Times stages."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.stages: list[StageTiming] = []
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        self.progress(name)
-        started = time.perf_counter()
-        with _turn(name):
-            yield
-        self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
-
-    def add(self, name: str, message: str) -> None:
-        """Say something of a stage."""
-        self.stages = [replace(one, message=message) if one.name == name else one for one in self.stages]
-
-
-@contextmanager
-def _turn(stage: str) -> Iterator[None]:
-    with nullcontext() if stage in _SIDE_BY_SIDE else TORCH_TURN:
-        yield
 
 
 @shows_options(CompileOptions)
@@ -164,9 +92,9 @@ def compile(
 
 def compile_in_stages(
     source: Source, options: CompileOptions, *, progress: Progress | None = None, limits: VerifyLimits | None = None
-) -> Compilation:
+) -> State:
     """``compile`` with everything that was found on the way; raises the same."""
-    clock = _Clock(progress or (lambda _stage: None))
+    clock = Clock(progress)
     _refuse_cache_over_source(source, options)
     backend = get_backend(options.backend)
     target = backend.target(options.target)
@@ -174,190 +102,86 @@ def compile_in_stages(
     backend.require(target)
     target = target.on(options.gpu)
     cannot_run = backend.cannot_run(options.gpu)
-    report = examine(source, diagnosis_options(options, target), progress=clock.progress)
-    warn_of((*without_effect(options, backend.name), *entry_warnings(report.analysis)))
-    refuse_errors(report, force=options.force)
-    analysis = report.analysis
-    program, checked = analysis.program, analysis.checked
-    if checked is None or program.exported is None:
-        raise without_graph(report)
-    before = compiled_device(program.exported)
-    refuse_on_other_devices(program.exported, backend.device)
-    planned = None if analysis.partition is None else replace(analysis.partition.plan, options=options)
-    # Without a plan one of its stages failed in the analysis, which tells of it; here the fault is the answer.
-    if planned is None or options.partition.require_full:
-        planned = plan_engines(program, checked, analysis.dims, target, options, clock)
-    plan = planned
-    with clock("convert"):
-        plan, converted = convert_segments(plan, program)
+
+    state = State(examine(source, diagnosis_options(options, target), clock, options.opt))
+    warn_of((*without_effect(options, backend.name), *entry_warnings(state.analysis)))
+    refuse_errors(state.report, force=options.force)
+    exported = state.program.exported
+    if exported is None:
+        raise without_graph(state.report)
+    before = compiled_device(exported)
+    refuse_on_other_devices(exported, backend.device)
     moved = before is not None and before.type != backend.device and not cannot_run
 
-    def make(
-        plan: EnginePlan, converted: tuple[ConvertedSegment, ...], kept: Mapping[int, Engine], *, stage: Stage
-    ) -> Made:
-        if moved:
-            require_kernels(plan.lowered, plan.partitioned.fallback, backend.device)
-        with stage("build"):
-            own = {id(converted[index]): engine for index, engine in kept.items()}
-            build = partial(_built, backend=backend, report=report, progress=clock.progress, kept=own)
-            probe = partial(_part, backend=backend, report=report, progress=clock.progress)
-            built = build_or_yield(plan, converted, program, build, probe)
-            plan, converted, engines = built.plan, built.converted, built.engines
-        with stage("assemble"):
-            exported = assemble(plan.lowered, plan.partitioned, converted, engines, program)
-            exported = exported if cannot_run else on_engine_device(exported, backend.device)
-            buffers = engine_buffers(plan.lowered, len(engines))
-            networks = [to_bytes(one.network) for one in converted] if options.portable else []
-            kept_networks = all_networks(exported, buffers, networks) if options.portable else ()
-            made = CompiledProgram(exported, kept_networks, options=options, source=_file(source))
-        if not options.verify:
-            return Made(plan, converted, engines, made, None, built.notes)
-        with stage("verify"):
-            run = by_reference(plan, converted, program) if cannot_run else made
-            runs = EngineRuns(split_nodes(run.exported_program, buffers)[0], options)
-            found = compare(report, plan, converted, run, options, limits, engines=runs, progress=clock.progress)
-            found = told_not_run(found, cannot_run)
-        return Made(plan, converted, engines, made, found, built.notes)
-
-    made = make(plan, converted, {}, stage=clock)
-    clock.add("build", saved_words([engine.saved for engine in made.engines]))
-    if made.verification is not None and not made.verification.passed and not cannot_run:
+    plan = planned(state.analysis, options, target, clock)
+    with clock("convert"):
+        plan, converted = convert_segments(plan)
+    state = replace(state, planned=plan, converted=converted)
+    make = _Make(backend, Builder(backend, clock.progress), clock.progress, _file(source), limits, moved, cannot_run)
+    state = make(state, clock)
+    clock.note("build", saved_words([engine.saved for engine in state.engines]))
+    if state.verification is not None and not state.verification.passed and not cannot_run:
         with clock("mend"):
-            made = mended(made, program, partial(make, stage=_turn))
-    plan, converted, engines, compiled = made.plan, made.converted, made.engines, made.compiled
-    verification = made.verification
-    if before is not None and moved:
+            state = mended(state, partial(make, stage=turn))
+    if moved:
         note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
-        analysis = replace(analysis, program=replace(program, notes=(*program.notes, note)))
-    nodes, earlier = split_nodes(compiled.exported_program, engine_buffers(plan.lowered, len(engines)))
-    notes = [*made.notes, *(f"engine {index}: {note}" for index, each in enumerate(engines) for note in each.notes)]
-    if earlier:
-        notes.append(f"{counted(len(earlier), 'engine')} of an earlier compilation stay as they are")
-    if notes:
-        program = analysis.program
-        analysis = replace(analysis, program=replace(program, notes=(*program.notes, *notes)))
+        state = replace(state, analysis=state.analysis.noted(note))
+    return _told(state, clock)
+
+
+@dataclass(frozen=True)
+class _Make:
+    """Builds the engines of a state, assembles its program, and compares it."""
+
+    backend: Backend
+    builder: Builder
+    progress: Progress
+    source: str | None
+    limits: VerifyLimits | None
+    moved: bool
+    cannot_run: str
+
+    def __call__(self, state: State, stage: Stage) -> State:
+        if self.moved:
+            require_kernels(state.plan.lowered, state.plan.partitioned.fallback, self.backend.device)
+        with stage("build"):
+            state = build_or_yield(state, self.builder)
+        with stage("assemble"):
+            device = None if self.cannot_run else self.backend.device
+            state = replace(state, assembled=assembled(state, device, self.source))
+        if not state.plan.options.verify:
+            return state
+        with stage("verify"):
+            found = compared(state, state.plan.options, self.limits, self.cannot_run, self.progress)
+            return replace(state, verification=found)
+
+
+def _told(state: State, clock: Clock) -> State:
+    """The state whose analysis says what became of compiling."""
+    plan, compiled, facts = state.plan, state.compiled, state.analysis
+    options = plan.options
+    facts = facts.noted(*_notes(state))
     compiled.build_s = sum(stage.seconds for stage in clock.stages if stage.name in ("convert", "build", "mend"))
-    if analysis.partition is not None and analysis.partition.partitioned is not plan.partitioned:
+    if facts.partition is not None and facts.partition.partitioned is not plan.partitioned:
         # A converter refused an op at its place, or the segments are those of require_full.
-        split = partition_facts(program, plan, require_full=options.partition.require_full)
-        analysis = replace(analysis, partition=split)
-    networks = [one.network for one in converted]
+        split = partition_facts(state.program, plan, require_full=options.partition.require_full)
+        facts = replace(facts, partition=split)
     with clock("profile") if options.profile_layers else nullcontext():
-        told = told_layers(nodes, networks, timed=options.profile_layers)
-    built = [
-        engine_facts(each.manifest, len(each.blob), one, layers, saved=each.saved)
-        for each, one, layers in zip(engines, converted, told, strict=True)
-    ] + [engine_facts(node.manifest, node.engine.numel()) for node in earlier]
-    analysis = replace(analysis, options=options, profiles=symbol_profiles(program, options.opt))
-    analysis = after_compiling(analysis, CompilationFacts(tuple(built), verification, made.notes), clock.stages)
-    compiled.report = report = replace(report, analysis=analysis)
-    return Compilation(compiled, report, plan, converted, engines, verification, analysis.stages)
+        engines = engines_of(state, timed=options.profile_layers)
+    facts = replace(facts, options=options, profiles=plan.sizes.profiles())
+    facts = after_compiling(facts, CompilationFacts(engines, state.verification, state.notes), clock.stages)
+    state = replace(state, analysis=facts)
+    compiled.report = state.report
+    return state
 
 
-def diagnosis_options(options: CompileOptions, target: Target) -> AnalyzeOptions:
-    """What to analyze a program for that is compiled with these options."""
-    return AnalyzeOptions(
-        target=target.version,
-        truncate_double=options.truncate_double,
-        # What it forbids is refused when engines are planned, with every op that stands against it.
-        partition=replace(options.partition, require_full=False),
-        precision=options.precision,
-        keep_fp32=options.keep_fp32,
-        gpu=options.gpu,
-    )
-
-
-def compare(
-    report: Report,
-    plan: EnginePlan | None,
-    converted: Sequence[ConvertedSegment],
-    compiled: Callable[..., Any],
-    options: CompileOptions,
-    limits: VerifyLimits | None = None,
-    *,
-    engines: EngineRuns | None = None,
-    progress: Progress | None = None,
-) -> Verification:
-    """Compare a compiled program with the one that was diagnosed, at every corner of its ranges.
-
-    Args:
-        report: The diagnosis of the original.
-        plan: What its engines were made of; without it the op at which a difference begins is not looked for.
-        converted: Their networks.
-        compiled: The compiled program.
-        options: What it was compiled with.
-        limits: What a point may cost.
-        engines: Its engines; their networks by the reference functions where they are not given.
-        progress: Called before each set of sizes.
-    """
-    analysis = report.analysis
-
-    def of_network(index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        return run_network(converted[index].network, inputs)
-
-    def locate(point: Point, flat: Sequence[Any], tolerance: Tolerance) -> Culprit | None:
-        if plan is None:
-            return None
-        run, build = (of_network, None) if engines is None else (engines.run, engines.build)
-        flat = inputs_of(analysis.program, flat)
-        return first_difference(plan.lowered, converted, run, point, flat, tolerance, build=build)
-
-    def undefined(flat: Sequence[Any]) -> Mapping[int, str]:
-        return {} if plan is None else undefined_outputs(plan.lowered, inputs_of(analysis.program, flat))
-
-    def ties(
-        flat: Sequence[Any], outputs: Sequence[OutputError], actual: Sequence[Any], tolerance: Tolerance
-    ) -> Sequence[OutputError]:
-        if plan is None:
-            return outputs
-        return judged_ties(plan.lowered, inputs_of(analysis.program, flat), outputs, actual, tolerance)
-
-    volumes = []
-    if analysis.shapes is not None:
-        tensors = [tensor for found in analysis.shapes.tensors.values() for tensor in found]
-        volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
-    return verify(
-        beside(analysis.program, compiled),
-        compiled,
-        analysis.dims.given(),
-        precision=options.precision,
-        limits=limits,
-        elements=elements_of(volumes) if volumes else None,
-        locate=locate,
-        undefined=undefined,
-        ties=ties,
-        progress=progress,
-    )
-
-
-def _built(
-    plan: EnginePlan,
-    converted: Sequence[ConvertedSegment],
-    *,
-    backend: Backend,
-    report: Report,
-    progress: Progress,
-    kept: Mapping[int, Engine],
-) -> tuple[Engine, ...]:
-    """The engine of each segment, but for those that are there already, by the ``id`` of their segment."""
-    opt = opt_sizes(report.analysis.program, plan.source.ranges, plan.options.opt)
-    missing = [one for one in converted if id(one) not in kept]
-    wanted = [(one.network, network_profile(one.network, opt)) for one in missing]
-    try:
-        engines = build_engines(backend, wanted, plan.options, plan.target, progress)
-    except EngineBuildError as error:
-        error.engine = next(i for i, one in enumerate(converted) if one is missing[error.engine])
-        raise
-    built = {**kept, **{id(one): engine for one, engine in zip(missing, engines, strict=True)}}
-    return tuple(built[id(one)] for one in converted)
-
-
-def _part(plan: EnginePlan, network: Network, *, backend: Backend, report: Report, progress: Progress) -> None:
-    """Build a part of an engine that is refused, for the same sizes: it is looked at once, and not kept."""
-    progress(f"TensorRT refuses an engine: building a part of it, {len(network.layers):,} layers")
-    opt = opt_sizes(report.analysis.program, plan.source.ranges, plan.options.opt)
-    options = replace(plan.options, engine_cache=None)
-    build_engine(backend, network, network_profile(network, opt), options, plan.target)
+def _notes(state: State) -> Iterator[str]:
+    yield from state.notes
+    for index, each in enumerate(state.engines):
+        yield from (f"engine {index}: {note}" for note in each.notes)
+    earlier = state.engine_nodes()[1]
+    if earlier:
+        yield f"{counted(len(earlier), 'engine')} of an earlier compilation stay as they are"
 
 
 def _refuse_cache_over_source(source: Source, options: CompileOptions) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+from trtdiag.analysis.result import Analysis
 from trtdiag.convert.conversion_context import ConversionContext
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.convert.registry import has_converter
@@ -26,11 +27,12 @@ from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.partition.facts import Partitioned
 from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.shapes.counts import counted_ranges
-from trtdiag.shapes.opt_sizes import allowed_box
+from trtdiag.shapes.opt_sizes import EngineSizes
 from trtdiag.targets.target import Target
 
 Stage = Callable[[str], AbstractContextManager[None]]
 """Wraps one stage, by name: for progress and time."""
+_AT_ONCE: Stage = lambda _name: nullcontext()  # noqa: E731 - a default of two functions
 
 MOST_REPARTITIONS = 50
 """Ops that are taken alone and not at their place, after which something is wrong with more than the ops."""
@@ -42,7 +44,8 @@ def plan_engines(
     dims: DimSystem,
     target: Target,
     options: CompileOptions,
-    stage: Stage = lambda _name: nullcontext(),
+    stage: Stage = _AT_ONCE,
+    sizes: EngineSizes | None = None,
 ) -> EnginePlan:
     """Return the plan for a program.
 
@@ -53,6 +56,7 @@ def plan_engines(
         target: What the engines are for.
         options: Precision, types, partition.
         stage: Wraps each stage.
+        sizes: The sizes that engines are built for, where they are at hand.
 
     Raises:
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
@@ -63,19 +67,40 @@ def plan_engines(
     with stage("precision"):
         lowered = with_precision(lowered, options.precision, options.keep_fp32)
     # An engine's profile ends at sizes that the program takes.
-    ranges = counted_ranges(lowered.graph_module.graph, NodeReader(), allowed_box(program, program.ranges))
+    sizes, reader = sizes or EngineSizes(program), NodeReader()
+    sizes = sizes.within(counted_ranges(lowered.graph_module.graph, reader, sizes.box))
     with stage("types"):
-        types = plan_types(lowered, ranges, target, truncate_double=options.truncate_double, names=program.names)
+        types = plan_types(lowered, sizes.box, target, truncate_double=options.truncate_double, names=program.names)
     with stage("support"):
-        module, held = lowered.graph_module, lowered.held()
-        source = ConversionContext(module, types.engine, target, ranges, dims.given(), lowered.origins, held)
+        source = ConversionContext(
+            lowered.graph_module, types.engine, target, sizes.box, dims.given(), lowered.origins, lowered.held(), reader
+        )
         found = support(source, types.limits, {limit.node: limit.why for limit in lowered.limits})
     with stage("partition"):
         parts = _partitioned(source, found.limits, program, options)
-    return EnginePlan(lowered, types, source, found, parts, options, target)
+    return EnginePlan(lowered, types, source, found, parts, options, target, sizes)
 
 
-def convert_segments(plan: EnginePlan, program: Program) -> tuple[EnginePlan, tuple[ConvertedSegment, ...]]:
+def planned(facts: Analysis, options: CompileOptions, target: Target, stage: Stage = _AT_ONCE) -> EnginePlan:
+    """The plan of the diagnosis for these options.
+
+    It is made again where it failed there, for the fault is the answer here; where all must be in one engine only the
+    partition is.
+
+    Raises:
+        UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
+    """
+    if facts.partition is None:
+        assert facts.checked is not None
+        return plan_engines(facts.program, facts.checked, facts.dims, target, options, stage)
+    plan = replace(facts.partition.plan, options=options)
+    if not options.partition.require_full:
+        return plan
+    with stage("partition"):
+        return without(plan, {})
+
+
+def convert_segments(plan: EnginePlan) -> tuple[EnginePlan, tuple[ConvertedSegment, ...]]:
     """Return the network of every segment, and the plan that they belong to.
 
     An op that its converter takes alone and refuses at its place, where a size is not at hand, goes back to PyTorch:
@@ -89,28 +114,28 @@ def convert_segments(plan: EnginePlan, program: Program) -> tuple[EnginePlan, tu
         try:
             return plan, tuple(convert_segment(plan.source, s, keys) for s in plan.partitioned.segments)
         except SegmentRefused as refused:
-            plan = without(plan, program, {refused.node: refused.limit})
+            plan = without(plan, {refused.node: refused.limit})
+    last = [limit.why for limit in plan.support.limits.values()][-1]
     raise UnsupportedOpError(
         "the program does not come apart into segments that can be converted",
-        because=f"{MOST_REPARTITIONS} ops were taken back one by one, the last because {_last(plan.support.limits)}",
+        because=f"{MOST_REPARTITIONS} ops were taken back one by one, the last because {last}",
         fix="leave that part of the model to PyTorch with keep_in_torch, and report it with the model",
         reference="segments-not-convertible",
     )
 
 
-def without(plan: EnginePlan, program: Program, limits: Mapping[str, Limit]) -> EnginePlan:
+def without(plan: EnginePlan, limits: Mapping[str, Limit]) -> EnginePlan:
     """The plan with further ops left to PyTorch.
 
     Args:
-        plan: What stands now.
-        program: Its program.
+        plan: What stands now; its options may be others than those that it was made with.
         limits: Why each, by node name.
 
     Raises:
         UnsupportedOpError: That must not be under ``require_full``.
     """
     limits = {**plan.support.limits, **limits}
-    parts = _partitioned(plan.source, limits, program, plan.options)
+    parts = _partitioned(plan.source, limits, plan.sizes.program, plan.options)
     return replace(plan, support=replace(plan.support, limits=limits), partitioned=parts)
 
 
@@ -125,8 +150,3 @@ def _partitioned(
         held=[node.name for node in source.held],
         reader=source.reader,
     )
-
-
-def _last(limits: Mapping[str, Limit]) -> str:
-    found: Sequence[Limit] = list(limits.values())
-    return found[-1].why if found else "no reason"

@@ -6,13 +6,13 @@ Nothing is kept of an engine but its size: what counts is what the builder says.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.tried_builds import Refusal, TriedBuilds, TriedEngine
-from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.build_watch import Watch
@@ -20,14 +20,14 @@ from trtdiag.engine.builds import engine_name
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import EngineBuildError
 from trtdiag.fixdims.child import run_in_child
-from trtdiag.frontend.program import Program
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions
 from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.pipeline.build_fallback import build_or_yield
 from trtdiag.pipeline.plan_engines import convert_segments
+from trtdiag.pipeline.stages import Progress
+from trtdiag.pipeline.state import State
 from trtdiag.report.text import amount
-from trtdiag.shapes.opt_sizes import opt_sizes
 from trtdiag.targets import Target
 
 BACKEND = "tensorrt-rtx"
@@ -51,12 +51,12 @@ class _TimeIsOverError(Exception):
 
 
 def try_builds(
-    program: Program, plan: EnginePlan, gpus: Sequence[str], progress: Callable[[str], None], limit_s: float
+    facts: Analysis, plan: EnginePlan, gpus: Sequence[str], progress: Progress, limit_s: float
 ) -> TriedBuilds:
     """Build every planned engine with TensorRT-RTX, and look for another way where one is refused.
 
     Args:
-        program: What was planned.
+        facts: What was planned.
         plan: Its engines, for TensorRT-RTX or for a TensorRT with the same builder.
         gpus: The GPU generations to build for; none: the usual ones of the release.
         progress: Called with what is being built.
@@ -69,15 +69,15 @@ def try_builds(
     backend.require(plan.target)
     release = backend.target(None)
     asked = backend.chosen_gpus(release, gpus)
-    plan, converted = convert_segments(plan, program)
-    options = replace(plan.options, gpu=asked, engine_cache=None)
-    builds = _Builds(backend, plan.target, program, options, progress, limit_s)
-    engines = tuple(builds.engine(index, len(converted), one, plan) for index, one in enumerate(converted))
+    plan, converted = convert_segments(replace(plan, options=replace(plan.options, gpu=asked)))
+    state = State(facts, plan, converted)
+    builds = _Builds(backend, progress, limit_s)
+    engines = tuple(builds.engine(index, one.network, state) for index, one in enumerate(converted))
     remedies: tuple[str, ...] = ()
     remedied, unsearched = not any(engine.untried for engine in engines), ""
     if any(engine.refusal is not None for engine in engines):
         try:
-            remedies = build_or_yield(plan, converted, program, builds.all, builds.part).notes
+            remedies = build_or_yield(state, builds).notes
         except EngineBuildError:
             remedied = False
         except _TimeIsOverError:
@@ -89,70 +89,61 @@ def try_builds(
 class _Builds:
     """Builds of networks for one program; what was built once is not built again."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        target: Target,
-        program: Program,
-        options: CompileOptions,
-        progress: Callable[[str], None],
-        limit_s: float,
-    ) -> None:
-        self._backend, self._target, self._program = backend, target, program
-        self._options, self._progress = options, progress
+    def __init__(self, backend: Backend, progress: Progress, limit_s: float) -> None:
+        self._backend, self._progress = backend, progress
         self._limit_s, self._ends = limit_s, time.monotonic() + limit_s
         self._known: dict[tuple[str, tuple[str, ...]], _Tried] = {}
         self._search: _Search | None = None
         self._doing = ""
 
-    def engine(self, index: int, count: int, one: ConvertedSegment, plan: EnginePlan) -> TriedEngine:
+    def engine(self, index: int, network: Network, state: State) -> TriedEngine:
         """One engine for all generations at once; where that is refused for each alone, as long as there is time."""
-        profile, asked = self._profile(one.network, plan), self._options.gpu
-        layers = len(one.network.layers)
+        plan, asked = state.plan, state.plan.options.gpu
+        layers = len(network.layers)
         alone: dict[str, _Tried] = {}
-        self._doing = f"try build: {engine_name(index, count)}"
+        self._doing = f"try build: {engine_name(index, len(state.converted))}"
         try:
-            whole = self._tried(one.network, profile, asked)
+            whole = self._tried(network, plan, asked)
         except _TimeIsOverError:
             return TriedEngine(index, layers, (), 0.0, None, untried=asked)
         if whole.error is None:
             return TriedEngine(index, layers, asked, whole.seconds, whole.engine_bytes, whole.warnings)
         with suppress(_TimeIsOverError):
             for gpu in asked if len(asked) > 1 else ():
-                alone[gpu] = self._tried(one.network, profile, (gpu,))
+                alone[gpu] = self._tried(network, plan, (gpu,))
         untried = tuple(gpu for gpu in asked if gpu not in alone) if len(asked) > 1 else ()
         built = {gpu: found for gpu, found in alone.items() if found.error is None}
         error = next((found.error for found in alone.values() if found.error is not None), whole.error)
         refused = tuple(gpu for gpu in asked if gpu not in (*built, *untried))
-        refusal = Refusal(refused or asked, error.message, error.because, error.fix, _node(error, one.network))
+        refusal = Refusal(refused or asked, error.message, error.because, error.fix, _node(error, network))
         warnings = dict.fromkeys(text for found in built.values() for text in found.warnings)
         size = sum(found.engine_bytes for found in built.values()) if built else None
         seconds = sum(found.seconds for found in built.values())
         return TriedEngine(index, layers, tuple(built), seconds, size, tuple(warnings), refusal, untried)
 
-    def all(self, plan: EnginePlan, converted: Sequence[ConvertedSegment]) -> tuple[Engine, ...]:
+    def all(self, state: State) -> tuple[Engine, ...]:
         """Build what was not built yet; nothing is handed out.
 
         Raises:
             EngineBuildError: The first refusal.
         """
-        for index, one in enumerate(converted):
-            self._doing = f"try build another way: {engine_name(index, len(converted))}"
-            found = self._tried(one.network, self._profile(one.network, plan), self._options.gpu)
+        for index, one in enumerate(state.converted):
+            self._doing = f"try build another way: {engine_name(index, len(state.converted))}"
+            found = self._tried(one.network, state.plan, state.plan.options.gpu)
             if found.error is not None:
                 found.error.engine = index
                 self._search = _Search(index, one.network, refused=len(one.network.layers))
                 raise found.error
         return ()
 
-    def part(self, plan: EnginePlan, network: Network) -> None:
+    def part(self, state: State, network: Network) -> None:
         """Build a part of a network that was refused.
 
         Raises:
             EngineBuildError: It is refused, too.
         """
         self._doing = "search for the op at fault"
-        found = self._tried(network, self._profile(network, plan), self._options.gpu)
+        found = self._tried(network, state.plan, state.plan.options.gpu)
         if self._search is not None:
             self._search.saw(len(network.layers), refused=found.error is not None)
         if found.error is not None:
@@ -164,19 +155,17 @@ class _Builds:
         told = f"{self._limit_s:,g} s (--build-limit) were over before the op at fault was found"
         return f"{told}: {self._search.left()}"
 
-    def _profile(self, network: Network, plan: EnginePlan) -> Profile:
-        return network_profile(network, opt_sizes(self._program, plan.source.ranges, plan.options.opt))
-
-    def _tried(self, network: Network, profile: Profile, gpus: tuple[str, ...]) -> _Tried:
+    def _tried(self, network: Network, plan: EnginePlan, gpus: tuple[str, ...]) -> _Tried:
         key = canonical_hash(network), gpus
         if key not in self._known:
             left_s = self._ends - time.monotonic()
             if left_s <= 0:
                 raise _TimeIsOverError
-            options = replace(self._options, gpu=gpus)
+            profile = network_profile(network, plan.sizes.opt)
+            options = replace(plan.options, gpu=gpus, engine_cache=None)
             wanted = f"{len(gpus)} GPU generations" if len(gpus) > _MOST_NAMED else ", ".join(gpus)
             self._progress(f"{self._doing}, {amount(len(network.layers), 'layer')} for {wanted}")
-            ended = run_in_child(partial(_built, self._backend, network, profile, options, self._target), left_s)
+            ended = run_in_child(partial(_built, self._backend, network, profile, options, plan.target), left_s)
             if ended.timed_out:
                 raise _TimeIsOverError
             self._known[key] = ended.value or _Tried(0.0, error=_died(ended.failure))

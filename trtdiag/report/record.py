@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from trtdiag.analysis.finding import Finding, Place
-from trtdiag.analysis.result import StageTiming
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic.ranges import Range
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from trtdiag.errors import DimsError
 from trtdiag.frontend.dim_sites import Sites
@@ -60,17 +61,44 @@ def allowed_box(program: Program, box: Mapping[str, Range]) -> dict[str, Range]:
     return found
 
 
-def symbol_profiles(program: Program, asked: Sequence[tuple[str, int]] = ()) -> Mapping[str, DimProfile]:
-    """Return least, usual and greatest size of every symbol, as engines are built for them.
+class EngineSizes:
+    """The sizes of a program's symbols that engines are built for, each worked out when it is first asked for, once.
 
-    Empty where no sizes satisfy the guards: that is a finding of its own.
+    Args:
+        program: The program.
+        asked: Sizes to tune for, as for ``opt_sizes``.
+        box: The range of each symbol; what the program's own guards leave of its ranges where it is not given.
     """
-    box = allowed_box(program, program.ranges)
-    try:
-        usual = opt_sizes(program, box, asked)
-    except DimsError:
-        return {}
-    return {name: DimProfile(max(0, found.min or 0), usual[name], found.max) for name, found in box.items()}
+
+    def __init__(
+        self, program: Program, asked: Sequence[tuple[str, int]] = (), box: Mapping[str, Range] | None = None
+    ) -> None:
+        self.program, self._asked = program, asked
+        self.box = allowed_box(program, program.ranges) if box is None else box
+
+    @cached_property
+    def opt(self) -> Mapping[str, int]:
+        """The size of each symbol that engines are tuned for.
+
+        Raises:
+            DimsError: As ``opt_sizes``.
+        """
+        return opt_sizes(self.program, self.box, self._asked)
+
+    def profiles(self) -> Mapping[str, DimProfile]:
+        """Return least, usual and greatest size of every symbol.
+
+        Empty where no sizes satisfy the guards: that is a finding of its own.
+        """
+        try:
+            usual = self.opt
+        except DimsError:
+            return {}
+        return {name: DimProfile(max(0, found.min or 0), usual[name], found.max) for name, found in self.box.items()}
+
+    def within(self, box: Mapping[str, Range]) -> EngineSizes:
+        """Return the sizes in other ranges: those of sizes from data may have ends that only lowering shows."""
+        return self if box == self.box else EngineSizes(self.program, self._asked, box)
 
 
 def conditions_of(program: Program, box: Mapping[str, Range]) -> list[Condition]:

@@ -12,13 +12,14 @@ from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.network import DType
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
-from trtdiag.pipeline.compile import Compilation, compile_in_stages
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.state import State
 from trtdiag.targets import TARGETS, get_target
 
 VERSIONS = [target.version for target in TARGETS]
 
 
-def _compiled(name: str, version: str, precision: Precision) -> Compilation:
+def _compiled(name: str, version: str, precision: Precision) -> State:
     options = CompileOptions(
         version, "reference", precision, verify=False, partition=PartitionOptions(min_segment_ops=0)
     )

@@ -49,7 +49,7 @@ def written_networks(model: Exported, version: str) -> int:
     """
     options = CompileOptions(version, "reference")
     plan = plan_engines(model.program, model.checked, model.dims, get_target(version), options)
-    _, converted = convert_segments(plan, model.program)
+    _, converted = convert_segments(plan)
     return sum(len(write(one.network, version)[1].layers) for one in converted)
 
 

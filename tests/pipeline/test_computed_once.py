@@ -1,0 +1,75 @@
+"""What is known is handed on: nothing is worked out twice on the way through a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+
+import trtdiag
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.verify import verify_saved
+
+OPTIONS = trtdiag.CompileOptions(target="8.6", backend="reference", opt=(("rows", 6),))
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        half = x.view(-1, x.shape[0] // 2, 3).sum(0) if x.shape[0] % 2 == 0 else x
+        return torch.relu(half * 2 + torch.arange(x.shape[0] // 2)[:, None] - 1).tanh() + 1
+
+
+def asked() -> tuple[Any, ...]:
+    return Scaled(), (torch.randn(4, 3),), {}, {"x": {0: 2 * Dim("rows", min=1, max=9)}}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], list[object]]:
+    """Count the calls of a function, by its module and name."""
+
+    def counted(module: str, name: str) -> list[object]:
+        home, seen = import_module(module), []
+        real = getattr(home, name)
+
+        def call(*args: Any, **named: Any) -> Any:
+            seen.append(args)
+            return real(*args, **named)
+
+        monkeypatch.setattr(home, name, call)
+        return seen
+
+    return counted
+
+
+ONCE = (
+    ("trtdiag.shapes.opt_sizes", "opt_sizes"),
+    ("trtdiag.shapes.opt_sizes", "allowed_box"),
+    ("trtdiag.pipeline.plan_engines", "lower"),
+    ("trtdiag.pipeline.plan_engines", "plan_types"),
+    ("trtdiag.pipeline.plan_engines", "support"),
+)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_compilation_works_out_everything_once(calls: Any, full: bool) -> None:
+    seen = {name: calls(module, name) for module, name in ONCE}
+    found = compile_in_stages(asked(), trtdiag.CompileOptions(**vars(OPTIONS) | {"partition": _partition(full)}))
+    assert found.verified.passed
+    assert {name: len(each) for name, each in seen.items()} == dict.fromkeys(seen, 1)
+
+
+def test_a_verification_plans_once(calls: Any, tmp_path: Path) -> None:
+    place = tmp_path / "saved.ep"
+    trtdiag.save(compile_in_stages(asked(), OPTIONS).compiled, place)
+    seen = {name: calls(module, name) for module, name in ONCE}
+    assert verify_saved(place, asked()).verified.passed
+    assert {name: len(each) for name, each in seen.items()} == dict.fromkeys(seen, 1)
+
+
+def _partition(full: bool) -> trtdiag.PartitionOptions:
+    return trtdiag.PartitionOptions(require_full=full)

@@ -1,0 +1,91 @@
+"""Networks to engines, and engines to a program that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.engine.backend import Backend, get_backend
+from trtdiag.engine.build import Engine, build_engine
+from trtdiag.engine.builds import build_engines
+from trtdiag.engine.profiles import network_profile
+from trtdiag.errors import EngineBuildError
+from trtdiag.network import Network, to_bytes
+from trtdiag.options import CompileOptions
+from trtdiag.pipeline.stages import Progress
+from trtdiag.pipeline.state import State
+from trtdiag.runtime.assemble import assemble, engine_buffers
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.compiled_device import on_engine_device
+from trtdiag.runtime.earlier_engines import all_networks
+
+
+class Builder:
+    """Builds the engines of one program; what is still as it was the last time is not built again.
+
+    Args:
+        backend: Builds them.
+        progress: Called with each longer step.
+    """
+
+    def __init__(self, backend: Backend, progress: Progress) -> None:
+        self._backend, self._progress = backend, progress
+        self._last: tuple[tuple[ConvertedSegment, Engine], ...] = ()
+
+    def all(self, state: State) -> tuple[Engine, ...]:
+        """The engine of each network.
+
+        Raises:
+            EngineBuildError: The backend refuses one.
+        """
+        known = {id(one): engine for one, engine in self._last}
+        missing = [one for one in state.converted if id(one) not in known]
+        wanted = [(one.network, network_profile(one.network, state.plan.sizes.opt)) for one in missing]
+        try:
+            built = build_engines(self._backend, wanted, state.plan.options, state.plan.target, self._progress)
+        except EngineBuildError as error:
+            error.engine = next(i for i, one in enumerate(state.converted) if one is missing[error.engine])
+            raise
+        known |= {id(one): engine for one, engine in zip(missing, built, strict=True)}
+        engines = tuple(known[id(one)] for one in state.converted)
+        self._last = tuple(zip(state.converted, engines, strict=True))
+        return engines
+
+    def part(self, state: State, network: Network) -> None:
+        """Build a part of an engine that is refused, for the same sizes: it is looked at once, and not kept.
+
+        Raises:
+            EngineBuildError: It is refused, too.
+        """
+        self._progress(f"TensorRT refuses an engine: building a part of it, {len(network.layers):,} layers")
+        plan = state.plan
+        profile = network_profile(network, plan.sizes.opt)
+        build_engine(self._backend, network, profile, replace(plan.options, engine_cache=None), plan.target)
+
+
+def assembled(state: State, device: str | None, source: str | None) -> CompiledProgram:
+    """The program that calls the engines.
+
+    Args:
+        state: It has engines.
+        device: Where they run; ``None`` where they cannot run here.
+        source: The file that it was compiled from, where it was one.
+    """
+    plan, converted = state.plan, state.converted
+    exported = assemble(plan.lowered, plan.partitioned, converted, state.engines, state.program)
+    exported = exported if device is None else on_engine_device(exported, device)
+    networks: Sequence[bytes] = ()
+    if plan.options.portable:
+        buffers = engine_buffers(plan.lowered, len(converted))
+        networks = all_networks(exported, buffers, [to_bytes(one.network) for one in converted])
+    return CompiledProgram(exported, networks, options=plan.options, source=source)
+
+
+def by_reference(state: State) -> CompiledProgram:
+    """The program with networks that the reference functions run in the place of engines that cannot run here."""
+    backend = get_backend("reference")
+    plan = replace(state.plan, options=CompileOptions(backend=backend.name, precision=state.plan.options.precision))
+    state = replace(state, planned=plan)
+    state = replace(state, engines=Builder(backend, lambda _step: None).all(state))
+    return assembled(state, backend.device, None)

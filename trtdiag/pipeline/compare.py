@@ -1,0 +1,94 @@
+"""A compiled program beside the one that was diagnosed, and what there is to say of its engines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trtdiag.analysis.compilation import EngineFacts, engine_facts
+from trtdiag.options import CompileOptions
+from trtdiag.pipeline.build import by_reference
+from trtdiag.pipeline.stages import Progress
+from trtdiag.pipeline.state import State
+from trtdiag.runtime.engine_layers import told_layers
+from trtdiag.runtime.engine_runs import EngineRuns
+from trtdiag.symbolic import mul
+from trtdiag.verification.bisect import first_difference
+from trtdiag.verification.facts import Culprit, OutputError, Point, Tolerance, Verification
+from trtdiag.verification.run import VerifyLimits, elements_of, verify
+from trtdiag.verification.same_device import beside, inputs_of
+from trtdiag.verification.ties import judged_ties
+from trtdiag.verification.undefined_writes import undefined_outputs
+
+
+def compared(
+    state: State, options: CompileOptions, limits: VerifyLimits | None, cannot_run: str, progress: Progress
+) -> Verification:
+    """Compare a compiled program with the one that was diagnosed, at every corner of its ranges.
+
+    Args:
+        state: It has a compiled program; without a plan the op at which a difference begins is not looked for.
+        options: What it was compiled with.
+        limits: What a point may cost.
+        cannot_run: Why its engines cannot run here: the reference functions run their networks in their place then.
+        progress: Called before each set of sizes.
+    """
+    facts, plan = state.analysis, state.planned
+    run = by_reference(state) if cannot_run else state.compiled
+    engines = EngineRuns(state.engine_nodes(run)[0], options)
+
+    def locate(point: Point, flat: Sequence[Any], tolerance: Tolerance) -> Culprit | None:
+        if plan is None:
+            return None
+        inputs = inputs_of(facts.program, flat)
+        return first_difference(
+            plan.lowered, state.converted, engines.run, point, inputs, tolerance, build=engines.build
+        )
+
+    def undefined(flat: Sequence[Any]) -> Mapping[int, str]:
+        return {} if plan is None else undefined_outputs(plan.lowered, inputs_of(facts.program, flat))
+
+    def ties(
+        flat: Sequence[Any], outputs: Sequence[OutputError], actual: Sequence[Any], tolerance: Tolerance
+    ) -> Sequence[OutputError]:
+        if plan is None:
+            return outputs
+        return judged_ties(plan.lowered, inputs_of(facts.program, flat), outputs, actual, tolerance)
+
+    tensors = [] if facts.shapes is None else [each for found in facts.shapes.tensors.values() for each in found]
+    volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
+    found = verify(
+        beside(facts.program, run),
+        run,
+        facts.dims.given(),
+        precision=options.precision,
+        limits=limits,
+        elements=elements_of(volumes) if volumes else None,
+        locate=locate,
+        undefined=undefined,
+        ties=ties,
+        progress=progress,
+    )
+    if not cannot_run:
+        return found
+    note = f"no engine was run ({cannot_run}): the reference functions ran their networks in their place"
+    return replace(found, notes=(note, *found.notes))
+
+
+def engines_of(state: State, *, timed: bool) -> tuple[EngineFacts, ...]:
+    """The facts of the engines of a compiled program, those of an earlier compilation last.
+
+    Args:
+        state: It has a compiled program.
+        timed: Whether to run each engine some times, which tells the time of each layer.
+    """
+    nodes, earlier = state.engine_nodes()
+    converted = state.converted or (None,) * len(nodes)
+    saved = [engine.saved for engine in state.engines] or [None] * len(nodes)
+    told = told_layers(nodes, [None if one is None else one.network for one in converted], timed=timed)
+    own = (
+        engine_facts(node.manifest, node.engine.numel(), one, layers, saved=kept)
+        for node, one, layers, kept in zip(nodes, converted, told, saved, strict=True)
+    )
+    return (*own, *(engine_facts(node.manifest, node.engine.numel()) for node in earlier))

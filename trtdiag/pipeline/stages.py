@@ -1,0 +1,69 @@
+"""The names of the stages in order, and the clock that all of them run under.
+
+Commands show them before torch is loaded, so nothing here imports it at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+from trtdiag.analysis.stage_timing import StageTiming
+from trtdiag.errors import TrtdiagError
+
+DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes")
+PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")
+"""The stages that plan engines."""
+ANALYZE = (*DIAGNOSIS, *PLANNING, "rules")
+COMPILE = (*ANALYZE, "convert", "build", "assemble", "verify", "profile")
+
+_SIDE_BY_SIDE = ("build", "mend", "profile")
+"""Stages that wait for engines: threads are in them at once; those inside take their turn."""
+
+Progress = Callable[[str], None]
+
+
+class Clock:
+    """Tells of each stage as it begins, lets it have its turn with torch, and notes how it went.
+
+    Attributes:
+        progress: Called with the name of each stage, and with longer steps inside of one.
+        stages: How each went, in order.
+    """
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        self.progress: Progress = progress or (lambda _stage: None)
+        self.stages: list[StageTiming] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Run one stage."""
+        self.progress(name)
+        started = time.perf_counter()
+        try:
+            with turn(name):
+                yield
+        except Exception as fault:
+            told = str(fault) if isinstance(fault, TrtdiagError) else f"{type(fault).__name__}: {fault}"
+            self.stages.append(StageTiming(name, "failed", time.perf_counter() - started, told))
+            raise
+        self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
+
+    def skip(self, names: Sequence[str], why: str) -> None:
+        """Note stages that are not run."""
+        self.stages.extend(StageTiming(name, "not run", 0.0, why) for name in names)
+
+    def note(self, name: str, message: str, state: str = "ok") -> None:
+        """Say something of a stage that has ended."""
+        self.stages = [replace(one, state=state, message=message) if one.name == name else one for one in self.stages]
+
+
+@contextmanager
+def turn(stage: str) -> Iterator[None]:
+    """Let a stage have torch for itself, unless it waits for engines."""
+    from trtdiag.frontend.torch_lock import TORCH_TURN
+
+    with nullcontext() if stage in _SIDE_BY_SIDE else TORCH_TURN:
+        yield
