@@ -10,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trtdiag.symbolic import (
-    BoundsCache,
-    Range,
     ValueSet,
-    always_defined,
     children,
     evaluate_array,
     free_symbols,
@@ -92,11 +89,6 @@ def _alone(node: Expr | Condition, name: str) -> set[Expr]:
     if symbols == {name} and not is_condition(node) and is_total(node):
         return {node}  # type: ignore[arg-type]  # no condition, as just asked
     return set().union(*(_alone(child, name) for child in children(node)))
-
-
-def by_bounds(condition: Condition, box: Mapping[str, Range]) -> bool:
-    """Whether the bounds of both sides alone show that ``condition`` holds in the whole box."""
-    return bool(BoundsCache(box).intervals.decide(condition)) and always_defined(condition, box)
 
 
 def _point(flat: Mapping[str, Axis], at: int) -> dict[str, int]:

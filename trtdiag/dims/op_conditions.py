@@ -32,6 +32,7 @@ from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import CheckResult, Relation, check, compare, free_symbols, holds
 from trtdiag.symbolic.expr import Condition, Truth
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tied import related
 
 FOUND_IN = "an op's sizes"
 MOST_CALLS = 4
@@ -58,13 +59,13 @@ def asked_by_ops(program: Program, known: Iterable[Condition]) -> dict[Condition
     for condition, calls in _asked(walk(program.exported.graph_module), box.keys()).items():
         if condition in given:
             continue
-        related = _related(condition, [*given, *found])
-        if related and all(call.demand.guarded for call in calls):
+        beside = related([*given, *found], free_symbols(condition))
+        if beside and all(call.demand.guarded for call in calls):
             continue  # products of sizes take the solver long
-        broken = questions.broken(condition, related)
+        broken = questions.broken(condition, beside)
         for call in calls if broken is not None else ():
             # Where the op asks for more than this, the rest is to hold: else its refusal says nothing about this.
-            result = questions.broken(condition, [*related, *call.beside]) or broken
+            result = questions.broken(condition, [*beside, *call.beside]) or broken
             refused = None if result is None else _refused(program, call, result, trial)
             if refused is not None:
                 found[_stated(call.demand, program.hints)] = _origin(program, call.located, refused)
@@ -159,17 +160,6 @@ def _sizes(value: Any) -> Any:
         raw = getattr(value.node, "_expr", None)  # without replacements: to tell calls apart it does
         return str(value) if raw is None else raw
     return tuple([_sizes(item) for item in value]) if isinstance(value, (list, tuple)) else value
-
-
-def _related(condition: Condition, given: Sequence[Condition]) -> list[Condition]:
-    """The conditions that share a symbol with it, directly or through others."""
-    names, kept = free_symbols(condition), list[Condition]()
-    while True:
-        more = [other for other in given if other not in kept and free_symbols(other) & names]
-        if not more:
-            return kept
-        kept += more
-        names = names.union(*map(free_symbols, more))
 
 
 def _refused(program: Program, asked: _Asked, result: CheckResult, trial: OpTrial) -> AskedByOp | None:

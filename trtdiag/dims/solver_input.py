@@ -10,7 +10,7 @@ from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.symbolic import add, compare, free_symbols, mod, mul, sub
 from trtdiag.symbolic.build import linear_terms
-from trtdiag.symbolic.conditions import FALSE, TRUE
+from trtdiag.symbolic.conditions import FALSE, TRUE, within
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
 from trtdiag.symbolic.ranges import Range
 
@@ -40,12 +40,9 @@ def asked_range(leaf: Leaf, plan: Plan) -> Range:
     if leaf.kind is LeafKind.STATIC:
         return Range(leaf.value, leaf.value)
     if leaf.kind is LeafKind.DIM:
-        root = plan.range_of(leaf.root)
-        low = None if root.min is None else leaf.scale * root.min + leaf.offset
-        high = None if root.max is None else leaf.scale * root.max + leaf.offset
-        if low is None:
-            low = LOWEST_NAMED + (leaf.offset - LOWEST_NAMED) % leaf.scale
-        return Range(low, high)
+        sizes = plan.range_of(leaf.root).scaled(leaf.scale, leaf.offset)
+        lowest = LOWEST_NAMED + (leaf.offset - LOWEST_NAMED) % leaf.scale
+        return Range(lowest if sizes.min is None else sizes.min, sizes.max)
     return Range(LOWEST_HINTED if leaf.range.min is None else leaf.range.min, leaf.range.max)
 
 
@@ -65,17 +62,14 @@ def system_of(inputs: Sequence[InputTensor], plan: Plan) -> System:
         line = affine(dim.expr)
         if line is not None:
             symbol, scale, offset = line
-            inner = _solved(range_, scale, offset)
+            inner = range_.unscaled(scale, offset)
             box[symbol] = box[symbol].intersect(inner) if symbol in box else inner
             if leaf.kind is LeafKind.DIM and leaf.scale > 1 and scale == 1:
                 asked[compare(Relation.EQ, mod(sub(dim.expr, leaf.offset), leaf.scale), 0)] = dim.site
             continue
         if leaf.kind in (LeafKind.AUTO, LeafKind.DYNAMIC) and leaf.range == Range():
             continue
-        if range_.min is not None:
-            asked[compare(Relation.GE, dim.expr, range_.min)] = dim.site
-        if range_.max is not None:
-            asked[compare(Relation.LE, dim.expr, range_.max)] = dim.site
+        asked.update(dict.fromkeys(within(dim.expr, range_), dim.site))
     asked.update(_one_dim(inputs, plan))
     for dim, _leaf in dims_in(inputs, plan):
         for symbol in free_symbols(dim.expr):
@@ -134,14 +128,6 @@ def affine(expr: Expr) -> tuple[str, int, int] | None:
     if not isinstance(scale, int) or not isinstance(constant, int) or scale == 0:
         return None
     return terms[0][1].name, scale, constant
-
-
-def _solved(sizes: Range, scale: int, offset: int) -> Range:
-    """The values of a symbol for which ``scale*symbol + offset`` lies in ``sizes``."""
-    low, high = (sizes.min, sizes.max) if scale > 0 else (sizes.max, sizes.min)
-    first = None if low is None else -((offset - low) // scale) if scale > 0 else -((low - offset) // -scale)
-    last = None if high is None else (high - offset) // scale if scale > 0 else (offset - high) // -scale
-    return Range(first, last)
 
 
 def from_data(condition: Condition, box: Mapping[str, Range]) -> bool:

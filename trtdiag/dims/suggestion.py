@@ -20,6 +20,7 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.frontend.program import InputTensor, Program
 from trtdiag.symbolic import Range, free_symbols
 from trtdiag.symbolic.expr import Condition, Num
+from trtdiag.symbolic.tied import tied_groups
 
 
 @dataclass(frozen=True)
@@ -157,27 +158,9 @@ def _with_asked(sites: Sequence[str], plan: Plan, asked: Plan) -> Plan:
 
 def _parts(conditions: Sequence[Condition]) -> list[tuple[Condition, frozenset[str]]]:
     """Each condition with all symbols that it is connected with, directly or through others."""
-    leader: dict[str, str] = {}
-
-    def find(name: str) -> str:
-        while leader.setdefault(name, name) != name:
-            name = leader[name]
-        return name
-
-    for condition in conditions:
-        names = sorted(free_symbols(condition))
-        for name in names:
-            leader[find(name)] = find(names[0])
-    members: dict[str, set[str]] = {}
-    for name in list(leader):
-        members.setdefault(find(name), set()).add(name)
-    return [
-        (
-            condition,
-            frozenset(members.get(find(min(free_symbols(condition), default="")), ())) | free_symbols(condition),
-        )
-        for condition in conditions
-    ]
+    groups = tied_groups(conditions, free_symbols)
+    found = {each: frozenset().union(*map(free_symbols, group)) for group in groups for each in group}
+    return [(condition, found[condition]) for condition in conditions]
 
 
 def _code(plan: Plan, asked: Asked, inputs: Sequence[InputTensor]) -> str:

@@ -24,6 +24,7 @@ from trtdiag.symbolic import conflict, evaluate, free_symbols
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tied import tied_groups
 
 
 def dim_system(program: Program) -> DimSystem:
@@ -129,9 +130,8 @@ def _conflicts(
     solver needs to be asked.
     """
     broken = [c for c in constraints if c.verdict is Verdict.BREAKS]
-    groups = _connected(broken)
     found = []
-    for group in groups:
+    for group in tied_groups(broken, lambda constraint: constraint.symbols):
         symbols = set().union(*(set(c.symbols) for c in group))
         if _satisfied({c.condition for c in group}, symbols, box, hints):
             continue
@@ -142,22 +142,6 @@ def _conflicts(
             ranges = tuple(f"{sites.name_of(s)} in {box[s]}" for s in named)
             found.append(Conflict(members, ranges, answer.proof))
     return tuple(found)
-
-
-def _connected(constraints: Sequence[Constraint]) -> list[list[Constraint]]:
-    """Constraints that share symbols, directly or through others."""
-    groups: list[tuple[set[str], list[Constraint]]] = []
-    for constraint in constraints:
-        symbols, members = set(constraint.symbols), [constraint]
-        rest = []
-        for known, others in groups:
-            if known & symbols:
-                symbols |= known
-                members = [*others, *members]
-            else:
-                rest.append((known, others))
-        groups = [*rest, (symbols, members)]
-    return [members for _, members in groups]
 
 
 def _satisfied(

@@ -10,6 +10,7 @@ from trtdiag.symbolic.conditions import TRUE
 from trtdiag.symbolic.expr import Compare, Condition, Relation, Sym
 from trtdiag.symbolic.nearby import nearest_fitting
 from trtdiag.symbolic.smt import find
+from trtdiag.symbolic.tied import related
 
 Point = dict[str, int]
 OPEN_END = 4
@@ -154,8 +155,8 @@ class UnequalPoints:
         """The symbols of what does not hold, and of what shares symbols with it."""
         names = {name for name in point if point[name] not in self._values[name]}
         names |= {name for c in self._conditions if not holds(c, point) for name in free_symbols(c)}
-        while more := {n for c in self._conditions if free_symbols(c) & names for n in free_symbols(c)} - names:
-            names |= more
+        for condition in related(self._conditions, frozenset(names)):
+            names |= free_symbols(condition)
         return names
 
     def _whole(self, point: Point) -> Point:

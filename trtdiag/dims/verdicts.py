@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
-from trtdiag.dims.joint_conditions import by_bounds, try_all
+from trtdiag.dims.joint_conditions import try_all
 from trtdiag.dims.solved_sets import Solved
 from trtdiag.dims.solver.shares import share_held
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, substitute, to_text
+from trtdiag.symbolic.defined import shown_by_bounds
 from trtdiag.symbolic.expr import Condition, Expr
 
 Hints = Mapping[str, int]
@@ -230,7 +231,7 @@ def _joint(
     sets = {s: solved.all(s, [c for c in mine if free_symbols(c) == {s}]) for s in symbols}
     values = {s: ValueSet.full(solved.box[s]) if found is None else found.values for s, found in sets.items()}
     ends = {s: Range(v.min, v.max if v.count is not None else None) for s, v in values.items()}
-    if by_bounds(condition, ends):
+    if shown_by_bounds(condition, ends):
         proof = Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it")
         return Constraint(
             condition, to_text(condition, sites.names), symbols, origin, Verdict.HOLDS, proof, {}, {}, "", None

@@ -25,6 +25,7 @@ from trtdiag.symbolic import (
 )
 from trtdiag.symbolic.conditions import Tree
 from trtdiag.symbolic.expr import Compare, Mul, Pow, Truth
+from trtdiag.symbolic.tied import related, tied_groups
 
 _LIMIT_S = 1.0
 """Own choice: for z3, where two sizes of several symbols are neither equal by their form nor by trying them."""
@@ -144,23 +145,13 @@ class ShapeConstraints:
         if isinstance(condition, Truth):
             return condition.value
         names = free_symbols(condition)
-        given = self._about(names)
+        given = related(self._premises, names)
         for step in (0, 1, 7):
             point = {name: self._near_min(name, step) for name in names | free_symbols_of(given)}
             if all(holds(other, point) for other in given) and not holds(condition, point):
                 return False
         result = implied(condition, given, self.ranges, limit_s=_LIMIT_S)
         return result.verdict == "holds" and result.proof.proven
-
-    def _about(self, names: frozenset[str]) -> tuple[Condition, ...]:
-        """The given conditions that share a symbol with ``names``, directly or through others."""
-        kept: dict[Condition, None] = {}
-        while True:
-            more = [c for c in self._premises if c not in kept and free_symbols(c) & names]
-            if not more:
-                return tuple(kept)
-            kept.update(dict.fromkeys(more))
-            names = names.union(*(free_symbols(c) for c in more))
 
     def _near_min(self, name: str, step: int) -> int:
         range_ = self.ranges.get(name, Range(0, None))
@@ -173,7 +164,7 @@ class ShapeConstraints:
         if low is not None and low >= least:
             return True
         full = self.expanded(expr)
-        more_is_known = full != expr or bool(self._about(free_symbols(full)))
+        more_is_known = full != expr or bool(related(self._premises, free_symbols(full)))
         return more_is_known and self._proven(compare(Relation.GE, full, least))
 
     def never_at_least(self, expr: Expr, least: int) -> bool:
@@ -226,19 +217,15 @@ class ShapeConstraints:
 
 def _representatives(premises: Sequence[Condition]) -> dict[str, Expr | int]:
     """For each symbol that is equal to another by the premises, one that stands for all of them."""
-    found: dict[str, Expr | int] = {}
-
-    def end(symbol: Sym) -> Sym:
-        while isinstance(found.get(symbol.name), Sym):
-            symbol = found[symbol.name]  # type: ignore[assignment]  # it was just seen to be one
-        return symbol
-
-    for condition in premises:
-        if isinstance(condition, Compare) and condition.relation is Relation.EQ:
-            left, right = condition.left, condition.right
-            if isinstance(left, Sym) and isinstance(right, Sym) and end(left) != end(right):
-                found[end(left).name] = end(right)
-    return {name: end(Sym(name)) for name in found}
+    pairs = [
+        (condition.left.name, condition.right.name)
+        for condition in premises
+        if isinstance(condition, Compare) and condition.relation is Relation.EQ
+        if isinstance(condition.left, Sym) and isinstance(condition.right, Sym)
+    ]
+    return {
+        name: Sym(group[0][0]) for group in tied_groups(pairs, lambda pair: pair) for pair in group for name in pair
+    }
 
 
 def _resolved(definitions: Mapping[str, Expr]) -> dict[str, Expr]:

@@ -14,6 +14,7 @@ from trtdiag.shapes.user_sizes import Ask, conflicting, read_ask, refused
 from trtdiag.symbolic import Condition, Range, ValueSet, allowed, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
 from trtdiag.symbolic.smt import find
+from trtdiag.symbolic.tied import tied_groups
 
 _SEARCH_LIMIT_S = 2.0
 """Own choice: for z3, where asked sizes and guards of several symbols leave nothing near the example."""
@@ -126,11 +127,9 @@ class _Choice:
 
     def groups(self, asks: Sequence[Ask]) -> list[frozenset[str]]:
         """Return symbols that guards or asked sizes tie, together."""
-        groups = [frozenset({symbol}) for symbol in self._box]
-        for tied in [*map(free_symbols, self._guards), *(free_symbols(ask.expr) for ask in asks)]:
-            joined = frozenset(tied).union(*(group for group in groups if group & tied))
-            groups = [*(group for group in groups if not group & tied), joined]
-        return groups
+        tied = [*map(free_symbols, self._guards), *(free_symbols(ask.expr) for ask in asks)]
+        groups = tied_groups([*(frozenset({symbol}) for symbol in self._box), *tied], lambda names: names)
+        return [frozenset().union(*group) for group in groups]
 
     def sizes(self, group: frozenset[str], asks: Sequence[Ask]) -> dict[str, int]:
         """Return sizes of tied symbols that satisfy all guards and asks."""

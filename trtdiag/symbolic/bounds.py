@@ -23,6 +23,7 @@ from trtdiag.symbolic.expr import Add, Ceil, Expr, Floor, FloorDiv, Max, Min, Mo
 from trtdiag.symbolic.intervals import Intervals
 from trtdiag.symbolic.polynomials import NotApplicableError
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tied import tied_groups
 from trtdiag.symbolic.tree import free_symbols, is_integer, is_total
 
 MOST_TRIED = 1 << 20
@@ -250,19 +251,8 @@ def _parts(expr: Expr) -> tuple[Expr, ...]:
 
 def _grouped(args: tuple[Expr, ...], kind: type) -> tuple[Expr, ...]:
     """Operands joined so that no two groups share a symbol; the same operation joins each group."""
-    groups: list[tuple[frozenset[str], list[Expr]]] = []
-    for arg in args:
-        symbols, members = free_symbols(arg), [arg]
-        apart = []
-        for known, others in groups:
-            if known & symbols:
-                symbols, members = symbols | known, [*others, *members]
-            else:
-                apart.append((known, others))
-        groups = [*apart, (symbols, members)]
-    if len(groups) == 1:
-        return ()
-    return tuple(members[0] if len(members) == 1 else kind(tuple(members)) for _, members in groups)
+    groups = tied_groups(args, free_symbols)
+    return tuple(group[0] if len(group) == 1 else kind(tuple(group)) for group in groups) if len(groups) > 1 else ()
 
 
 def _overlap(parts: tuple[Expr, ...]) -> bool:

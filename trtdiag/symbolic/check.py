@@ -14,7 +14,7 @@ from trtdiag.symbolic.allowed import allowed
 from trtdiag.symbolic.bounds import BoundsCache
 from trtdiag.symbolic.build import sub
 from trtdiag.symbolic.conditions import all_of
-from trtdiag.symbolic.defined import always_defined
+from trtdiag.symbolic.defined import always_defined, shown_by_bounds
 from trtdiag.symbolic.evaluate import holds
 from trtdiag.symbolic.expr import And, Compare, Condition, Or, Relation
 from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
@@ -75,9 +75,8 @@ def check(
         always = holds(condition, {}) or not holds(all_of(given), {})
         proof = Proof(ProofKind.EXHAUSTIVE, 0, f"always {'true' if always else 'false'}")
         return CheckResult("holds", proof) if always else CheckResult("breaks", proof, {})
-    quick = _by_bounds(condition, here)
-    if quick is not None:
-        return quick
+    if shown_by_bounds(condition, here):
+        return CheckResult("holds", Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it"))
     if len(names) == 1:
         result = _single(condition, names[0], here[names[0]], given, limit_s)
     else:
@@ -87,14 +86,6 @@ def check(
         if len(known) == len(names) and holds(all_of([condition, *given]), known):
             return CheckResult(result.verdict, result.proof, result.counterexample, known, result.smallest)
     return result
-
-
-def _by_bounds(condition: Condition, box: Box) -> CheckResult | None:
-    """``holds`` where sound bounds show it; anything else needs the counterexample and is left to the others."""
-    cache = BoundsCache(box)
-    if cache.intervals.decide(condition) and always_defined(condition, box):
-        return CheckResult("holds", Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it"))
-    return None
 
 
 def _single(condition: Condition, name: str, range_: Range, given: Sequence[Condition], limit_s: float) -> CheckResult:

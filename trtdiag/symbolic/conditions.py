@@ -39,6 +39,7 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
+from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import children, is_integer, is_total, order_key
 
 Tree = TypeVar("Tree", Expr, Condition)
@@ -116,6 +117,12 @@ def _junction(kind: type[And | Or], conditions: Iterable[Condition], *, neutral:
         return Truth(neutral)
     ordered = sorted(kept, key=order_key)
     return ordered[0] if len(ordered) == 1 else kind(tuple(ordered))
+
+
+def within(expr: Expr, range_: Range) -> list[Condition]:
+    """The conditions that ``expr`` lies in ``range_``."""
+    ends = ((Relation.GE, range_.min), (Relation.LE, range_.max))
+    return [compare(relation, expr, end) for relation, end in ends if end is not None]
 
 
 def negate(condition: Condition) -> Condition:

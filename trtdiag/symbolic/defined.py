@@ -1,4 +1,4 @@
-"""Whether conditions are defined all over a box: no divisor of theirs can be zero."""
+"""What bounds alone show of conditions: that they are defined all over a box (no divisor can be zero), or hold."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from trtdiag.symbolic.tree import children, is_integer, is_total
 def always_defined(node: Expr | Condition, box: Mapping[str, Range]) -> bool:
     """Whether ``node`` is seen to be defined at all points of ``box`` (False where that is not seen)."""
     return is_total(node) or _defined(node, BoundsCache(box))
+
+
+def shown_by_bounds(condition: Condition, box: Mapping[str, Range]) -> bool:
+    """Whether the bounds of both sides alone show that ``condition`` holds in the whole box."""
+    return bool(BoundsCache(box).intervals.decide(condition)) and always_defined(condition, box)
 
 
 def _defined(node: Expr | Condition, cache: BoundsCache) -> bool:

@@ -6,9 +6,10 @@ import numpy as np
 
 from trtdiag.symbolic import patterns
 from trtdiag.symbolic.build import mod
-from trtdiag.symbolic.conditions import all_of, any_of, compare
+from trtdiag.symbolic.conditions import all_of, any_of, compare, within
 from trtdiag.symbolic.expr import Condition, Relation, Sym
 from trtdiag.symbolic.patterns import PatternError
+from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.valueset import ValueSet
 
 MOST_PARTS = 1 << 10
@@ -24,11 +25,7 @@ def membership(values: ValueSet, symbol: str) -> Condition:
     parts: list[Condition] = []
     size = 0
     for stretch in values.stretches:
-        here: list[Condition] = []
-        if stretch.low is not None:
-            here.append(compare(Relation.GE, target, stretch.low))
-        if stretch.high is not None:
-            here.append(compare(Relation.LE, target, stretch.high))
+        here = within(target, Range(stretch.low, stretch.high))
         if stretch.mask is not patterns.ALL and not stretch.mask.all():
             period = len(stretch.mask)
             residues = np.flatnonzero(stretch.mask).tolist()

@@ -11,7 +11,7 @@ import numpy as np
 from trtdiag.symbolic import smt
 from trtdiag.symbolic.allowed import allowed
 from trtdiag.symbolic.build import add, mul
-from trtdiag.symbolic.conditions import all_of, compare, conjuncts, substitute
+from trtdiag.symbolic.conditions import all_of, compare, conjuncts, substitute, within
 from trtdiag.symbolic.expr import Condition, Relation, Sym
 from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
 from trtdiag.symbolic.proof import Proof, ProofKind
@@ -185,11 +185,7 @@ def _along(
     condition: Condition, line: Linear, a: str, b: str, box: Box, total: int | None, limit_s: float
 ) -> PairSolution:
     on_line = add(mul(line.factor, Sym(line.source)), line.offset)
-    inside: list[Condition] = [substitute(condition, {line.target: on_line})]
-    if box[line.target].min is not None:
-        inside.append(compare(Relation.GE, on_line, box[line.target].min or 0))
-    if box[line.target].max is not None:
-        inside.append(compare(Relation.LE, on_line, box[line.target].max or 0))
+    inside = [substitute(condition, {line.target: on_line}), *within(on_line, box[line.target])]
     solution = allowed(inside, line.source, box[line.source], limit_s)
     equal = line.factor == 1 and line.offset == 0
     proof = Proof(ProofKind.SMT, solution.proof.checked, f"z3 shows the relation; {solution.proof.detail}")

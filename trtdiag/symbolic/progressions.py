@@ -46,11 +46,7 @@ class Progression:
     @property
     def extent(self) -> Range:
         """From the least value to the greatest."""
-        low, high = self.range.min, self.range.max
-        return Range(
-            None if low is None else self.step * low + self.offset,
-            None if high is None else self.step * high + self.offset,
-        )
+        return self.range.scaled(self.step, self.offset)
 
     @property
     def values(self) -> ValueSet:
@@ -81,12 +77,11 @@ def progressions(values: ValueSet, example: int | None = None) -> list[Progressi
     found: dict[tuple[int, int, Range], Progression] = {}
     for step in _steps(values):
         for anchor in anchors:
-            run = _run(missing, anchor, step, values.range)
-            if run is not None:
-                found.setdefault((run.step, run.offset, run.range), run)
+            run = run_through(missing, anchor, step)
+            found.setdefault((run.step, run.offset, run.range), run)
     # A single value is no Dim; it is worth saying only where nothing else is left.
     several = [run for run in found.values() if run.kept != 1]
-    return _undominated(sorted(several or found.values(), key=_rank))
+    return _undominated(sorted(several or found.values(), key=rank))
 
 
 def _steps(values: ValueSet) -> list[int]:
@@ -117,50 +112,45 @@ def _anchors(values: ValueSet) -> Iterator[int]:
         yield from (start + int(offset) for offset in offsets[:MOST_ANCHORS])
 
 
-def _run(missing: ValueSet, anchor: int, step: int, range_: Range) -> Progression | None:
-    """The longest stretch of ``anchor``'s class modulo ``step`` around it without a missing value."""
-    offset = anchor % step
+def run_through(missing: ValueSet, anchor: int, step: int) -> Progression:
+    """The longest stretch of the anchor's class modulo ``step`` around it that has no member of ``missing``."""
+    asked = missing.range
     below, above = missing.at_most(anchor, step), missing.at_least(anchor, step)
-    low = _first(range_.min, offset, step) if below is None else below + step
-    high = _last(range_.max, offset, step) if above is None else above - step
-    roots = Range(None if low is None else low // step, None if high is None else high // step)
-    if roots.single is not None:
-        # One value is the same in every form.
-        value = step * roots.single + offset
-        return Progression(1, 0, Range(value, value), 1, range_)
-    return Progression(step, offset, roots, roots.count, range_)
+    low = asked.min if below is None else below + step
+    high = asked.max if above is None else above - step
+    return progression(step, anchor % step, Range(low, high), asked)
 
 
-def _first(low: int | None, offset: int, step: int) -> int | None:
-    return None if low is None else low + (offset - low) % step
+def progression(step: int, offset: int, extent: Range, asked: Range) -> Progression:
+    """The values of one class modulo ``step`` inside ``extent``."""
+    offset %= step
+    roots = extent.unscaled(step, offset)
+    if roots.single is not None:  # one value is the same in every form
+        return single(step * roots.single + offset, asked)
+    return Progression(step, offset, roots, roots.count, asked)
 
 
-def _last(high: int | None, offset: int, step: int) -> int | None:
-    return None if high is None else high - (high - offset) % step
+def single(value: int, asked: Range) -> Progression:
+    """One value alone."""
+    return Progression(1, 0, Range(value, value), 1, asked)
 
 
-def _rank(progression: Progression) -> tuple[int, int, int, int, int]:
+def rank(run: Progression) -> tuple[int, int, int, int, int]:
     """Most values first (of infinite ones the densest), then the simplest to say, then the lowest."""
-    kept = progression.kept
-    low = progression.range.min or 0
-    return (
-        0 if kept is None else 1,
-        progression.step if kept is None else -kept,
-        progression.step,
-        progression.offset,
-        low,
-    )
+    kept = run.kept
+    return (kept is not None, run.step if kept is None else -kept, run.step, run.offset, run.range.min or 0)
 
 
 def _undominated(ranked: list[Progression]) -> list[Progression]:
     kept: list[Progression] = []
     for candidate in ranked:
-        if not any(_inside(candidate, other) for other in kept):
+        if not any(lies_inside(candidate, other) for other in kept):
             kept.append(candidate)
     return kept
 
 
-def _inside(small: Progression, large: Progression) -> bool:
+def lies_inside(small: Progression, large: Progression) -> bool:
+    """Whether every value of ``small`` is one of ``large``."""
     first, last = small.extent, large.extent
     below = last.min is not None and (first.min is None or first.min < last.min)
     above = last.max is not None and (first.max is None or first.max > last.max)

@@ -43,6 +43,19 @@ class Range:
         highs = [end for end in (self.max, other.max) if end is not None]
         return Range(max(lows) if lows else None, min(highs) if highs else None)
 
+    def scaled(self, factor: int, offset: int) -> Range:
+        """From the least to the greatest ``factor*v + offset`` of the values ``v``; factor not 0."""
+        ends = [None if end is None else factor * end + offset for end in (self.min, self.max)]
+        return Range(ends[factor < 0], ends[factor > 0])
+
+    def unscaled(self, factor: int, offset: int) -> Range:
+        """All ``d`` for which ``factor*d + offset`` lies inside; factor not 0."""
+        inside = self.scaled(1 if factor > 0 else -1, -offset if factor > 0 else offset)
+        step = abs(factor)
+        return Range(
+            None if inside.min is None else -(-inside.min // step), None if inside.max is None else inside.max // step
+        )
+
     def __str__(self) -> str:
         if self.single is not None:
             return str(self.single)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from trtdiag.dims.solver.fitting import Fitted
-from trtdiag.dims.solver.layout import first_layout, within
+from trtdiag.dims.solver.layout import first_layout
 from trtdiag.dims.solver.naming import named
 from trtdiag.dims.solver.parts import Answer, Part, parts_of, usable_point
 from trtdiag.dims.solver.proving import proved, weakest
@@ -30,7 +30,7 @@ from trtdiag.symbolic import (
     evaluate,
     free_symbols,
 )
-from trtdiag.symbolic.conditions import TRUE
+from trtdiag.symbolic.conditions import TRUE, within
 from trtdiag.symbolic.expr import Condition, Expr
 
 SIZES = Range(0, None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from trtdiag.dims.solver.layout import Claim, Layout, replaced
-from trtdiag.symbolic import Range, add, evaluate, floordiv, free_symbols, is_integer, mod, mul, sub
+from trtdiag.symbolic import add, evaluate, floordiv, free_symbols, is_integer, mod, mul, sub
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.conditions import compare
 from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mul, Num, Relation, Sym
@@ -111,17 +111,7 @@ def _along(layout: Layout, claim: Claim, form: Linear) -> Layout | None:
     if y.name in layout.point:
         point = {name: (layout.point[y.name] - y0) // a}
     changes = {x.name: add(mul(-b, root), x0), y.name: add(mul(a, root), y0)}
-    lowest = [
-        -(-(low - start) // slope)
-        for low, start, slope in ((layout.ranges[x.name].min, x0, -b), (layout.ranges[y.name].min, y0, a))
-        if low is not None
-    ]
-    highest = [
-        (high - start) // slope
-        for high, start, slope in ((layout.ranges[x.name].max, x0, -b), (layout.ranges[y.name].max, y0, a))
-        if high is not None
-    ]
-    range_ = Range(max(lowest) if lowest else None, min(highest) if highest else None)
+    range_ = layout.ranges[x.name].unscaled(-b, x0).intersect(layout.ranges[y.name].unscaled(a, y0))
     return replaced(layout, changes, claim.origins, fresh={name: range_}, point=point, lossless=True)
 
 

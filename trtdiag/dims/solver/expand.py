@@ -7,13 +7,13 @@ first decides what is found; several orders are tried.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import islice, permutations, product
 
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
-from trtdiag.dims.solver.runs import single
+from trtdiag.dims.solver.runs import between
 from trtdiag.dims.solver.sizes import volume
-from trtdiag.symbolic import Progression, Range
+from trtdiag.symbolic import Progression
+from trtdiag.symbolic.progressions import single
 
 MOST_ORDERS = 6
 MOST_FIRST = 120
@@ -77,7 +77,7 @@ def _shortened(run: Progression, centre: int, share: int, opened: Progression) -
         low = centre - ((centre - run.range.min) * share >> SCALES)
     if run.range.max is not None:
         high = centre + ((run.range.max - centre) * share >> SCALES)
-    return _between(run, low, high)
+    return between(run, low, high)
 
 
 def _traded(
@@ -110,14 +110,7 @@ def _less(run: Progression, form: Progression, centre: int, share: int, *, up: b
     low, high = run.range.min, run.range.max
     cut = max(1, (high - low + 1) // share)
     low, high = (low, max(centre, high - cut)) if up else (min(centre, low + cut), high)
-    return None if (low, high) == (run.range.min, run.range.max) else _between(form, low, high)
-
-
-def _between(run: Progression, low: int | None, high: int | None) -> Progression:
-    range_ = Range(low, high)
-    if range_.single is not None:
-        return single(run.step * range_.single + run.offset, run.asked)
-    return replace(run, range=range_, kept=range_.count)
+    return None if (low, high) == (run.range.min, run.range.max) else between(form, low, high)
 
 
 def _grown(
@@ -142,7 +135,7 @@ def _moved(
     end, limit = (high, widest.range.max) if up else (low, widest.range.min)
 
     def with_end(value: int | None) -> Progression:
-        return _between(widest, low, value) if up else _between(widest, value, high)
+        return between(widest, low, value) if up else between(widest, value, high)
 
     def fits(value: int | None) -> bool:
         return bool(oracle.holds({**runs, name: with_end(value)}))

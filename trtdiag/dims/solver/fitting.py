@@ -13,6 +13,7 @@ from trtdiag.dims.solver.sizes import Volume, volume, words
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.variants import affine
 from trtdiag.symbolic import Progression, ValueSet, free_symbols
+from trtdiag.symbolic.tied import tied_groups
 
 
 @dataclass(frozen=True)
@@ -102,20 +103,8 @@ def _volume(layout: Layout, runs: Mapping[str, Progression]) -> Volume:
 
 def groups(names: Iterable[str], claims: Sequence[Claim]) -> list[tuple[tuple[str, ...], list[Claim]]]:
     """Names that claims connect, directly or through others, and the claims on each group."""
-    leader = {name: name for name in names}
-
-    def find(name: str) -> str:
-        while leader[name] != name:
-            name = leader[name]
-        return name
-
-    for claim in claims:
-        first, *others = sorted(claim.names)
-        for other in others:
-            leader[find(other)] = find(first)
-    members: dict[str, list[str]] = {}
-    for name in leader:
-        members.setdefault(find(name), []).append(name)
+    tied = tied_groups([*names, *claims], lambda item: {item} if isinstance(item, str) else item.names)
     return [
-        (tuple(inside), [claim for claim in claims if find(min(claim.names)) == top]) for top, inside in members.items()
+        (tuple(each for each in group if isinstance(each, str)), [each for each in group if isinstance(each, Claim)])
+        for group in tied
     ]

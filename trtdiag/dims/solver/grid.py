@@ -7,18 +7,19 @@ were too few to see what breaks between them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.rectangle import Index, Mask, corners, reach
-from trtdiag.dims.solver.runs import progression, single
+from trtdiag.dims.solver.runs import between
 from trtdiag.dims.solver.sizes import PIN, volume
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Progression, Range, ValueSet, free_symbols, holds_array
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.progressions import progression
 
 MOST_WHOLE = 1 << 17  # cells
 MOST_SIDE = 128
@@ -183,7 +184,7 @@ def best_of_some(
         found = _stretches(oracle, widest, axes, centres)
         if found is None:
             break
-        runs = {name: _between(widest[name], *found[name]) for name in names}
+        runs = {name: between(widest[name], *found[name]) for name in names}
         if best is not None and volume(runs) >= volume(best):
             break
         before, verdict = len(oracle.broken), oracle.holds(runs)
@@ -341,10 +342,3 @@ def _bound(mask: Mask, places: Sequence[int], values: Sequence[Index]) -> float:
         low = place + 1 - (len(back) if back.all() else int(np.argmin(back)))
         found *= _counted(here[high] - here[low] + 1)
     return found
-
-
-def _between(run: Progression, low: int, high: int) -> Progression:
-    if low == high:
-        return single(run.step * low + run.offset, run.asked)
-    range_ = Range(low, high)
-    return replace(run, range=range_, kept=range_.count)

@@ -14,13 +14,14 @@ from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.expand import expanded
 from trtdiag.dims.solver.grid import best_of_all, best_of_some
 from trtdiag.dims.solver.pairs import Plane, best_pair_anywhere
-from trtdiag.dims.solver.runs import best_runs, run_through
+from trtdiag.dims.solver.runs import best_runs
 from trtdiag.dims.solver.sizes import volume, words
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Progression, Range, ValueSet, free_symbols, holds_array, substitute
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.progressions import run_through
 
 MOST_ANCHORS = 4
 FEW_MEMBERS = 64

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trtdiag.symbolic import Range, conjuncts, free_symbols, normalise, substitute
-from trtdiag.symbolic.conditions import compare
-from trtdiag.symbolic.expr import Condition, Expr, Relation, Sym, Truth
+from trtdiag.symbolic.conditions import within
+from trtdiag.symbolic.expr import Condition, Expr, Sym, Truth
 
 Origins = frozenset[Condition]
 NOBODY: Origins = frozenset()
@@ -127,13 +127,3 @@ def replaced(
         layout.lossless and lossless,
         layout.set_aside,
     )
-
-
-def within(expr: Expr, range_: Range) -> list[Condition]:
-    """The conditions that ``expr`` lies in ``range_``."""
-    found = []
-    if range_.min is not None:
-        found.append(compare(Relation.GE, expr, range_.min))
-    if range_.max is not None:
-        found.append(compare(Relation.LE, expr, range_.max))
-    return found

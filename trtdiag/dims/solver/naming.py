@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from trtdiag.dims.solver.fitting import Fitted
-from trtdiag.dims.solver.runs import along, moved, single
+from trtdiag.dims.solver.runs import along, moved
 from trtdiag.dims.solver.variants import affine
 from trtdiag.symbolic import Progression, Range, add, free_symbols, mul, substitute
 from trtdiag.symbolic.expr import Expr, Sym
+from trtdiag.symbolic.progressions import single
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from trtdiag.dims.solver.combinations import combined
 from trtdiag.dims.solver.rectangle import Mask, Rectangle, anywhere, around, pair_mask
-from trtdiag.dims.solver.runs import progression
 from trtdiag.dims.solver.sizes import volume, words
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Progression, Range, ValueSet
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.progressions import progression
 
 FEW_CELLS = 1 << 12
 SMALL_STEPS = 64

@@ -7,16 +7,14 @@ from collections.abc import Iterable, Mapping
 from trtdiag.dims.solver.runs import over
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import (
-    BoundsCache,
     Progression,
     Proof,
     ProofKind,
-    Range,
-    always_defined,
     check,
     free_symbols,
     substitute,
 )
+from trtdiag.symbolic.defined import shown_by_bounds
 from trtdiag.symbolic.expr import Condition, Expr, Truth
 from trtdiag.symbolic.grid import tuple_count
 
@@ -36,7 +34,7 @@ def proved(
         return Proof(ProofKind.PERIODIC if moved.value else ProofKind.NONE, 1, detail)
     count = tuple_count(sorted(box), box)
     if clock.out and len(box) > 1 and (count is None or count > FEW_TUPLES):
-        if bounds_decide(moved, box):
+        if shown_by_bounds(moved, box):
             return Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it")
         return Proof(ProofKind.NONE, 0, "the time was over")
     answer = check(moved, box, limit_s=clock.question_s)
@@ -44,11 +42,6 @@ def proved(
         return answer.proof
     why = "it breaks at a chosen size" if answer.verdict == "breaks" else answer.proof.detail
     return Proof(ProofKind.NONE, answer.proof.checked, why)
-
-
-def bounds_decide(condition: Condition, box: Mapping[str, Range]) -> bool:
-    """Whether the bounds of both sides alone show that ``condition`` holds in the whole box."""
-    return bool(BoundsCache(box).intervals.decide(condition)) and always_defined(condition, box)
 
 
 STRENGTH = (

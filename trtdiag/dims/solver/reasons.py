@@ -9,11 +9,12 @@ from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.fitting import Fitted
 from trtdiag.dims.solver.layout import NOBODY, Claim, Layout
 from trtdiag.dims.solver.parts import Answer
-from trtdiag.dims.solver.runs import best_runs, fills, moved, rank, same_run
+from trtdiag.dims.solver.runs import best_runs, fills, moved, same_run
 from trtdiag.dims.solver.solving import Sets, causes
 from trtdiag.dims.solver.variants import affine
 from trtdiag.symbolic import BoundsCache, Progression, Range, Solution, ValueSet, free_symbols, holds
 from trtdiag.symbolic.expr import Condition, Sym
+from trtdiag.symbolic.progressions import rank
 
 MOST_ALTERNATIVES = 5
 REASONS_SHARE = 0.1  # of the time that is left, to find the fewest

@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from trtdiag.symbolic import Progression, Range, ValueSet, add, children, mul, progressions, substitute
 from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
+from trtdiag.symbolic.progressions import lies_inside, progression, rank, run_through, single
 
 MOST_ANCHORS = 16
 MOST_SPELLED = 1 << 16  # a pattern of this length is compared value by value
 
 
-def run_through(missing: ValueSet, anchor: int, step: int) -> Progression:
-    """The longest stretch of the anchor's class modulo ``step`` around it that has no member of ``missing``."""
-    asked = missing.range
-    below, above = missing.at_most(anchor, step), missing.at_least(anchor, step)
-    low = asked.min if below is None else below + step
-    high = asked.max if above is None else above - step
-    return progression(step, anchor % step, Range(low, high), asked)
-
-
-def progression(step: int, offset: int, extent: Range, asked: Range) -> Progression:
-    """The values of one class modulo ``step`` inside ``extent``."""
-    offset %= step
-    roots = Range(
-        None if extent.min is None else -((offset - extent.min) // step),
-        None if extent.max is None else (extent.max - offset) // step,
-    )
-    if roots.single is not None and step != 1:
-        value = step * roots.single + offset
-        return Progression(1, 0, Range(value, value), 1, asked)
-    return Progression(step, offset, roots, roots.count, asked)
-
-
 def moved(run: Progression, factor: int, offset: int, asked: Range) -> Progression:
     """The values ``factor*v + offset`` of all values of ``run``, with ``factor`` of 1 or more."""
-    ends = [None if end is None else factor * end + offset for end in (run.extent.min, run.extent.max)]
-    return progression(factor * run.step, factor * run.offset + offset, Range(*ends), asked)
+    return progression(factor * run.step, factor * run.offset + offset, run.extent.scaled(factor, offset), asked)
 
 
 def same_run(first: Progression, second: Progression) -> bool:
@@ -58,9 +37,12 @@ def fills(run: Progression, range_: Range) -> bool:
     return run.step == 1 and run.range == range_
 
 
-def single(value: int, asked: Range) -> Progression:
-    """One value alone."""
-    return Progression(1, 0, Range(value, value), 1, asked)
+def between(run: Progression, low: int | None, high: int | None) -> Progression:
+    """The part of a run's class from step ``low`` to step ``high``; ``None`` is an open end."""
+    range_ = Range(low, high)
+    if range_.single is not None:
+        return single(run.step * range_.single + run.offset, run.asked)
+    return replace(run, range=range_, kept=range_.count)
 
 
 def best_runs(values: ValueSet, anchor: int | None, steps: Iterable[int] = ()) -> list[Progression]:
@@ -72,24 +54,11 @@ def best_runs(values: ValueSet, anchor: int | None, steps: Iterable[int] = ()) -
     for step in steps:
         for start in anchors:
             run = run_through(missing, start, step)
-            if run.kept != 1 and run not in found and not any(_inside(run, other) for other in found):
+            if run.kept != 1 and run not in found and not any(lies_inside(run, other) for other in found):
                 found.append(run)
     if any(run.kept != 1 for run in found):
         found = [run for run in found if run.kept != 1]
     return sorted(found, key=rank)
-
-
-def rank(run: Progression) -> tuple[int, int, int, int, int]:
-    """Most values first (of infinite ones the densest), then the simplest to say, then the lowest."""
-    kept = run.kept
-    return (kept is not None, run.step if kept is None else -kept, run.step, run.offset, run.range.min or 0)
-
-
-def _inside(small: Progression, large: Progression) -> bool:
-    first, last = small.extent, large.extent
-    below = last.min is not None and (first.min is None or first.min < last.min)
-    above = last.max is not None and (first.max is None or first.max > last.max)
-    return small.step % large.step == 0 and small.offset % large.step == large.offset and not below and not above
 
 
 def along(runs: Mapping[str, Progression]) -> dict[str, Expr | int]:

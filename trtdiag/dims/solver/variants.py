@@ -8,7 +8,7 @@ from math import gcd, lcm
 
 from trtdiag.dims.solver.eliminate import fresh_name
 from trtdiag.dims.solver.layout import NOBODY, Layout, Origins, replaced
-from trtdiag.symbolic import Range, add, children, evaluate, free_symbols, is_integer, mul, substitute
+from trtdiag.symbolic import add, children, evaluate, free_symbols, is_integer, mul, substitute
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.conditions import compare
 from trtdiag.symbolic.expr import Condition, Expr, FloorDiv, Mod, Num, Relation, Sym
@@ -68,7 +68,7 @@ def _lines(layout: Layout, symbol: str, name: str, because: Origins) -> Iterator
                     {name: add(mul(step, Sym(root)), offset)},
                     because,
                     extra,
-                    fresh={root: _inner(layout.ranges[name], step, offset)},
+                    fresh={root: layout.ranges[name].unscaled(step, offset)},
                     point={} if known is None else {root: place},
                 )
                 if made is not None:
@@ -107,13 +107,6 @@ def _divisors(node: Expr | Condition) -> set[int]:
     return found
 
 
-def _inner(range_: Range, step: int, offset: int) -> Range:
-    return Range(
-        None if range_.min is None else -((offset - range_.min) // step),
-        None if range_.max is None else (range_.max - offset) // step,
-    )
-
-
 def on_lines(
     layout: Layout, names: tuple[str, str], because: Origins, directions: tuple[tuple[int, int], ...] = DIRECTIONS
 ) -> Iterator[Layout | None]:
@@ -127,6 +120,6 @@ def on_lines(
         changes = {
             name: add(mul(step, Sym(root)), start) for name, step, start in zip(names, steps, starts, strict=True)
         }
-        inner = [_inner(layout.ranges[n], step, start) for n, step, start in zip(names, steps, starts, strict=True)]
+        inner = [layout.ranges[n].unscaled(step, start) for n, step, start in zip(names, steps, starts, strict=True)]
         range_ = inner[0].intersect(inner[1])
         yield replaced(layout, changes, because, fresh={root: range_}, point={root: back})
