@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.solver.solution import Chosen
 from trtdiag.dims.solver_input import LOWEST_HINTED, affine, dims_in
-from trtdiag.dims.spelling.dim_names import identifier
+from trtdiag.dims.spelling.dim_names import free_name, identifier
 from trtdiag.dims.torch_text.read import read_export_error
 from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.symbolic import add, mul, substitute
@@ -129,10 +129,10 @@ def _root_names(
         site, size = next((user for user in users if user[0] in whole), users[0])
         was = asked.leaves.get(site)
         if was is not None and was.kind is LeafKind.DIM and (was.scale, was.offset) == (size.scale, size.offset):
-            names[root] = _free(was.root, set(names.values()))
+            names[root] = free_name(was.root, set(names.values()))
             continue
         plain = identifier(stems.get(site, site)).lstrip("_") or "dim"
-        names[root] = _free(plain if whole else f"_{plain}", set(names.values()))
+        names[root] = free_name(plain if whole else f"_{plain}", set(names.values()))
     return names
 
 
@@ -145,18 +145,9 @@ def _variables(sizes: Mapping[str, Expr | _Line | int], stems: Mapping[str, str]
             continue
         if size not in by_size:
             plain = identifier(stems.get(site, site)).lstrip("_") or "dim"
-            by_size[size] = _free(plain, taken | set(by_size.values()))
+            by_size[size] = free_name(plain, taken | set(by_size.values()))
         variables[site] = by_size[size]
     return variables
-
-
-def _free(name: str, taken: set[str]) -> str:
-    if name not in taken:
-        return name
-    number = 2
-    while f"{name}_{number}" in taken:
-        number += 1
-    return f"{name}_{number}"
 
 
 def refused_names(message: str) -> list[str]:
@@ -192,7 +183,7 @@ def respelled(plan: Plan, refused: Sequence[str]) -> Plan | None:
         else:
             low = definition.range.min or 1
             high = definition.range.max
-            name = _free(f"_{definition.name.lstrip('_')}", {d.name for d in plan.defs})
+            name = free_name(f"_{definition.name.lstrip('_')}", {d.name for d in plan.defs})
             definitions.append(DimDef(name, Range(low - 1, None if high is None else high - 1)))
             for site in users:
                 leaf = plan.leaves[site]

@@ -87,8 +87,8 @@ class Constraint:
     proof: Proof
     counterexample: Mapping[str, int]
     witness: Mapping[str, int]
-    allowed: str
-    kept: tuple[int, int] | None
+    allowed: str = ""
+    kept: tuple[int, int] | None = None
     follows: bool = False
     only_at_zero: bool = False
     refused: Mapping[str, int] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import affine
-from trtdiag.dims.spelling.dim_names import identifier
+from trtdiag.dims.spelling.dim_names import free_name, identifier
 from trtdiag.frontend.program import Program
 from trtdiag.symbolic.expr import Num, Sym
 from trtdiag.symbolic.ranges import Range
@@ -26,7 +26,8 @@ def program_plan(program: Program) -> Plan:
             if symbol not in definitions:
                 name = identifier(program.names.get(symbol, dim.site))
                 name = name if isinstance(dim.expr, Sym) or name.startswith("_") else f"_{name}"
-                definitions[symbol] = DimDef(_free(name, definitions), _said(program.ranges.get(symbol, Range())))
+                name = free_name(name, {definition.name for definition in definitions.values()})
+                definitions[symbol] = DimDef(name, _said(program.ranges.get(symbol, Range())))
             whole = (scale, offset) == (1, 0)
             name = "" if whole else identifier(dim.site)
             leaves[dim.site] = Leaf(LeafKind.DIM, definitions[symbol].name, scale, offset, name=name)
@@ -36,11 +37,3 @@ def program_plan(program: Program) -> Plan:
 def _said(range_: Range) -> Range:
     """The range without the 0 that torch writes where no minimum was given."""
     return Range(None if range_.min == 0 else range_.min, range_.max)
-
-
-def _free(name: str, taken: dict[str, DimDef]) -> str:
-    names = {definition.name for definition in taken.values()}
-    number, free = 2, name
-    while free in names:
-        free, number = f"{name}_{number}", number + 1
-    return free

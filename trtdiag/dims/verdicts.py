@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
 from trtdiag.dims.joint_conditions import try_all
@@ -33,22 +34,169 @@ def judge(
     at values which another already refuses is marked ``follows``, for it goes away with the other, and reporting it
     would bury the cause.
     """
-    box = solved.box
-    judged: dict[Condition, Constraint] = {}
-    for condition, origin in conditions.items():
+    return _Judge(solved, hints, sites).judged(conditions, tied or {})
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Judges conditions of one program."""
+
+    solved: Solved
+    hints: Hints
+    sites: Sites
+
+    def judged(self, conditions: Mapping[Condition, GuardOrigin], tied: Mapping[str, Expr]) -> list[Constraint]:
+        """See ``judge``."""
+        judged: dict[Condition, Constraint] = {}
+        for condition, origin in conditions.items():
+            together = _together(condition, tied)
+            if not self.known(condition) or len(free_symbols(condition)) == 1:
+                judged[condition] = self.alone(condition, origin)
+            elif together != condition:
+                # It says what the condition asks of sizes that one Dim declares.
+                plain = not self.known(together) or len(free_symbols(together)) == 1
+                found = self.alone(together, origin) if plain else self.joint(together, origin, ())
+                judged[condition] = replace(found, **self.words_of(condition))
+        judged = {c.condition: c for c in _mark_followers(list(judged.values()), self.solved)}
+        causes = [c for c in judged.values() if c.verdict is Verdict.BREAKS and not c.follows]
+        for condition, origin in conditions.items():
+            if condition not in judged:
+                judged[condition] = self.joint(condition, origin, causes)
+        return [_shared_out(judged[condition], self.solved.box) for condition in conditions]
+
+    def known(self, condition: Condition) -> bool:
+        """Whether it has symbols, and all of them have declared ranges."""
         symbols = free_symbols(condition)
-        if not symbols or any(symbol not in box for symbol in symbols):
-            judged[condition] = _open(condition, origin, box, sites)
-        elif len(symbols) == 1:
-            judged[condition] = _single(condition, origin, solved, hints, sites)
-        elif (together := _together(condition, tied or {})) != condition:
-            judged[condition] = _of_one_dim(condition, together, origin, solved, hints, sites)
-    judged = {c.condition: c for c in _mark_followers(list(judged.values()), solved)}
-    causes = [c for c in judged.values() if c.verdict is Verdict.BREAKS and not c.follows]
-    for condition, origin in conditions.items():
-        if condition not in judged:
-            judged[condition] = _joint(condition, origin, solved, causes, hints, sites)
-    return [_shared_out(judged[condition], box) for condition in conditions]
+        return bool(symbols) and symbols <= self.solved.box.keys()
+
+    def words_of(self, condition: Condition) -> dict[str, Any]:
+        """What a constraint says of its condition."""
+        symbols = tuple(sorted(free_symbols(condition)))
+        return {"condition": condition, "text": to_text(condition, self.sites.names), "symbols": symbols}
+
+    def constraint(
+        self,
+        condition: Condition,
+        origin: GuardOrigin,
+        verdict: Verdict,
+        proof: Proof,
+        refused: Mapping[str, int] | None = None,
+        witness: Mapping[str, int] | None = None,
+        **more: Any,
+    ) -> Constraint:
+        """A constraint; values are by symbol."""
+        return Constraint(
+            **self.words_of(condition),
+            origin=origin,
+            verdict=verdict,
+            proof=proof,
+            counterexample=self.named(refused or {}),
+            witness=self.named(witness or {}),
+            refused=refused or {},
+            **more,
+        )
+
+    def named(self, values: Mapping[str, int]) -> dict[str, int]:
+        """Symbol values as the user sees them: a derived root's as the size of the dim that is made of it."""
+        named: dict[str, int] = {}
+        for symbol, value in values.items():
+            users = [dim for dim in self.sites.sized_by(symbol) if free_symbols(dim.expr) == {symbol}]
+            if users:
+                named[self.sites.label(users[0])] = int(evaluate(users[0].expr, {symbol: value}))
+            else:
+                named[self.sites.name_of(symbol)] = value
+        return named
+
+    def alone(self, condition: Condition, origin: GuardOrigin) -> Constraint:
+        """The verdict on a condition of one symbol, or of none with a declared range, which data decides."""
+        if self.known(condition):
+            return self.single(condition, origin)
+        symbols = sorted(free_symbols(condition))
+        if not symbols:
+            verdict = Verdict.HOLDS if evaluate(condition, {}) else Verdict.BREAKS
+            return self.constraint(condition, origin, verdict, Proof(ProofKind.EXHAUSTIVE, 1, "it has no symbols"))
+        unknown = ", ".join(self.sites.name_of(symbol) for symbol in symbols if symbol not in self.solved.box)
+        detail = f"{unknown} has no declared range: checked when the program runs"
+        return self.constraint(condition, origin, Verdict.UNKNOWN, Proof(ProofKind.NONE, 0, detail))
+
+    def single(self, condition: Condition, origin: GuardOrigin) -> Constraint:
+        """The verdict on a condition of one symbol, by its exact set where that is known."""
+        (symbol,) = free_symbols(condition)
+        solution = self.solved.one(symbol, condition)
+        if not solution.proof.proven:
+            return self.checked(condition, origin)
+        values, range_ = solution.values, self.solved.box[symbol]
+        if values.is_full:
+            return self.constraint(condition, origin, Verdict.HOLDS, solution.proof)
+        smallest = values.complement().min
+        nearest = None
+        if smallest is not None:
+            below = values.at_most(smallest)
+            nearest = values.at_least(smallest) if below is None else below
+        words, kept = _words(values, self.sites.name_of(symbol), range_)
+        return self.constraint(
+            condition,
+            origin,
+            Verdict.BREAKS,
+            solution.proof,
+            {} if smallest is None else {symbol: smallest},
+            {} if nearest is None else {symbol: nearest},
+            allowed=words,
+            kept=kept,
+            only_at_zero=range_.min == 0 and values.within(Range(1, range_.max)).is_full,
+        )
+
+    def checked(self, condition: Condition, origin: GuardOrigin) -> Constraint:
+        """The verdict by whatever shows it."""
+        here = {symbol: self.solved.box[symbol] for symbol in sorted(free_symbols(condition))}
+        example = {symbol: self.hints[symbol] for symbol in here if symbol in self.hints}
+        result = check(condition, here, example, limit_s=self.solved.limit_s)
+        verdict = Verdict(result.verdict)
+        at_zero = verdict is Verdict.BREAKS and self.only_at_zero(condition, here)
+        return self.constraint(
+            condition, origin, verdict, result.proof, result.counterexample, result.witness, only_at_zero=at_zero
+        )
+
+    def only_at_zero(self, condition: Condition, box: Mapping[str, Range]) -> bool:
+        """Whether a condition that breaks holds wherever no size is 0."""
+        above = {s: Range(1, range_.max) if range_.min == 0 else range_ for s, range_ in box.items()}
+        if above == box or any(range_.empty for range_ in above.values()):
+            return False
+        return check(condition, above, limit_s=self.solved.limit_s).verdict == "holds"
+
+    def joint(self, condition: Condition, origin: GuardOrigin, causes: Sequence[Constraint]) -> Constraint:
+        """The verdict on a condition of several symbols, where the causes hold."""
+        box = {symbol: self.solved.box[symbol] for symbol in sorted(free_symbols(condition))}
+        mine = [c.condition for c in causes if c.symbols[0] in box]
+        sets = {s: self.solved.all(s, [c for c in mine if free_symbols(c) == {s}]) for s in box}
+        values = {s: ValueSet.full(box[s]) if found is None else found.values for s, found in sets.items()}
+        ends = {s: Range(v.min, v.max if v.count is not None else None) for s, v in values.items()}
+        if shown_by_bounds(condition, ends):
+            proof = Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it")
+            return self.constraint(condition, origin, Verdict.HOLDS, proof)
+        tried = try_all(condition, values)
+        if tried is None:
+            constraint = self.checked(condition, origin)
+            if constraint.verdict is Verdict.HOLDS or not mine:
+                return constraint
+            rest = check(condition, box, given=mine, limit_s=self.solved.limit_s)
+            return replace(constraint, follows=rest.verdict == "holds")
+        where = "with the conditions on each alone" if mine else "over the declared ranges"
+        proof = Proof(ProofKind.EXHAUSTIVE, tried.points, f"all {tried.points} combinations tried, {where}")
+        if tried.counterexample is None:
+            everywhere = try_all(condition, {s: ValueSet.full(box[s]) for s in box}) if mine else tried
+            if everywhere is None or everywhere.counterexample is None:
+                return self.constraint(condition, origin, Verdict.HOLDS, proof)
+            seen = self.constraint(
+                condition, origin, Verdict.BREAKS, proof, everywhere.counterexample, everywhere.witness, follows=True
+            )
+            return replace(seen, refused={})
+        above = {s: v.within(Range(1, box[s].max)) for s, v in values.items() if box[s].min == 0}
+        without = try_all(condition, {**values, **above}) if above else None
+        at_zero = without is not None and without.counterexample is None
+        return self.constraint(
+            condition, origin, Verdict.BREAKS, proof, tried.counterexample, tried.witness, only_at_zero=at_zero
+        )
 
 
 def _shared_out(constraint: Constraint, box: Mapping[str, Range]) -> Constraint:
@@ -66,107 +214,6 @@ def _together(condition: Condition, tied: Mapping[str, Expr]) -> Condition:
     roots = [root for size in inside.values() for root in free_symbols(size)]
     shared = len(roots) > len(set(roots)) or any(root in free_symbols(condition) for root in roots)
     return substitute(condition, dict(inside)) if shared else condition
-
-
-def _of_one_dim(
-    condition: Condition, together: Condition, origin: GuardOrigin, solved: Solved, hints: Hints, sites: Sites
-) -> Constraint:
-    """The verdict of ``together``, which says what ``condition`` asks of sizes that one Dim declares."""
-    symbols = free_symbols(together)
-    if not symbols or any(symbol not in solved.box for symbol in symbols):
-        judged = _open(together, origin, solved.box, sites)
-    elif len(symbols) == 1:
-        judged = _single(together, origin, solved, hints, sites)
-    else:
-        judged = _joint(together, origin, solved, (), hints, sites)
-    text, names = to_text(condition, sites.names), tuple(sorted(free_symbols(condition)))
-    return replace(judged, condition=condition, text=text, symbols=names)
-
-
-def _open(condition: Condition, origin: GuardOrigin, box: Mapping[str, Range], sites: Sites) -> Constraint:
-    """A condition on a symbol without a declared range: data decides, and the program checks it when it runs."""
-    symbols = tuple(sorted(free_symbols(condition)))
-    unknown = ", ".join(sites.name_of(symbol) for symbol in symbols if symbol not in box)
-    detail = f"{unknown} has no declared range: checked when the program runs" if unknown else "it has no symbols"
-    verdict = Verdict.UNKNOWN
-    if not symbols:
-        verdict = Verdict.HOLDS if evaluate(condition, {}) else Verdict.BREAKS
-    proof = Proof(ProofKind.NONE if symbols else ProofKind.EXHAUSTIVE, 0 if symbols else 1, detail)
-    text = to_text(condition, sites.names)
-    return Constraint(condition, text, symbols, origin, verdict, proof, {}, {}, "", None)
-
-
-def _single(condition: Condition, origin: GuardOrigin, solved: Solved, hints: Hints, sites: Sites) -> Constraint:
-    (symbol,) = free_symbols(condition)
-    solution = solved.one(symbol, condition)
-    if not solution.proof.proven:
-        return _checked(condition, origin, solved, hints, sites)
-    values, range_ = solution.values, solved.box[symbol]
-    text = to_text(condition, sites.names)
-    if values.is_full:
-        return Constraint(condition, text, (symbol,), origin, Verdict.HOLDS, solution.proof, {}, {}, "", None)
-    smallest = values.complement().min
-    breaking = {} if smallest is None else {symbol: smallest}
-    below = None if smallest is None else values.at_most(smallest)
-    nearest = below if below is not None else None if smallest is None else values.at_least(smallest)
-    words, kept = _words(values, sites.name_of(symbol), range_)
-    return Constraint(
-        condition=condition,
-        text=text,
-        symbols=(symbol,),
-        origin=origin,
-        verdict=Verdict.BREAKS,
-        proof=solution.proof,
-        counterexample=_named(breaking, sites),
-        witness=_named({} if nearest is None else {symbol: nearest}, sites),
-        allowed=words,
-        kept=kept,
-        refused=breaking,
-        only_at_zero=range_.min == 0 and values.within(Range(1, range_.max)).is_full,
-    )
-
-
-def _checked(condition: Condition, origin: GuardOrigin, solved: Solved, hints: Hints, sites: Sites) -> Constraint:
-    symbols = tuple(sorted(free_symbols(condition)))
-    here = {symbol: solved.box[symbol] for symbol in symbols}
-    result = check(condition, here, {s: hints[s] for s in symbols if s in hints}, limit_s=solved.limit_s)
-    verdict = Verdict(result.verdict)
-    return Constraint(
-        condition=condition,
-        text=to_text(condition, sites.names),
-        symbols=symbols,
-        origin=origin,
-        verdict=verdict,
-        proof=result.proof,
-        counterexample=_named(result.counterexample or {}, sites),
-        witness=_named(result.witness or {}, sites),
-        allowed="",
-        kept=None,
-        refused=result.counterexample or {},
-        only_at_zero=verdict is Verdict.BREAKS and _only_at_zero(condition, here, solved),
-    )
-
-
-def _only_at_zero(condition: Condition, box: Mapping[str, Range], solved: Solved) -> bool:
-    if not any(r.min == 0 for r in box.values()):
-        return False
-    above = {s: Range(1, r.max) if r.min == 0 else r for s, r in box.items()}
-    return (
-        not any(r.empty for r in above.values()) and check(condition, above, limit_s=solved.limit_s).verdict == "holds"
-    )
-
-
-def _named(values: Mapping[str, int], sites: Sites) -> dict[str, int]:
-    """Symbol values as the user sees them: a derived root's as the size of the dim that is made of it."""
-    named: dict[str, int] = {}
-    for symbol, value in values.items():
-        users = [dim for dim in sites.sized_by(symbol) if free_symbols(dim.expr) == {symbol}]
-        if users:
-            dim = users[0]
-            named[sites.label(dim)] = int(evaluate(dim.expr, {symbol: value}))
-        else:
-            named[sites.name_of(symbol)] = value
-    return named
 
 
 def _words(values: ValueSet, name: str, range_: Range) -> tuple[str, tuple[int, int] | None]:
@@ -216,59 +263,3 @@ def _intersection(sets: Sequence[ValueSet]) -> ValueSet:
     for other in sets[1:]:
         result = result.intersect(other)
     return result
-
-
-def _joint(
-    condition: Condition,
-    origin: GuardOrigin,
-    solved: Solved,
-    causes: Sequence[Constraint],
-    hints: Hints,
-    sites: Sites,
-) -> Constraint:
-    symbols = tuple(sorted(free_symbols(condition)))
-    mine = [c.condition for c in causes if c.symbols[0] in symbols]
-    sets = {s: solved.all(s, [c for c in mine if free_symbols(c) == {s}]) for s in symbols}
-    values = {s: ValueSet.full(solved.box[s]) if found is None else found.values for s, found in sets.items()}
-    ends = {s: Range(v.min, v.max if v.count is not None else None) for s, v in values.items()}
-    if shown_by_bounds(condition, ends):
-        proof = Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it")
-        return Constraint(
-            condition, to_text(condition, sites.names), symbols, origin, Verdict.HOLDS, proof, {}, {}, "", None
-        )
-    tried = try_all(condition, values)
-    if tried is None:
-        constraint = _checked(condition, origin, solved, hints, sites)
-        if constraint.verdict is Verdict.HOLDS or not mine:
-            return constraint
-        rest = check(condition, {s: solved.box[s] for s in symbols}, given=mine, limit_s=solved.limit_s)
-        return replace(constraint, follows=rest.verdict == "holds")
-    where = "with the conditions on each alone" if mine else "over the declared ranges"
-    proof = Proof(ProofKind.EXHAUSTIVE, tried.points, f"all {tried.points} combinations tried, {where}")
-    text = to_text(condition, sites.names)
-    if tried.counterexample is None:
-        everywhere = try_all(condition, {s: ValueSet.full(solved.box[s]) for s in symbols}) if mine else tried
-        held = Constraint(condition, text, symbols, origin, Verdict.HOLDS, proof, {}, {}, "", None)
-        if everywhere is None or everywhere.counterexample is None:
-            return held
-        shown = _named(everywhere.counterexample, sites), _named(everywhere.witness or {}, sites)
-        return replace(held, verdict=Verdict.BREAKS, counterexample=shown[0], witness=shown[1], follows=True)
-    above = {s: v.within(Range(1, solved.box[s].max)) for s, v in values.items() if solved.box[s].min == 0}
-    only_at_zero = False
-    if above:
-        without = try_all(condition, {**values, **above})
-        only_at_zero = without is not None and without.counterexample is None
-    return Constraint(
-        condition=condition,
-        text=text,
-        symbols=symbols,
-        origin=origin,
-        verdict=Verdict.BREAKS,
-        proof=proof,
-        counterexample=_named(tried.counterexample, sites),
-        witness=_named(tried.witness or {}, sites),
-        allowed="",
-        kept=None,
-        only_at_zero=only_at_zero,
-        refused=tried.counterexample,
-    )

@@ -16,7 +16,7 @@ from trtdiag.dtypes.value_span import Span, confine, join, leaves_dtype, unknown
 from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import Placeholder, placeholders, storage_key
-from trtdiag.graph.operators import OpOverload, operator_of, short_name, target_name, written_arguments
+from trtdiag.graph.operators import OpOverload, short_name, target_name, writes
 from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts
@@ -223,16 +223,9 @@ def _narrowed(span: Span, use: IndexUse | None) -> Span:
     return Span(low, high, span.why if span.fits_int32 else use.why)
 
 
-def _written(node: Node) -> tuple[Node, ...]:
+def _written(node: Node) -> list[Node]:
     """Return the nodes whose memory an op changes in place."""
-    op = operator_of(node)
-    if op is None or classify(node) is NodeKind.NO_OP:
-        return ()
-    found = (
-        node.args[argument.position] if argument.position < len(node.args) else node.kwargs.get(argument.name)
-        for argument in written_arguments(op)
-    )
-    return tuple(value for value in found if isinstance(value, Node))
+    return [] if classify(node) is NodeKind.NO_OP else writes(node)
 
 
 def _put(node: Node, source: Node, result: Result) -> Span:

@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch.fx import Graph, Node
 
-from trtdiag.graph.operators import OpOverload, operator_of, schema_name, shared_argument
+from trtdiag.graph.operators import OpOverload, given_to, operator_of, schema_name, shared_argument
 from trtdiag.graph.values import NodeReader
 from trtdiag.graph.walk import NodeKind, classify, kind_of_target
 
@@ -40,7 +40,7 @@ def alias_base(node: Node, reader: NodeReader | None = None) -> Node | None:
             return None
         # Dropout that drops nothing returns its input, whatever the schema says.
         return node.all_input_nodes[0] if classify(node) is NodeKind.NO_OP and node.all_input_nodes else None
-    value = node.args[shared.position] if shared.position < len(node.args) else node.kwargs.get(shared.name)
+    value = given_to(node, shared)
     base = value if isinstance(value, Node) else None
     return base if base is None or _shares(node, base, reader or NodeReader()) else None
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from trtdiag.graph.operators import schema_name
-
-_OF_SIZES = frozenset({"aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"})
+from trtdiag.graph.operators import OF_SIZES, schema_name
 
 
 def depends_on_contents(node: Node) -> bool:
@@ -37,4 +35,4 @@ def _of_sizes(node: Node) -> bool:
     if not isinstance(node.target, OpOverload):
         return False
     name = schema_name(node.target)
-    return name in _OF_SIZES or name.endswith("_like") or name.startswith("aten::new_")
+    return name in OF_SIZES or name.endswith("_like") or name.startswith("aten::new_")

@@ -9,13 +9,10 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from trtdiag.graph.operators import arguments_of, given_to, schema_name
+from trtdiag.graph.operators import INTEGERS, OF_SIZES, arguments_of, given_to, schema_name
 
-_INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 _POINTING = frozenset({"index", "indices", "target", "labels", "offsets"})
 """Arguments of ATen's ops that hold places: index_select, gather, scatter, index_put, embedding, nll_loss, ..."""
-
-_OF_SIZES = frozenset({"aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"})
 
 
 def index_inputs(exported: ExportedProgram) -> frozenset[str]:
@@ -49,7 +46,7 @@ def _points_with(user: Node, value: Node) -> bool:
     op = user.target
     if not isinstance(op, OpOverload):
         return op is not operator.getitem
-    if schema_name(op) in _OF_SIZES or user.meta.get("val") is None:  # the second is an assertion
+    if schema_name(op) in OF_SIZES or user.meta.get("val") is None:  # the second is an assertion
         return False
     if not isinstance(user.meta["val"], (torch.Tensor, list, tuple)):
         return True  # a size, or a condition on one
@@ -67,4 +64,4 @@ def _is_integer(node: Node) -> bool:
     """Whether it gives integers, or several tensors of which one may."""
     value = node.meta.get("val")
     values = value if isinstance(value, (list, tuple)) else [value]
-    return any(isinstance(each, torch.Tensor) and each.dtype in _INTEGERS for each in values)
+    return any(isinstance(each, torch.Tensor) and each.dtype in INTEGERS for each in values)

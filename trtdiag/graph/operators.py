@@ -10,24 +10,9 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
-__all__ = [
-    "CAST",
-    "HigherOrderOperator",
-    "OpArgument",
-    "OpOverload",
-    "arguments_of",
-    "core_operators",
-    "given_to",
-    "operator_of",
-    "schema_name",
-    "shared_argument",
-    "short_name",
-    "target_name",
-    "value_arguments",
-    "written_arguments",
-]
-
-
+OF_SIZES = frozenset({"aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"})
+"""Ops that read nothing of a tensor but its sizes and how it lies in memory, by ``schema_name``."""
+INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 CAST: OpOverload = torch.ops.aten._to_copy.default  # noqa: SLF001 - its name is public, in spite of the underscore
 """The functional op that changes a dtype."""
 
@@ -117,6 +102,16 @@ def given_to(node: Node, argument: OpArgument) -> object:
     if argument.position < len(node.args):
         return node.args[argument.position]
     return node.kwargs.get(argument.name)
+
+
+def writes(node: Node) -> list[Node]:
+    """Return the nodes whose memory a call changes in place."""
+    op = operator_of(node)
+    found: list[Node] = []
+    for argument in () if op is None else written_arguments(op):
+        given = given_to(node, argument)
+        found += [item for item in (given if isinstance(given, (list, tuple)) else [given]) if isinstance(item, Node)]
+    return found
 
 
 def operator_of(node: Node) -> OpOverload | None:

@@ -19,7 +19,7 @@ from torch.fx import Graph, GraphModule, Node
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
-from trtdiag.graph.operators import operator_of, target_name, written_arguments
+from trtdiag.graph.operators import target_name, writes
 from trtdiag.lower.lowered_facts import LoweringLimit
 from trtdiag.lower.tracing_conditions import Proofs
 
@@ -139,17 +139,6 @@ def written_nodes(graph: Graph) -> set[Node]:
     roots = alias_roots(graph)
     changed = {roots[given] for node in graph.nodes for given in writes(node)}
     return {node for node, root in roots.items() if root in changed}
-
-
-def writes(node: Node) -> list[Node]:
-    """The inputs that a node changes in place."""
-    op = operator_of(node)
-    found: list[Node] = []
-    for argument in () if op is None else written_arguments(op):
-        given = node.args[argument.position] if argument.position < len(node.args) else node.kwargs.get(argument.name)
-        items = given if isinstance(given, (list, tuple)) else [given]
-        found.extend(item for item in items if isinstance(item, Node))
-    return found
 
 
 def named_outputs(draft: Draft) -> list[OutputSpec]:

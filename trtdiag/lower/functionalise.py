@@ -9,9 +9,9 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_base, alias_roots
-from trtdiag.graph.operators import operator_of, schema_name
+from trtdiag.graph.operators import operator_of, schema_name, writes
 from trtdiag.lower.decomposable import draws
-from trtdiag.lower.draft import insert_call, writes
+from trtdiag.lower.draft import insert_call
 from trtdiag.lower.tracing_conditions import asking
 from trtdiag.lower.view_inverses import has_inverse, scattered
 from trtdiag.lower.views_in_place import use_views

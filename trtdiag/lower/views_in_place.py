@@ -6,8 +6,8 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
-from trtdiag.graph.operators import operator_of, schema_name
-from trtdiag.lower.draft import insert_call, writes
+from trtdiag.graph.operators import operator_of, schema_name, writes
+from trtdiag.lower.draft import insert_call
 
 
 def use_views(graph: Graph) -> int:

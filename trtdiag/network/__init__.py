@@ -15,30 +15,3 @@ from trtdiag.network.origin import Origin
 from trtdiag.network.run import intermediate, run
 from trtdiag.network.tensor import Tensor
 from trtdiag.network.weights import WeightKeys
-
-__all__ = [
-    "INPUT",
-    "DType",
-    "Given",
-    "Layer",
-    "LayerError",
-    "Network",
-    "NetworkBuilder",
-    "Origin",
-    "Placed",
-    "Port",
-    "ShapeConstraints",
-    "Tensor",
-    "Value",
-    "WeightKeys",
-    "bind",
-    "canonical_hash",
-    "from_bytes",
-    "from_json",
-    "intermediate",
-    "run",
-    "size_at",
-    "to_bytes",
-    "to_json",
-    "to_parts",
-]

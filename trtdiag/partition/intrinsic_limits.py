@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from torch.fx import Graph, Node
-from torch.fx.node import map_arg
 
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.limit import Limit
-from trtdiag.graph.operators import OpOverload, operator_of, shared_argument, target_name, written_arguments
+from trtdiag.graph.operators import (
+    OpOverload,
+    shared_argument,
+    target_name,
+    writes,
+    written_arguments,
+)
 from trtdiag.graph.values import NodeReader
 from trtdiag.graph.walk import NodeKind, kind_of_target
 
@@ -86,18 +91,6 @@ CALLED_BY_OP = {
 """Of nodes that are what they are by themselves, by ``node.op``."""
 
 
-def written(node: Node) -> Iterator[Node]:
-    """Yield the nodes whose memory an op writes."""
-    op = operator_of(node)
-    if op is None:
-        return
-    for argument in written_arguments(op):
-        value = node.args[argument.position] if argument.position < len(node.args) else node.kwargs.get(argument.name)
-        found: list[Node] = []
-        map_arg(value, found.append)
-        yield from found
-
-
 class Memory:
     """Which memory of a graph is written, and the order that this forces on ops.
 
@@ -108,7 +101,7 @@ class Memory:
     """
 
     def __init__(self, graph: Graph, writers: Iterable[Node], reader: NodeReader) -> None:
-        memories = [(node, tuple(written(node))) for node in writers]
+        memories = [(node, tuple(writes(node))) for node in writers]
         self._writes: dict[Node, tuple[Node, ...]] = {node: memory for node, memory in memories if memory}
         self._roots: Mapping[Node, Node] = alias_roots(graph, reader) if self._writes else {}
         self.written_roots = {self._roots[node] for memory in self._writes.values() for node in memory}

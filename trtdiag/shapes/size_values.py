@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch.fx import Node
 
-from trtdiag.graph.operators import OpOverload
+from trtdiag.graph.operators import INTEGERS, OpOverload
 from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.shapes.op_call import OpCall, UnreadableError, bare_name
 from trtdiag.symbolic import Expr, Num, add, maximum, minimum, mul, neg, sub
@@ -19,35 +19,14 @@ Ends = tuple[Expr, Expr]
 MOST_NODES = 64
 """Own choice: positions are made by a few calls."""
 
-_INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 # What they give has no other elements than what they are given.
-_KEEP = frozenset(
-    [
-        "_to_copy",
-        "alias",
-        "clone",
-        "contiguous",
-        "detach",
-        "expand",
-        "expand_as",
-        "flatten",
-        "flip",
-        "lift_fresh_copy",
-        "movedim",
-        "permute",
-        "repeat",
-        "reshape",
-        "slice",
-        "squeeze",
-        "t",
-        "to",
-        "transpose",
-        "type_as",
-        "unflatten",
-        "unsqueeze",
-        "view",
-    ]
-)
+# fmt: off
+_KEEP = frozenset({
+    "_to_copy", "alias", "clone", "contiguous", "detach", "expand", "expand_as", "flatten", "flip", "lift_fresh_copy",
+    "movedim", "permute", "repeat", "reshape", "slice", "squeeze", "t", "to", "transpose", "type_as", "unflatten",
+    "unsqueeze", "view",
+})
+# fmt: on
 _END = (1 << 63) - 1
 
 
@@ -130,7 +109,7 @@ class _Ends:
 
     def _integers(self, node: Node) -> bool:
         values = self._reader.node(node).values
-        return bool(values) and all(isinstance(one, TensorValue) and one.dtype in _INTEGERS for one in values)
+        return bool(values) and all(isinstance(one, TensorValue) and one.dtype in INTEGERS for one in values)
 
     def given(self, value: object) -> Ends | None:
         """The ends of an argument: a tensor or a number."""

@@ -26,8 +26,6 @@ from trtdiag.symbolic.functions import (
 )
 from trtdiag.symbolic.tree import is_condition, size
 
-__all__ = ["ExpressionError", "parse_condition", "parse_expr"]
-
 Resolve = Callable[[str], Expr]
 
 MOST_CHARACTERS = 20_000

@@ -103,7 +103,8 @@ def _volume(layout: Layout, runs: Mapping[str, Progression]) -> Volume:
 
 def groups(names: Iterable[str], claims: Sequence[Claim]) -> list[tuple[tuple[str, ...], list[Claim]]]:
     """Names that claims connect, directly or through others, and the claims on each group."""
-    tied = tied_groups([*names, *claims], lambda item: {item} if isinstance(item, str) else item.names)
+    items: list[str | Claim] = [*names, *claims]
+    tied = tied_groups(items, lambda item: {item} if isinstance(item, str) else item.names)
     return [
         (tuple(each for each in group if isinstance(each, str)), [each for each in group if isinstance(each, Claim)])
         for group in tied

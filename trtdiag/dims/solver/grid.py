@@ -13,9 +13,9 @@ from math import prod
 import numpy as np
 
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
-from trtdiag.dims.solver.rectangle import Index, Mask, corners, reach
+from trtdiag.dims.solver.rectangle import Index, Mask, around, worth_of
 from trtdiag.dims.solver.runs import between
-from trtdiag.dims.solver.sizes import PIN, volume
+from trtdiag.dims.solver.sizes import volume
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Progression, Range, ValueSet, free_symbols, holds_array
 from trtdiag.symbolic.expr import Condition
@@ -26,7 +26,6 @@ MOST_SIDE = 128
 MOST_CELLS = 1 << 16
 MOST_ROUNDS = 40  # of laying out more values
 MOST_AXIS = 256
-PRICE = float(PIN)
 SMALL = 1 << 40  # values above are left to the search that knows no grid
 
 Axes = Mapping[str, Index]
@@ -110,18 +109,14 @@ def _descend(mask: Mask, places: tuple[int, ...], factor: float, parts: tuple[sl
             best.worth, best.hard, best.parts = factor, hard, parts
         return
     line = _along(mask, 0, places)
-    rest = prod(_worth(_free(mask, axis, places)) for axis in range(1, mask.ndim))
+    rest = prod(worth_of(_free(mask, axis, places)) for axis in range(1, mask.ndim))
     lines = sorted(_lines(line, places[0]), key=lambda part: (-_length(part), part.step))
     for part in lines:
-        here = factor * _worth(_length(part))
-        if here * rest < best.worth * (1 - 1e-12) or best.out:
+        here = factor * worth_of(_length(part))
+        if here * rest < best.worth or best.out:
             return
         below: Mask = np.logical_and.reduce(mask[part], axis=0)
         _descend(below, places[1:], here, (*parts, part), best)
-
-
-def _worth(count: int) -> float:
-    return count * PRICE if count > 1 else 1.0
 
 
 def _length(part: slice) -> int:
@@ -283,7 +278,10 @@ class _Stretches:
     ) -> None:
         """Every pair of ends of the first axis, and below each the others, the last two at once."""
         if mask.ndim == 2:
-            self._plane(mask, places, values, factor, ends)
+            found = around(mask, places[0], places[1], values[0], values[1])
+            if found is not None and factor * found.worth > self.worth:
+                self.worth = factor * found.worth
+                self.found = (*ends, (found.top, found.bottom), (found.left, found.right))
             return
         place, axis = places[0], values[0]
         below = np.logical_and.accumulate(mask[place::-1], axis=0)
@@ -292,7 +290,7 @@ class _Stretches:
         lows = [index for index in range(len(below)) if below[index][inner]]
         highs = [index for index in range(len(above)) if above[index][inner]]
         pairs = sorted(
-            ((_counted(axis[place + up] - axis[place - down] + 1), down, up) for down in lows for up in highs),
+            ((worth_of(axis[place + up] - axis[place - down] + 1), down, up) for down in lows for up in highs),
             reverse=True,
         )
         most = factor * _bound(mask[place], inner, values[1:])
@@ -303,34 +301,6 @@ class _Stretches:
             if factor * count * _bound(rest, inner, values[1:]) > self.worth:
                 self.descend(rest, inner, values[1:], factor * count, (*ends, (place - down, place + up)))
 
-    def _plane(
-        self,
-        mask: Mask,
-        places: tuple[int, ...],
-        values: Sequence[Index],
-        factor: float,
-        ends: tuple[tuple[int, int], ...],
-    ) -> None:
-        (row, column), (rows, columns) = places, values
-        right = reach(mask[:, column:]) + column - 1
-        left = column + 1 - reach(mask[:, column::-1])
-        up = corners(left[row::-1], right[row::-1])
-        down = corners(left[row:], right[row:])
-        lefts = np.maximum(up[1][:, None], down[1][None, :])
-        rights = np.minimum(up[2][:, None], down[2][None, :])
-        widths = (columns[rights] - columns[lefts] + 1).astype(np.float64)
-        heights = (rows[row + down[0]][None, :] - rows[row - up[0]][:, None] + 1).astype(np.float64)
-        worth = factor * widths * heights * np.where(widths > 1, PRICE, 1.0) * np.where(heights > 1, PRICE, 1.0)
-        above, under = (int(index) for index in np.unravel_index(int(np.argmax(worth)), worth.shape))
-        if worth[above, under] > self.worth:
-            self.worth = float(worth[above, under])
-            tops = (row - int(up[0][above]), row + int(down[0][under]))
-            self.found = (*ends, tops, (int(lefts[above, under]), int(rights[above, under])))
-
-
-def _counted(count: int | np.int64) -> float:
-    return float(count) * PRICE if count > 1 else 1.0
-
 
 def _bound(mask: Mask, places: Sequence[int], values: Sequence[Index]) -> float:
     """No product around the point is worth more: as far as it goes along each axis alone."""
@@ -340,5 +310,5 @@ def _bound(mask: Mask, places: Sequence[int], values: Sequence[Index]) -> float:
         ahead, back = line[place:], line[place::-1]
         high = place + (len(ahead) if ahead.all() else int(np.argmin(ahead))) - 1
         low = place + 1 - (len(back) if back.all() else int(np.argmin(back)))
-        found *= _counted(here[high] - here[low] + 1)
+        found *= worth_of(here[high] - here[low] + 1)
     return found

@@ -26,32 +26,18 @@ MOST_CORNERS = 1 << 20
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Rows ``top..bottom`` and columns ``left..right``, both ends included, of a mask."""
+    """Rows ``top..bottom`` and columns ``left..right``, both ends included, of a mask, and what they are worth."""
 
     top: int
     bottom: int
     left: int
     right: int
+    worth: float
 
     @property
-    def height(self) -> int:
-        """How many rows."""
-        return self.bottom - self.top + 1
-
-    @property
-    def width(self) -> int:
-        """How many columns."""
-        return self.right - self.left + 1
-
-    @property
-    def worth(self) -> tuple[int, int]:
-        """The cells, where a single row or column costs as any pin does; of equal ones the less narrow is better."""
-        return self.height * self.width * _price(self.height) * _price(self.width), min(self.height, self.width)
-
-
-def _price(count: int) -> int:
-    """What a count is multiplied by, in whole numbers: the same for all that are compared."""
-    return PIN.numerator if count > 1 else PIN.denominator
+    def turned(self) -> Rectangle:
+        """The same with rows for columns."""
+        return Rectangle(self.left, self.right, self.top, self.bottom, self.worth)
 
 
 def pair_mask(
@@ -100,44 +86,53 @@ def _members(values: ValueSet, window: Range) -> npt.NDArray[np.int64]:
     return axis[keep]
 
 
-def around(mask: Mask, row: int, column: int) -> Rectangle | None:
-    """The largest rectangle of true cells that contains one cell; ``None`` where that cell is false."""
+def around(
+    mask: Mask, row: int, column: int, rows: Index | None = None, columns: Index | None = None
+) -> Rectangle | None:
+    """The rectangle of true cells around one cell that is worth most; ``None`` where that cell is false.
+
+    Args:
+        mask: The cells.
+        row: Of the cell.
+        column: Of the cell.
+        rows: The value of each row, where they do not follow each other.
+        columns: The same of columns.
+    """
     if not mask[row, column]:
         return None
+    rows = np.arange(mask.shape[0]) if rows is None else rows
+    columns = np.arange(mask.shape[1]) if columns is None else columns
     if mask.shape[0] > mask.shape[1]:
-        turned = around(mask.T, column, row)
-        return None if turned is None else Rectangle(turned.left, turned.right, turned.top, turned.bottom)
+        found = around(mask.T, column, row, columns, rows)
+        return None if found is None else found.turned
     right = reach(mask[:, column:]) + column - 1
     left = column + 1 - reach(mask[:, column::-1])
     up = corners(left[row::-1], right[row::-1])
     down = corners(left[row:], right[row:])
-    best: tuple[tuple[int, int], Rectangle] | None = None
+    best: Rectangle | None = None
     size = max(1, MOST_CORNERS // len(down[0]))
     for begin in range(0, len(up[0]), size):
-        steps, lefts, rights = (part[begin : begin + size, None] for part in up)
-        widths = np.minimum(rights, down[2][None, :]) - np.maximum(lefts, down[1][None, :]) + 1
-        heights = steps + down[0][None, :] + 1
-        worth = _worth(widths, heights, mask.size)
-        place = np.unravel_index(int(np.argmax(worth)), worth.shape)
-        above, below = begin + int(place[0]), int(place[1])
-        found = Rectangle(
-            row - int(up[0][above]),
-            row + int(down[0][below]),
-            int(max(up[1][above], down[1][below])),
-            int(min(up[2][above], down[2][below])),
-        )
-        if best is None or found.worth > best[0]:
-            best = (found.worth, found)
-    assert best is not None
-    return best[1]
+        above, lefts, rights = (part[begin : begin + size, None] for part in up)
+        lefts, rights = np.maximum(lefts, down[1][None, :]), np.minimum(rights, down[2][None, :])
+        tops, bottoms = row - above, row + down[0][None, :]
+        worth = _worth(columns[rights] - columns[lefts] + 1, rows[bottoms] - rows[tops] + 1, mask.size)
+        at = np.unravel_index(int(np.argmax(worth)), worth.shape)
+        if best is None or worth[at] > best.worth:
+            top, bottom = int(tops[at[0], 0]), int(bottoms[0, at[1]])
+            best = Rectangle(top, bottom, int(lefts[at]), int(rights[at]), float(worth[at]))
+    return best
 
 
-def _worth(widths: Index, heights: Index, cells: int) -> Index:
-    """``Rectangle.worth`` as one number."""
-    fixed, free = PIN.denominator, PIN.numerator
+def worth_of(count: int) -> int:
+    """What a number of values adds as a factor: a single one costs as any pin does."""
+    return int(count) * (PIN.numerator if count > 1 else PIN.denominator)
+
+
+def _worth(widths: Index, heights: Index, cells: int) -> npt.NDArray[np.float64]:
+    """The product of both as ``worth_of`` has it; of equal ones the less narrow is better."""
+    fixed, free = float(PIN.denominator), float(PIN.numerator)
     price = np.where(widths > 1, free, fixed) * np.where(heights > 1, free, fixed)
-    worth: Index = widths * heights * price * (cells + 1) + np.minimum(widths, heights)
-    return worth
+    return price * widths * heights + np.minimum(widths, heights) / (cells + 1)
 
 
 def reach(mask: Mask) -> Index:
@@ -166,7 +161,7 @@ def anywhere(mask: Mask, clock: Clock) -> Rectangle | None:
     """
     if mask.shape[0] > mask.shape[1]:
         turned = anywhere(mask.T, clock)
-        return None if turned is None else Rectangle(turned.left, turned.right, turned.top, turned.bottom)
+        return None if turned is None else turned.turned
     best: Rectangle | None = None
     for found in _from_each_row(mask):
         if best is None or found.worth > best.worth:
@@ -192,4 +187,4 @@ def _from_each_row(mask: Mask) -> Iterator[Rectangle]:
         worth = _worth(widths, heights, mask.size)
         at = int(np.argmax(worth))
         if widths[at]:
-            yield Rectangle(top, top + at, int(ends[at]) - int(widths[at]) + 1, int(ends[at]))
+            yield Rectangle(top, top + at, int(ends[at]) - int(widths[at]) + 1, int(ends[at]), float(worth[at]))

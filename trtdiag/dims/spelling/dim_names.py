@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from itertools import chain, count
 
 import sympy
 
@@ -39,6 +40,11 @@ def _computable(name: str) -> bool:
         return isinstance(sympy.sympify(name), sympy.Symbol)
     except (sympy.SympifyError, TypeError, AttributeError):
         return False
+
+
+def free_name(base: str, taken: Container[str]) -> str:
+    """``base``, else the first of ``base_2``, ``base_3``, ... that is not taken."""
+    return next(name for name in chain([base], (f"{base}_{number}" for number in count(2))) if name not in taken)
 
 
 def identifier(name: str) -> str:

@@ -10,7 +10,8 @@ import re
 from trtdiag.dims.torch_text.sentences import TextGuard, range_of
 from trtdiag.symbolic import ExpressionError, Relation, all_of, compare, free_symbols, parse_expr
 from trtdiag.symbolic.build import linear_terms, mod
-from trtdiag.symbolic.expr import Condition, Num, Sym
+from trtdiag.symbolic.conditions import within
+from trtdiag.symbolic.expr import Num, Sym
 
 TELLING = ("0/1 specialized", "specified min/max range of [", "Expected input", "Expected shape[")
 """Of these one stands in each of the sentences."""
@@ -63,13 +64,10 @@ def _conflicting(match: re.Match[str]) -> TextGuard:
     """The range that torch inferred, beside the one that was asked for."""
     site = match["site"].rstrip(".,")
     inferred = range_of(match["least"], match["most"])
-    parts: list[Condition] = []
-    if inferred.min is not None:
-        parts.append(compare(Relation.GE, Sym(site), inferred.min))
-    if inferred.max is not None:
-        parts.append(compare(Relation.LE, Sym(site), inferred.max))
     asked = range_of(match["low"], match["high"])
-    return TextGuard(f"{site} in {inferred}", all_of(parts), "", ((site, site),), str(asked), asked=asked)
+    return TextGuard(
+        f"{site} in {inferred}", all_of(within(Sym(site), inferred)), "", ((site, site),), str(asked), asked=asked
+    )
 
 
 def _given(match: re.Match[str]) -> TextGuard:

@@ -5,6 +5,7 @@ Every step looks at each character a bounded number of times: a log of 10 MB, wh
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -29,17 +30,6 @@ _PLAIN = str.maketrans(
         "\u2022": "-",
     }
 )
-_ENTITIES = {
-    "lt": "<",
-    "gt": ">",
-    "amp": "&",
-    "quot": '"',
-    "apos": "'",
-    "#39": "'",
-    "#x27": "'",
-    "#34": '"',
-    "nbsp": " ",
-}
 _ENTITY = re.compile(r"&(lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);", re.IGNORECASE)
 # Colour and cursor codes, terminal titles; and colour codes whose escape character a copy has lost.
 _ESCAPES = re.compile(
@@ -126,7 +116,7 @@ def physical_lines(text: str) -> list[Physical]:
     text = text[:MOST_CHARACTERS]
     if "&" in text:
         for _ in range(2):  # text that was escaped twice
-            text = _ENTITY.sub(lambda match: _ENTITIES[match[1].lower()], text)
+            text = _ENTITY.sub(lambda match: html.unescape(match[0].lower()), text)
     if "\x1b" in text or "m" in text:
         text = _ESCAPES.sub("", text)
     if not text.isascii():

@@ -16,7 +16,6 @@ from trtdiag.dims.torch_text.hints import TELLING as HINTS
 from trtdiag.dims.torch_text.joins import Piece, Settled, settle
 from trtdiag.dims.torch_text.lines import MOST_CHARACTERS, physical_lines
 from trtdiag.dims.torch_text.sentences import (
-    MOST_GUARD_CHARACTERS,
     MOST_STATEMENT_CHARACTERS,
     Created,
     Outside,
@@ -27,8 +26,6 @@ from trtdiag.dims.torch_text.sentences import (
 )
 from trtdiag.dims.torch_text.stacks import MOST_LINES, advice_in, frames_from, named_at, stack_around, stack_in
 from trtdiag.dims.torch_text.wraps import Pasted, starts, unwrapped
-
-__all__ = ["MOST_GUARD_CHARACTERS", "Created", "ExportErrorText", "Outside", "Solved", "TextGuard", "read_export_error"]
 
 MOST_GUARDS = 10_000
 """So many different conditions are read, which takes seconds; of the others the number is named as unread."""

@@ -1,10 +1,5 @@
 """Interval rules by op family; ``RULES`` maps an op's short name to its rule."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-from trtdiag.dtypes.call import Rule
 from trtdiag.dtypes.interval_ops import (
     arithmetic,
     creation,
@@ -15,9 +10,4 @@ from trtdiag.dtypes.interval_ops import (
     rounding,
     selecting,
 )
-
-_FAMILIES = (arithmetic, creation, functions, indices, rearranging, reducing, rounding, selecting)
-
-RULES: Mapping[str, Rule] = {name: rule for family in _FAMILIES for name, rule in family.RULES.items()}
-
-__all__ = ["RULES"]
+from trtdiag.dtypes.interval_ops.registry import RULES as RULES

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
-from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.call import Call, Result
+from trtdiag.dtypes.interval_ops.registry import rule
 from trtdiag.dtypes.value_span import INT64_MAX, INT64_MIN, Real, Span, is_finite
 
 # An integer power beyond this many bits has left every dtype; it is not computed.
@@ -36,18 +36,21 @@ def _shifted(call: Call, low: Real, high: Real, *inputs: Span) -> Span:
     return replace(span, attained=varying <= 1 and all(part.attained for part in inputs))
 
 
+@rule("add")
 def add(call: Call) -> Result:
     """``self + alpha * other``."""
     left, right = call.span("self"), _scaled(call)
     return _shifted(call, left.low + right.low, left.high + right.high, left, right)
 
 
+@rule("sub", "subtract")
 def sub(call: Call) -> Result:
     """``self - alpha * other``."""
     left, right = call.span("self"), _scaled(call)
     return _shifted(call, left.low - right.high, left.high - right.low, left, right)
 
 
+@rule("rsub")
 def rsub(call: Call) -> Result:
     """``other - alpha * self``."""
     left, right = call.span("other"), call.span("self")
@@ -68,6 +71,7 @@ def _scaled(call: Call) -> Span:
     return Span(min(ends), max(ends), other.why, other.attained and alpha.attained, other.root)
 
 
+@rule("mul", "multiply")
 def mul(call: Call) -> Result:
     """``self * other``."""
     left, right = call.span("self"), call.span("other")
@@ -75,12 +79,14 @@ def mul(call: Call) -> Result:
     return _shifted(call, min(ends), max(ends), left, right)
 
 
+@rule("neg", "negative")
 def neg(call: Call) -> Result:
     """``-self``."""
     span = call.span("self")
     return _shifted(call, -span.high, -span.low, span)
 
 
+@rule("abs")
 def absolute(call: Call) -> Result:
     """``|self|``."""
     span = call.span("self")
@@ -89,6 +95,7 @@ def absolute(call: Call) -> Result:
     return _explained(call, low, max(ends), span)
 
 
+@rule("div", "divide", "true_divide", "floor_divide")
 def divide(call: Call) -> Result:
     """``self / other`` with its rounding mode; integers in, integers out under ``floor`` and ``trunc``."""
     mode = call.arg("rounding_mode") if call.has("rounding_mode") else None
@@ -125,6 +132,7 @@ def _integral(span: Span) -> bool:
     return isinstance(span.low, int) and isinstance(span.high, int)
 
 
+@rule("remainder")
 def remainder(call: Call) -> Result:
     """``self % other`` with the sign of ``other``."""
     left, right = call.span("self"), call.span("other")
@@ -139,6 +147,7 @@ def remainder(call: Call) -> Result:
     )
 
 
+@rule("fmod")
 def fmod(call: Call) -> Result:
     """``self % other`` with the sign of ``self``."""
     left, right = call.span("self"), call.span("other")
@@ -148,6 +157,7 @@ def fmod(call: Call) -> Result:
     return _explained(call, low, high, right)
 
 
+@rule("pow")
 def power(call: Call) -> Result:
     """``self ** exponent`` for a literal exponent that is a whole number and not negative."""
     base, exponent = call.span("self"), call.span("exponent")
@@ -163,6 +173,7 @@ def power(call: Call) -> Result:
     return _explained(call, min(ends), max(ends), base)
 
 
+@rule("clamp", "clip", "clamp_min", "clamp_max")
 def clamp(call: Call) -> Result:
     """``self`` kept between ``min`` and ``max``, where given."""
     span = call.span("self")
@@ -180,23 +191,27 @@ def clamp(call: Call) -> Result:
     return clamped if clamped.fits_int32 or span.fits_int32 else Span(low, high, span.why, root=span.root)
 
 
+@rule("minimum")
 def minimum(call: Call) -> Result:
     """The lesser of two, element by element."""
     left, right = call.span("self"), call.span("other")
     return _explained(call, min(left.low, right.low), min(left.high, right.high), left, right)
 
 
+@rule("maximum")
 def maximum(call: Call) -> Result:
     """The greater of two, element by element."""
     left, right = call.span("self"), call.span("other")
     return _explained(call, max(left.low, right.low), max(left.high, right.high), left, right)
 
 
+@rule("sign")
 def sign(call: Call) -> Result:
     """-1, 0 or 1."""
     return Span(-1, 1, "sign")
 
 
+@rule("bitwise_and", "__and__")
 def bitwise_and(call: Call) -> Result:
     """Never above an operand that is not negative."""
     left, right = call.span("self"), call.span("other")
@@ -206,6 +221,7 @@ def bitwise_and(call: Call) -> Result:
     return Span(0, min(highs), f"bits of {left} and {right}")
 
 
+@rule("bitwise_or", "__or__", "bitwise_xor", "__xor__")
 def bitwise_or(call: Call) -> Result:
     """``or`` and ``xor``: no more bits than the operands have."""
     left, right = call.span("self"), call.span("other")
@@ -215,12 +231,14 @@ def bitwise_or(call: Call) -> Result:
     return _explained(call, 0, 2**bits - 1, left, right)
 
 
+@rule("bitwise_not")
 def bitwise_not(call: Call) -> Result:
     """``-self - 1``; for booleans the dtype's own limits apply."""
     span = call.span("self")
     return _explained(call, -span.high - 1, -span.low - 1, span)
 
 
+@rule("bitwise_right_shift", "__rshift__")
 def right_shift(call: Call) -> Result:
     """``self >> other``: exact for a number, else closer to zero and never past -1."""
     span, count = call.span("self"), call.span("other")
@@ -229,6 +247,7 @@ def right_shift(call: Call) -> Result:
     return _explained(call, min(span.low, -1), max(span.high, 0), span)
 
 
+@rule("cumsum")
 def cumulative_sum(call: Call) -> Result:
     """Sums of one to ``n`` elements along a dim."""
     span, (_, count) = call.span("self"), call.length("self", call.arg("dim"))
@@ -245,6 +264,7 @@ def summed(call: Call, low: Real, high: Real, span: Span, count: int) -> Span:
     return Span(low, high, text, root=text if unbounded else "")
 
 
+@rule("diff")
 def difference(call: Call) -> Result:
     """``diff`` of order one: neighbours subtracted."""
     ends = [call.span("self")]
@@ -253,41 +273,3 @@ def difference(call: Call) -> Result:
     if call.arg("n") != 1:
         return _explained(call, -math.inf, math.inf, *ends)
     return _explained(call, low - high, high - low, *ends)
-
-
-RULES: Mapping[str, Rule] = {
-    "add": add,
-    "sub": sub,
-    "subtract": sub,
-    "rsub": rsub,
-    "mul": mul,
-    "multiply": mul,
-    "neg": neg,
-    "negative": neg,
-    "abs": absolute,
-    "div": divide,
-    "divide": divide,
-    "true_divide": divide,
-    "floor_divide": divide,
-    "remainder": remainder,
-    "fmod": fmod,
-    "pow": power,
-    "clamp": clamp,
-    "clip": clamp,
-    "clamp_min": clamp,
-    "clamp_max": clamp,
-    "minimum": minimum,
-    "maximum": maximum,
-    "sign": sign,
-    "bitwise_and": bitwise_and,
-    "__and__": bitwise_and,
-    "bitwise_or": bitwise_or,
-    "__or__": bitwise_or,
-    "bitwise_xor": bitwise_or,
-    "__xor__": bitwise_or,
-    "bitwise_not": bitwise_not,
-    "bitwise_right_shift": right_shift,
-    "__rshift__": right_shift,
-    "cumsum": cumulative_sum,
-    "diff": difference,
-}

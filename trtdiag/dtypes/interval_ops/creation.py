@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.call import Call, Result
+from trtdiag.dtypes.interval_ops.registry import rule
 from trtdiag.dtypes.value_span import Span, unknown
 
 
+@rule("arange")
 def arange(call: Call) -> Result:
     """From ``start`` (or 0) up to, never reaching, ``end``."""
     start_arg: object = call.arg("start") if call.has("start") else 0
@@ -32,6 +33,7 @@ def arange(call: Call) -> Result:
     return Span(low, high, f"{text} with {call.text(end_arg)} <= {bound}")
 
 
+@rule("full", "full_like", "new_full", "fill", "scalar_tensor")
 def filled(call: Call) -> Result:
     """``full`` and ``fill``: one value everywhere."""
     name = next(name for name in ("fill_value", "value", "s") if call.has(name))
@@ -39,43 +41,51 @@ def filled(call: Call) -> Result:
     return Span(value.low, value.high, f"filled with {call.text(call.arg(name))}", value.attained, value.root)
 
 
+@rule("zeros", "zeros_like", "new_zeros", "zero")
 def zeros(call: Call) -> Result:
     """Only zeros."""
     return Span(0, 0, "zeros")
 
 
+@rule("ones", "ones_like", "new_ones")
 def ones(call: Call) -> Result:
     """Only ones."""
     return Span(1, 1, "ones")
 
 
+@rule("empty", "empty_like", "new_empty", "empty_strided", "empty_permuted")
 def uninitialised(call: Call) -> Result:
     """``empty``: whatever was in memory, until something is written."""
     why = "not initialised: any value until it is written"
     return unknown(call.dtype, why, f"{call.node.name}: {why}")
 
 
+@rule("eye", "one_hot")
 def zero_one(call: Call) -> Result:
     """``eye``, ``one_hot``: zeros and ones."""
     return Span(0, 1, f"{call.op}: 0 or 1")
 
 
+@rule("randint", "randint_like")
 def randint(call: Call) -> Result:
     """From ``low`` (or 0) up to, never reaching, ``high``."""
     low = call.span("low").low if call.has("low") else 0
     return Span(low, call.span("high").high - 1, "randint")
 
 
+@rule("randperm")
 def randperm(call: Call) -> Result:
     """All numbers below ``n``."""
     return Span(0, max(0, call.span("n").high - 1), "randperm")
 
 
+@rule("tril_indices", "triu_indices")
 def corner_indices(call: Call) -> Result:
     """``tril_indices``, ``triu_indices``: row and column numbers."""
     return Span(0, max(0, call.span("row").high - 1, call.span("col").high - 1), call.op)
 
 
+@rule("iota")
 def iota(call: Call) -> Result:
     """``start + step * i`` for ``i`` below ``length``."""
     start, step, count = call.span("start"), call.span("step"), call.span("length")
@@ -85,34 +95,8 @@ def iota(call: Call) -> Result:
     )
 
 
+@rule("linspace")
 def linspace(call: Call) -> Result:
     """Between ``start`` and ``end``, both included."""
     start, end = call.span("start"), call.span("end")
     return Span(min(start.low, end.low), max(start.high, end.high), "linspace")
-
-
-RULES: Mapping[str, Rule] = {
-    "arange": arange,
-    "full": filled,
-    "full_like": filled,
-    "new_full": filled,
-    "fill": filled,
-    "scalar_tensor": filled,
-    "zeros": zeros,
-    "zeros_like": zeros,
-    "new_zeros": zeros,
-    "zero": zeros,
-    "ones": ones,
-    "ones_like": ones,
-    "new_ones": ones,
-    **dict.fromkeys(("empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"), uninitialised),
-    "eye": zero_one,
-    "one_hot": zero_one,
-    "randint": randint,
-    "randint_like": randint,
-    "randperm": randperm,
-    "tril_indices": corner_indices,
-    "triu_indices": corner_indices,
-    "iota": iota,
-    "linspace": linspace,
-}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from torch.fx import Node
 
-from trtdiag.dtypes.call import Call, Result, Rule, dtype_of
+from trtdiag.dtypes.call import Call, Result, dtype_of
+from trtdiag.dtypes.interval_ops.registry import rule
 from trtdiag.dtypes.value_span import Span, join, unknown
 
 # fmt: off
@@ -29,6 +28,7 @@ DROPPING = frozenset({
 # fmt: on
 
 
+@rule(*KEEPING)
 def kept(call: Call) -> Result:
     """All values of the first argument; another dtype (``view.dtype``) reads the same bytes as other numbers."""
     first = call.first()
@@ -38,12 +38,14 @@ def kept(call: Call) -> Result:
     return call.span_of(first)
 
 
+@rule(*DROPPING)
 def dropped(call: Call) -> Result:
     """Some values of the first argument."""
     found = kept(call)
     return found.part() if isinstance(found, Span) else found
 
 
+@rule("repeat_interleave")
 def repeated(call: Call) -> Result:
     """``repeat_interleave``: the values, or without values the positions that the counts are at."""
     if call.has("self"):
@@ -52,6 +54,7 @@ def repeated(call: Call) -> Result:
     return Span(0, max(0, count - 1), f"{call.op}: position among {count} counts")
 
 
+@rule("dropout", "feature_dropout", "alpha_dropout")
 def thinned(call: Call) -> Result:
     """``dropout``: nothing happens outside training, in training the rest is scaled."""
     if call.arg("train") is False:
@@ -60,6 +63,7 @@ def thinned(call: Call) -> Result:
     return unknown(call.dtype, why, f"{call.node.name}: {why}")
 
 
+@rule("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_split")
 def several(call: Call) -> Result:
     """``split``, ``chunk``, ``unbind``: every output holds some values of the first argument."""
     found = dropped(call)
@@ -68,16 +72,19 @@ def several(call: Call) -> Result:
     return (found,) * count if isinstance(found, Span) else found
 
 
+@rule("cat", "concat", "concatenate", "stack", "hstack", "vstack", "column_stack")
 def joined(call: Call) -> Result:
     """``cat`` and ``stack``: the values of all tensors."""
     return join(call.spans("tensors"))
 
 
+@rule("broadcast_tensors", "meshgrid")
 def broadcast(call: Call) -> Result:
     """``broadcast_tensors``, ``meshgrid``: one output for each input."""
     return tuple(call.spans("tensors"))
 
 
+@rule("pad", "constant_pad_nd")
 def padded(call: Call) -> Result:
     """The tensor's values and the fill value; the reflecting modes add nothing new."""
     if call.has("mode") and call.arg("mode") != "constant":
@@ -86,19 +93,7 @@ def padded(call: Call) -> Result:
     return join((call.span("self"), call.span_of(0 if fill is None else fill)))
 
 
+@rule("tril", "triu")
 def corner(call: Call) -> Result:
     """``tril``, ``triu``: the values and zero."""
     return join((call.span("self").part(), call.span_of(0)))
-
-
-RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(KEEPING, kept),
-    **dict.fromkeys(DROPPING, dropped),
-    **dict.fromkeys(("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_split"), several),
-    **dict.fromkeys(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "column_stack"), joined),
-    "repeat_interleave": repeated,
-    **dict.fromkeys(("dropout", "feature_dropout", "alpha_dropout"), thinned),
-    **dict.fromkeys(("broadcast_tensors", "meshgrid"), broadcast),
-    **dict.fromkeys(("pad", "constant_pad_nd"), padded),
-    **dict.fromkeys(("tril", "triu"), corner),
-}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.call import Call, Result
 from trtdiag.dtypes.interval_ops.arithmetic import maximum, minimum, summed, times
+from trtdiag.dtypes.interval_ops.registry import rule
 from trtdiag.dtypes.value_span import Span
 
 
@@ -13,6 +12,7 @@ def _dims(call: Call) -> object:
     return call.arg("dim") if call.has("dim") else None
 
 
+@rule("sum")
 def total(call: Call) -> Result:
     """``sum``: between none and all elements times the ends."""
     span = call.span("self")
@@ -21,26 +21,31 @@ def total(call: Call) -> Result:
     return summed(call, min(ends), max(ends), span, most)
 
 
+@rule("count_nonzero", "bincount")
 def counted(call: Call) -> Result:
     """``count_nonzero``: none to all."""
     return Span(0, call.length("self", _dims(call))[1], "count of elements")
 
 
+@rule("amin", "amax", "mean")
 def within(call: Call) -> Result:
     """``amin``, ``amax``, ``mean``: inside the span of the values."""
     return call.span("self").part()
 
 
+@rule("min")
 def least(call: Call) -> Result:
     """``min``: of two tensors, of all elements, or with the index along a dim."""
     return minimum(call) if call.has("other") else extreme(call)
 
 
+@rule("max")
 def greatest(call: Call) -> Result:
     """``max``: of two tensors, of all elements, or with the index along a dim."""
     return maximum(call) if call.has("other") else extreme(call)
 
 
+@rule("median", "cummax", "cummin", "kthvalue", "mode")
 def extreme(call: Call) -> Result:
     """Values and, along a dim, their indices."""
     value = call.span("self").part()
@@ -50,25 +55,8 @@ def extreme(call: Call) -> Result:
     return value, Span(0, max(0, count - 1), f"{call.op}: index below {count}")
 
 
+@rule("aminmax")
 def both_ends(call: Call) -> Result:
     """``aminmax``."""
     value = call.span("self").part()
     return value, value
-
-
-RULES: Mapping[str, Rule] = {
-    "sum": total,
-    "count_nonzero": counted,
-    "bincount": counted,
-    "amin": within,
-    "amax": within,
-    "mean": within,
-    "median": extreme,
-    "min": least,
-    "max": greatest,
-    "aminmax": both_ends,
-    "cummax": extreme,
-    "cummin": extreme,
-    "kthvalue": extreme,
-    "mode": extreme,
-}

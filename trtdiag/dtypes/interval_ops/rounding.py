@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
 
-from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.call import Call, Result
+from trtdiag.dtypes.interval_ops.registry import rule
 from trtdiag.dtypes.value_span import Span, is_finite, limits, to_integers
 
 
+@rule("to", "_to_copy", "type_as", "convert_element_type")
 def cast(call: Call) -> Result:
     """The same values in another dtype: floats are cut off, integers that do not fit wrap around."""
     span = call.span_of(call.first())
@@ -26,6 +27,7 @@ def cast(call: Call) -> Result:
     return to_integers(span)
 
 
+@rule("floor", "ceil", "round", "trunc", "fix")
 def whole(call: Call) -> Result:
     """``floor``, ``ceil``, ``round``, ``trunc``: never further than the next whole number."""
     span = call.span("self")
@@ -34,21 +36,8 @@ def whole(call: Call) -> Result:
     return replace(span, low=math.floor(span.low), high=math.ceil(span.high), attained=False)
 
 
+@rule("relu")
 def rectified(call: Call) -> Result:
     """``relu``: nothing below zero."""
     span = call.span("self")
     return replace(span, low=max(0, span.low), high=max(0, span.high), attained=False)
-
-
-RULES: Mapping[str, Rule] = {
-    "to": cast,
-    "_to_copy": cast,
-    "type_as": cast,
-    "convert_element_type": cast,
-    "floor": whole,
-    "ceil": whole,
-    "round": whole,
-    "trunc": whole,
-    "fix": whole,
-    "relu": rectified,
-}

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from trtdiag.dtypes.call import Call, Result, Rule
+from trtdiag.dtypes.call import Call, Result
 from trtdiag.dtypes.interval_ops.arithmetic import times
+from trtdiag.dtypes.interval_ops.registry import rule
 from trtdiag.dtypes.value_span import Span, join
 
 
+@rule("gather", "index", "index_select", "_unsafe_index")
 def looked_up(call: Call) -> Result:
     """``gather``, ``index``, ``index_select``: values of the tensor that is indexed."""
     return call.span("self").part()
 
 
+@rule("embedding")
 def embedded(call: Call) -> Result:
     """``embedding``: values of the table."""
     return call.span("weight").part()
 
 
+@rule("masked_fill")
 def masked(call: Call) -> Result:
     """``masked_fill``: the tensor's values and the fill value."""
     return join((call.span("self").part(), call.span("value").part()))
 
 
+@rule("scatter", "scatter_add", "index_put", "_unsafe_index_put", "index_add", "index_copy", "scatter_reduce")
+@rule("slice_scatter", "select_scatter", "masked_scatter")
 def written(call: Call) -> Result:
     """``scatter``, ``index_put`` and the like: the tensor's values and the written ones, or their sums."""
     base = call.span("self").part()
@@ -43,19 +47,7 @@ def written(call: Call) -> Result:
     return Span(low, high, f"{call.op}: at most {count} values in {source} added up", root=base.root or source.root)
 
 
+@rule("copy")
 def copied(call: Call) -> Result:
     """``copy_``: the source's values."""
     return call.span("src").part()
-
-
-RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(("gather", "index", "index_select", "_unsafe_index"), looked_up),
-    "embedding": embedded,
-    "masked_fill": masked,
-    **dict.fromkeys(
-        ("scatter", "scatter_add", "index_put", "_unsafe_index_put", "index_add", "index_copy", "scatter_reduce"),
-        written,
-    ),
-    **dict.fromkeys(("slice_scatter", "select_scatter", "masked_scatter"), written),
-    "copy": copied,
-}

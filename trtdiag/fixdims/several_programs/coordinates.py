@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trtdiag.dims.declare import dim_names
-from trtdiag.dims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
-from trtdiag.dims.spelling.dim_names import identifier
+from trtdiag.dims.spelling.dim_names import free_name, identifier
 from trtdiag.frontend.program import InputTensor
 from trtdiag.symbolic import add, free_symbols, mul
 from trtdiag.symbolic.expr import Expr, Sym
@@ -74,7 +74,7 @@ def coordinates_of(asked: Plan, inputs: Iterable[InputTensor]) -> tuple[Coordina
         symbols = free_symbols(exprs[key]) if hinted and key in exprs else frozenset()
         follows = hinted and leaf.range == Range() and bool(symbols) and symbols <= seen
         seen |= symbols.union(*(free_symbols(exprs[site]) for site in sites if site in exprs))
-        name = _free(identifier(leaf.root or _short(key)), taken)
+        name = free_name(identifier(leaf.root or _short(key)).strip("_") or "size", taken)
         taken.add(name)
         found.append(_coordinate(name, sites, asked, labels, follows=follows))
     return tuple(found)
@@ -89,26 +89,11 @@ def _coordinate(name: str, sites: list[str], asked: Plan, labels: Mapping[str, s
         return Coordinate(name, labels.get(best, best), {best: (1, 0)}, best, sizes, follows)
     if leaf.scale > 1:  # the number is the root itself
         lines = {site: (each.scale, each.offset) for site, each in leaves.items()}
-        return Coordinate(name, leaf.root, lines, best, _roots(sizes, leaf))
+        return Coordinate(name, leaf.root, lines, best, sizes.unscaled(leaf.scale, leaf.offset))
     lines = {site: (each.scale, each.offset - each.scale * leaf.offset) for site, each in leaves.items()}
     return Coordinate(name, labels.get(best, best), lines, best, sizes)
-
-
-def _roots(sizes: Range, leaf: Leaf) -> Range:
-    return Range(
-        None if sizes.min is None else -((leaf.offset - sizes.min) // leaf.scale),
-        None if sizes.max is None else (sizes.max - leaf.offset) // leaf.scale,
-    )
 
 
 def _short(site: str) -> str:
     """``x.shape[2]`` as ``x_2``."""
     return site.replace(".shape", "")
-
-
-def _free(wanted: str, taken: set[str]) -> str:
-    base = wanted.strip("_") or "size"
-    name, number = base, 2
-    while name in taken:
-        name, number = f"{base}_{number}", number + 1
-    return name

@@ -14,7 +14,8 @@ from torch.fx import Node
 
 from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.frontend.devices import is_here
-from trtdiag.lower.draft import Draft, writes
+from trtdiag.graph.operators import writes
+from trtdiag.lower.draft import Draft
 from trtdiag.lower.template import Keys
 
 LIMIT_BYTES = 4 * 2**20

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch.fx import Node
 
-from trtdiag.graph.operators import HigherOrderOperator, operator_of
+from trtdiag.graph.operators import HigherOrderOperator, operator_of, writes
 from trtdiag.graph.walk import NodeKind, classify
-from trtdiag.lower.draft import Draft, writes
+from trtdiag.lower.draft import Draft
 
 
 def take_dead_code_out(draft: Draft) -> int:

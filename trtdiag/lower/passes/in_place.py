@@ -7,8 +7,8 @@ from dataclasses import replace
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
-from trtdiag.graph.operators import operator_of, schema_name
-from trtdiag.lower.draft import Draft, writes
+from trtdiag.graph.operators import operator_of, schema_name, writes
+from trtdiag.lower.draft import Draft
 from trtdiag.lower.functionalise import functionalised_graph
 from trtdiag.lower.running_statistics import write_running_statistics
 

@@ -2,15 +2,3 @@
 
 from trtdiag.shapes.op_demands import attention, indexed, joined, matrices, normed, pointwise, viewed, windows
 from trtdiag.shapes.op_demands.registry import demands_of
-
-__all__ = [
-    "attention",
-    "demands_of",
-    "indexed",
-    "joined",
-    "matrices",
-    "normed",
-    "pointwise",
-    "viewed",
-    "windows",
-]
