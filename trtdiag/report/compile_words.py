@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trtdiag.engine.manifest import EngineInput
-from trtdiag.report.text import amount, one_line
+from trtdiag.report.text import amount, dtype_text, one_line
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Sym, substitute, to_text
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
@@ -29,7 +29,7 @@ class CompileWords:
     def tensor(self, dtype: object, dims: Sequence[Expr]) -> str:
         """``float32[batch, 3]``."""
         sizes = ", ".join(self.size(dim) for dim in dims)
-        return f"{str(dtype).removeprefix('torch.')}[{sizes}]"
+        return f"{dtype_text(dtype)}[{sizes}]"
 
     def port(self, port: EngineInput) -> str:
         """An input of an engine with the sizes that it was built for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.fixdims.programs import FixedProgram, Several
 from trtdiag.report.fix_words import proof_words
-from trtdiag.report.text import amount, one_line
+from trtdiag.report.text import amount, joined, one_line
 
 _LONGEST_CHARS = 300
 
@@ -25,7 +25,7 @@ def unit_words(several: Several) -> str:
     labels = [one_line(each.label, 60) for each in several.coordinates if not each.follows]
     if len(labels) == 1:
         return f"values of {labels[0]}"
-    return f"combinations of {', '.join(labels[:-1])} and {labels[-1]}" if len(labels) < 5 else "combinations"
+    return f"combinations of {joined(labels)}" if len(labels) < 5 else "combinations"
 
 
 def program_words(program: FixedProgram, several: Several) -> str:

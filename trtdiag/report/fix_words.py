@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
 from trtdiag.graph.source import Frame
-from trtdiag.report.text import amount, one_line, place, share_text
+from trtdiag.report.text import amount, joined, one_line, place, share_text
 from trtdiag.symbolic import Range
 from trtdiag.symbolic.proof import Proof, ProofKind
 
@@ -121,7 +121,7 @@ def joined_words(change: Change, plan: Plan) -> str:
     """`` (mask.shape[1] is made of it now)`` where other dims share this one's Dim."""
     root = plan.leaves[change.sites[0]].root if change.sites and change.sites[0] in plan.leaves else ""
     others = [site for site, leaf in plan.leaves.items() if root and leaf.root == root and site not in change.sites]
-    shown = listed([one_line(site) for site in others[:_MOST_NAMED]]) if others else ""
+    shown = joined([one_line(site) for site in others[:_MOST_NAMED]]) if others else ""
     return f" ({shown} {'is' if len(others) == 1 else 'are'} made of it now)" if shown else ""
 
 
@@ -137,17 +137,12 @@ def example_words(plan: Plan) -> str:
     return ", ".join(f"{one_line(site)} = {size}" for site, size in plan.sizes.items())
 
 
-def listed(words: Sequence[str]) -> str:
-    """``h``, ``h and w``, ``b, h and w``."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
 def _what_changes(fix: Fix) -> str:
     changes = [change for change in fix.changes if change.before != change.after] or fix.changes
     names = list(dict.fromkeys(one_line(change.name, 60) for change in changes))
     parts = []
     if names:
-        shown = listed(names) if len(names) <= _MOST_NAMED else f"{len(names)} dims"
+        shown = joined(names) if len(names) <= _MOST_NAMED else f"{len(names)} dims"
         kinds = {change.kind for change in changes}
         parts.append(_WHAT.get(kinds.pop() if len(kinds) == 1 else "", "{} must change").format(shown))
     if fix.checks:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from trtdiag.analysis.explain import RuleMeta
 from trtdiag.arguments import checked, path
 from trtdiag.report.html import html_page
 from trtdiag.report.json_report import body_text, with_page
 from trtdiag.report.markdown import markdown_text
 from trtdiag.report.record import Record, read_record
-from trtdiag.report.sarif import RuleMeta, sarif_log, sarif_text
+from trtdiag.report.sarif import sarif_log, sarif_text
 from trtdiag.report.save import write_atomically
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.suffixes import format_of, format_unknown

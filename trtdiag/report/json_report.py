@@ -29,7 +29,7 @@ from trtdiag.report.record import SCHEMA, RecordedEngines
 from trtdiag.report.schema_writer import Form, read_schema, written
 from trtdiag.report.settings import settings_of
 from trtdiag.report.strict_json import Json, json_text
-from trtdiag.report.verdict import cause_trees, verdict
+from trtdiag.report.verdict import in_order, verdict
 from trtdiag.runtime.engine_layers import ToldLayers
 from trtdiag.shapes.facts import MemoryEstimate, SymbolFacts
 from trtdiag.verification.facts import Culprit, OutputError, PointResult, Verification
@@ -61,7 +61,7 @@ def report_json(analysis: Analysis, comparison: Comparison | None = None) -> dic
         "tool": ("trtdiag", analysis.trtdiag_version),
         "settings": {name: _setting(value) for name, value, _ in settings_of(analysis.options)},
         "verdict": verdict(analysis),
-        "findings": [finding for tree in cause_trees(analysis.findings) for finding in tree.walk()],
+        "findings": in_order(analysis.findings),
         "symbols": None if analysis.symbols is None else analysis.symbols.symbols,
         "guards": (dims.constraints, dims.unparsed),
         "metadata": analysis.checked,

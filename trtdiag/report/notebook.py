@@ -9,7 +9,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.report.comparison import Comparison
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.text import one_line
-from trtdiag.report.verdict import cause_trees, severity_word, verdict
+from trtdiag.report.verdict import first_frame, in_order, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_line
 from trtdiag.report.view_splits import splits_view
 from trtdiag.report.view_strip import strip_view
@@ -24,7 +24,7 @@ def plain_text(analysis: Analysis, comparison: Comparison | None = None) -> str:
     result = verdict(analysis)
     lines = [f"<trtdiag report on {one_line(analysis.program.label)}>", result.text, *_changes(comparison)]
     lines += [text for text in (engines_line(analysis), result.caveat) if text]
-    findings = _ordered(analysis)
+    findings = in_order(analysis.findings)
     lines += [f"  {f.id} {severity_word(f.severity)}: {one_line(f.message)}{_where(f)}" for f in findings[:_LISTED]]
     if len(findings) > _LISTED:
         lines.append(f"  and {len(findings) - _LISTED:,} more")
@@ -34,7 +34,7 @@ def plain_text(analysis: Analysis, comparison: Comparison | None = None) -> str:
 def snippet(analysis: Analysis, comparison: Comparison | None = None) -> str:
     """The same and the overview of engines, as a self-contained piece of HTML, everything in it escaped."""
     result = verdict(analysis)
-    findings = _ordered(analysis)
+    findings = in_order(analysis.findings)
     rows = Markup("").join(_row(finding) for finding in findings[:_LISTED])
     rest = len(findings) - _LISTED
     more = Markup("<p>and {} more</p>").format(f"{rest:,}") if rest > 0 else ""
@@ -94,11 +94,7 @@ def _row(finding: Finding) -> Markup:
     )
 
 
-def _ordered(analysis: Analysis) -> list[Finding]:
-    return [finding for tree in cause_trees(analysis.findings) for finding in tree.walk()]
-
-
 def _where(finding: Finding) -> str:
-    frame = next((place.frame for place in finding.places if place.frame is not None), None)
+    frame = first_frame(finding)
     inside = f", in {one_line(frame.inside.short)}" if frame is not None and frame.inside is not None else ""
     return f" ({one_line(str(frame))}{inside})" if frame else ""

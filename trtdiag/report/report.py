@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from trtdiag.analysis.explain import RuleMeta
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.arguments import instance, keep_checked, one_of, path_or, text
@@ -15,7 +16,6 @@ from trtdiag.report.formats import Rendering
 from trtdiag.report.json_report import report_json
 from trtdiag.report.notebook import plain_text, snippet
 from trtdiag.report.record import Record, read_record
-from trtdiag.report.sarif import RuleMeta
 from trtdiag.report.saved import SavedReport, read_report
 from trtdiag.report.verdict import verdict
 from trtdiag.report.view_build import report_view

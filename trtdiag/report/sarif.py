@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
 
+from trtdiag.analysis.explain import RuleMeta
 from trtdiag.analysis.finding import Applicability, Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.report.json_report import report_json
@@ -20,30 +20,6 @@ from trtdiag.report.text import visible
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "trtdiag/v1"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-
-
-class RuleMeta(Protocol):
-    """What a report says about a rule: ``page`` is its text as `trtdiag explain` prints it."""
-
-    @property
-    def id(self) -> str:
-        """``GRD301``."""
-
-    @property
-    def name(self) -> str:
-        """The kebab name."""
-
-    @property
-    def title(self) -> str:
-        """The first line of the page."""
-
-    @property
-    def severity(self) -> Severity:
-        """Of its findings."""
-
-    @property
-    def page(self) -> str:
-        """Why, example, fix safety, source."""
 
 
 def sarif_report(analysis: Analysis, rules: Sequence[RuleMeta] = (), root: Path | None = None) -> str:

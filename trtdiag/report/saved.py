@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from trtdiag.analysis.explain import RuleMeta
 from trtdiag.errors import UserError
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering
 from trtdiag.report.json_report import SCHEMA_PATH, comparison_json
 from trtdiag.report.record import SCHEMA, Record, read_record, read_times
-from trtdiag.report.sarif import RuleMeta
 from trtdiag.report.schema_check import Schema, fitted
 from trtdiag.report.schema_writer import read_schema
 from trtdiag.report.strict_json import Json, JsonFault, parse_json

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, get_args
 import torch
 
 from trtdiag.report.schema_check import Schema, named
+from trtdiag.report.text import dtype_text
 from trtdiag.symbolic.expr import Condition, Expr
 from trtdiag.symbolic.text import to_text
 
@@ -99,5 +100,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, torch.dtype):
-        return str(value).removeprefix("torch.")
+        return dtype_text(value)
     return to_text(value) if isinstance(value, _EXPRESSIONS) else value

@@ -23,7 +23,8 @@ def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> SourceView 
 
 def short_place(frame: Frame) -> str:
     """``model.py:41``, for columns that have no room for the whole path."""
-    return one_line(f"{PurePath(frame.file).name}:{frame.line}")
+    name = PurePath(frame.file.replace("\\", "/")).name
+    return one_line(f"{name}:{frame.line}")
 
 
 def _lines(frame: Frame, around: int) -> tuple[CodeLine, ...]:

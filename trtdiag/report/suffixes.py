@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from trtdiag.errors import UserError
+from trtdiag.report.text import joined
 
 SUFFIXES: Mapping[str, str] = {"html": ".html", "json": ".json", "sarif": ".sarif", "markdown": ".md"}
 
@@ -22,7 +23,7 @@ def format_of(place: Path) -> str:
         raise UserError(
             f"no report format for {str(place)!r}",
             because=f"the suffix is {suffix!r}" if suffix else "the name has no suffix",
-            fix=f"end the name in {_or(SUFFIXES.values())}",
+            fix=f"end the name in {joined(list(SUFFIXES.values()), 'or')}",
             reference="report-format-unknown",
         )
     return found
@@ -36,8 +37,3 @@ def format_unknown(name: str) -> UserError:
         fix="write one of them, or several with commas between",
         reference="report-format-unknown",
     )
-
-
-def _or(words: Iterable[str]) -> str:
-    listed = list(words)
-    return f"{', '.join(listed[:-1])} or {listed[-1]}"

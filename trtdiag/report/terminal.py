@@ -19,7 +19,7 @@ from trtdiag.report.comparison import Comparison
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.text import one_line, place, visible
 from trtdiag.report.tried_words import tried_line
-from trtdiag.report.verdict import CauseTree, cause_trees, severity_word, verdict
+from trtdiag.report.verdict import CauseTree, cause_trees, first_frame, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_page import ReportView
 from trtdiag.report.view_sections import ComparisonView
@@ -109,7 +109,7 @@ def _lines(trees: Iterable[CauseTree], depth: int = 0) -> list[tuple[int, Findin
 
 
 def _where(finding: Finding) -> str:
-    frame = next((place.frame for place in finding.places if place.frame is not None), None)
+    frame = first_frame(finding)
     more = len(finding.places) - 1
     where = place(frame) if frame else ""
     if frame is not None and frame.inside is not None:

@@ -62,6 +62,16 @@ def amount(number: int, word: str, plural: str = "") -> str:
     return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
 
+def joined(words: Sequence[str], last: str = "and") -> str:
+    """``h``, ``h and w``, ``b, h and w``."""
+    return f" {last} ".join([", ".join(words[:-1]), *words[-1:]] if len(words) > 1 else words)
+
+
+def dtype_text(dtype: object) -> str:
+    """``float32`` for ``torch.float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
 def bytes_text(number: int | None) -> str:
     """``12.3 MiB``; ``no maximum`` for ``None``."""
     if number is None:

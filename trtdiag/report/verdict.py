@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
+from trtdiag.graph.source import Frame
 from trtdiag.report.compile_words import outcome, outcome_line
 from trtdiag.report.text import amount, one_line
 
@@ -66,6 +67,16 @@ def cause_trees(findings: Iterable[Finding]) -> tuple[CauseTree, ...]:
 
     roots = [tree(finding) for finding in ordered if _top(finding, by_id) == finding.id]
     return tuple(sorted(roots, key=_order))
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings in the order of the report: roots before what they cause."""
+    return [finding for tree in cause_trees(findings) for finding in tree.walk()]
+
+
+def first_frame(finding: Finding) -> Frame | None:
+    """The first source line of a finding."""
+    return next((place.frame for place in finding.places if place.frame is not None), None)
 
 
 def _order(tree: CauseTree) -> tuple[int, int, int, int]:

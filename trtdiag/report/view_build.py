@@ -9,7 +9,7 @@ from trtdiag.report.comparison import Comparison
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, one_line, seconds_text, visible
-from trtdiag.report.verdict import verdict
+from trtdiag.report.verdict import first_frame, verdict
 from trtdiag.report.view import PrecisionView, StageView, VerdictView
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_compiled import compiled_view
@@ -103,7 +103,7 @@ def _verdict_view(analysis: Analysis) -> VerdictView:
 
 def _first_cause(finding: Finding) -> str:
     """The message with its line and how many places it shows at."""
-    frame = next((place.frame for place in finding.places if place.frame is not None), None)
+    frame = first_frame(finding)
     told = one_line(finding.message, 400)
     if frame is not None and str(frame) not in finding.message:
         told += f", at {one_line(str(frame))}"

@@ -6,7 +6,7 @@ from trtdiag.analysis.coverage import NoWork, OpCoverage, no_work, op_coverage
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.graph.walk import NodeKind
 from trtdiag.lower.facts import Checked
-from trtdiag.report.text import amount, one_line
+from trtdiag.report.text import amount, joined, one_line
 from trtdiag.report.view_sections import CoverageView, NoWorkView
 from trtdiag.report.view_types import folded_table, folding_table
 
@@ -78,8 +78,4 @@ def _summary(found: tuple[NoWork, ...]) -> str:
         return "The exported graph has no asserts, no-ops or computations of sizes."
     if sum(counts.values()) == 1:
         return f"Of the exported graph {told[0]} is no work for an engine, and not counted as a fallback."
-    return f"Of the exported graph {_and(told)} are no work for an engine, and none of them is counted as a fallback."
-
-
-def _and(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"Of the exported graph {joined(told)} are no work for an engine, and none of them is counted as a fallback."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from trtdiag.analysis.wording import listed
 from trtdiag.dims.facts import DimRow, DimSuggestion, DimSystem
 from trtdiag.report.text import amount, one_line, visible
 from trtdiag.report.view import DimRowView, DimsView, SuggestionView
@@ -17,7 +18,7 @@ _STATES = {
     "unbounded": "no upper bound",
     "static": "static",
 }
-_SHOWN_SITES = 3
+SHOWN_SITES = 3
 
 
 def dims_view(dims: DimSystem) -> DimsView:
@@ -32,7 +33,10 @@ def dims_view(dims: DimSystem) -> DimsView:
             one_line(f"{p.site} (declared {p.declared}) is always {p.value}: {p.why}", 600) for p in dims.pinned
         ),
         tied=tuple(
-            one_line(f"{some_of(t.sites)} (declared {some_of(t.declared)}) are always equal", 600) for t in dims.tied
+            one_line(
+                f"{listed(t.sites, SHOWN_SITES)} (declared {listed(t.declared, SHOWN_SITES)}) are always equal", 600
+            )
+            for t in dims.tied
         ),
         conflicts=tuple(
             (*(one_line(c.text, 600) for c in conflict.constraints), *(one_line(text, 600) for text in conflict.box))
@@ -50,16 +54,14 @@ def _alike(rows: Iterable[DimRow]) -> list[list[DimRow]]:
     return list(groups.values())
 
 
-def some_of(texts: Sequence[str], most: int = _SHOWN_SITES) -> str:
-    """``a, b, c and 24 more``."""
-    shown = ", ".join(texts[:most])
-    return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown
+def _some(sites: Sequence[str]) -> str:
+    return listed(sites, SHOWN_SITES)
 
 
 def _row(alike: Sequence[DimRow]) -> DimRowView:
     row = alike[0]
     return DimRowView(
-        site=one_line(some_of([same.site for same in alike])),
+        site=one_line(_some([same.site for same in alike])),
         declared=one_line(row.declared),
         range=str(row.range),
         allowed=one_line(row.allowed, 600),
@@ -73,7 +75,7 @@ def _suggestion(suggestion: DimSuggestion, dims: DimSystem) -> SuggestionView:
     sites = [row.site for row in dims.rows if row.symbol in suggestion.symbols]
     return SuggestionView(
         code=visible("\n".join(suggestion.code)),
-        sites=one_line(f"{some_of(sites)}: {suggestion.spelled}" if sites else suggestion.spelled, 600),
+        sites=one_line(f"{_some(sites)}: {suggestion.spelled}" if sites else suggestion.spelled, 600),
         summary=one_line(suggestion.summary, 600),
         proof=proof_text(suggestion.proof),
         proven=suggestion.proof.proven,

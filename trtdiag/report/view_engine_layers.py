@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 
+from trtdiag.analysis.wording import listed
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.frontend.program import OpOrigin
-from trtdiag.graph.source import Frame
 from trtdiag.network.origin import Origin
 from trtdiag.report.layer_views import EngineLayersView, LayerOpView, LayerRowView, LineView
+from trtdiag.report.source_context import short_place
 from trtdiag.report.text import amount, one_line
 from trtdiag.runtime.engine_layers import ToldLayers
 
@@ -69,11 +69,11 @@ def _summary(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
 def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOrigin]) -> LayerRowView:
     ops = tuple(_op(origin, origins.get(origin.node)) for origin in layer.ops[:_LISTED_OPS])
     frames = dict.fromkeys(origin.frame for origin in layer.ops if origin.frame is not None)
-    lines = [LineView(_short(frame), one_line(str(frame))) for frame in frames]
+    lines = [LineView(short_place(frame), one_line(str(frame))) for frame in frames]
     return LayerRowView(
         place=str(index),
-        nodes=_few([one_line(origin.node) for origin in layer.ops], _SHOWN_OPS),
-        modules=_few(list(dict.fromkeys(op.module for op in ops if op.module)), _SHOWN_MODULES),
+        nodes=listed([one_line(origin.node) for origin in layer.ops], _SHOWN_OPS),
+        modules=listed(list(dict.fromkeys(op.module for op in ops if op.module)), _SHOWN_MODULES),
         lines=tuple(lines[:_SHOWN_LINES]),
         ops=ops,
         all=amount(len(layer.ops), "op") + ("" if layer.named else ", derived"),
@@ -86,15 +86,6 @@ def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOri
         time="" if layer.time_ms is None else _milliseconds(layer.time_ms),
         share="" if layer.time_ms is None or not whole else f"{layer.time_ms / whole:.1%}",
     )
-
-
-def _few(texts: Sequence[str], most: int) -> str:
-    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
-
-
-def _short(frame: Frame) -> str:
-    return one_line(f"{PurePath(frame.file.replace(chr(92), '/')).name}:{frame.line}")
 
 
 def _precision(layer: LayerInfo) -> str:

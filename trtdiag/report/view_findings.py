@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trtdiag.analysis.finding import Applicability, Finding, Fix, Impact, Place
+from trtdiag.analysis.wording import listed
 from trtdiag.graph.source import Frame
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, bytes_text, one_line, starred, visible
-from trtdiag.report.verdict import CauseTree, cause_trees, counts_text, severity_word
+from trtdiag.report.verdict import CauseTree, cause_trees, counts_text, first_frame, severity_word
 from trtdiag.report.view import EvidenceView, FindingView, FixView, PlaceView
 
 SHOWN_PLACES = 4
@@ -33,17 +34,13 @@ def _views(trees: Iterable[CauseTree], above: Frame | None) -> tuple[FindingView
     views = []
     for tree in trees:
         views.append(_tree_view(tree, above))
-        above = _frame(tree.finding) or above
+        above = first_frame(tree.finding) or above
     return tuple(views)
-
-
-def _frame(finding: Finding) -> Frame | None:
-    return next((place.frame for place in finding.places if place.frame is not None), None)
 
 
 def _tree_view(tree: CauseTree, above: Frame | None) -> FindingView:
     finding = tree.finding
-    framed = _frame(finding)
+    framed = first_frame(finding)
     places = _place_views(finding.places, framed)
     evidence = tuple(
         EvidenceView(one_line(e.fact, _LONGEST_MESSAGE_CHARS), one_line(e.source)) for e in finding.evidence
@@ -95,8 +92,7 @@ def _modules(places: tuple[Place, ...]) -> str:
     if len(places) < 2:
         return ""
     found = starred([place.module_path for place in places if place.module_path])
-    more = f" and {len(found) - _SHOWN_MODULES:,} more" if len(found) > _SHOWN_MODULES else ""
-    return one_line(", ".join(found[:_SHOWN_MODULES]) + more, _LONGEST_MESSAGE_CHARS)
+    return one_line(listed(found, _SHOWN_MODULES), _LONGEST_MESSAGE_CHARS)
 
 
 def _fold_label(number: int, shown: int, listed: int) -> str:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 from trtdiag.analysis.result import Analysis
+from trtdiag.analysis.wording import listed
 from trtdiag.dims.facts import Constraint, DimRow, Pinned, Verdict
 from trtdiag.frontend.program import InputTensor
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.source_context import short_place
-from trtdiag.report.text import amount, one_line
+from trtdiag.report.text import amount, dtype_text, one_line
 from trtdiag.report.view import TableView
-from trtdiag.report.view_dims import some_of
+from trtdiag.report.view_dims import SHOWN_SITES
 from trtdiag.report.view_guards import guards_view
 from trtdiag.report.view_sections import GuardLineView, InputsView, SymbolRowView
 from trtdiag.report.view_types import folding_table
@@ -83,7 +84,7 @@ def _inputs(analysis: Analysis) -> TableView | None:
 
 
 def _shape(tensor: InputTensor, words: ShapeWords) -> str:
-    dtype = "a number" if tensor.dtype is None else str(tensor.dtype).removeprefix("torch.")
+    dtype = "a number" if tensor.dtype is None else dtype_text(tensor.dtype)
     if tensor.dtype is None and not tensor.dims:
         return dtype
     return one_line(f"{dtype}[{', '.join(words.size(dim.expr) for dim in tensor.dims)}]", 400)
@@ -125,7 +126,7 @@ def _symbol(
     born = facts.born_by or ""
     return SymbolRowView(
         name=one_line(facts.name),
-        origin=one_line(some_of([site for site in facts.origins if site != born]), 400),
+        origin=one_line(listed([site for site in facts.origins if site != born], SHOWN_SITES), 400),
         born=one_line(born + (f" at {facts.born_at}" if facts.born_at and born else "")),
         range="none" if facts.range is None else str(facts.range),
         profile=profile_text(profile),
@@ -142,7 +143,7 @@ def _derived(expressions: Sequence[str]) -> str:
     """The most frequent ones, by their numbers: ``h // 2, h // 4, h // 16 and 3 more``."""
     shown = sorted(expressions[:_SHOWN_EXPRESSIONS], key=lambda text: [int(each) for each in re.findall(r"\d+", text)])
     texts = [one_line(text, 80) for text in (*shown, *expressions[_SHOWN_EXPRESSIONS:])]
-    return some_of(texts, _SHOWN_EXPRESSIONS)
+    return listed(texts, _SHOWN_EXPRESSIONS)
 
 
 def profile_text(profile: DimProfile | None) -> str:

@@ -13,10 +13,10 @@ from trtdiag.partition.facts import Boundary, Bytes
 from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest, strip
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line
-from trtdiag.report.text import amount, bytes_text, one_line
+from trtdiag.report.text import amount, bytes_text, dtype_text, one_line
 from trtdiag.report.tried_words import tried_line, tried_table
 from trtdiag.report.view import PartitionView, SegmentView, TableView
-from trtdiag.report.view_types import dtype_text, folding_table
+from trtdiag.report.view_types import folding_table
 from trtdiag.symbolic.text import to_text
 
 

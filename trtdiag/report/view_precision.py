@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trtdiag.analysis.wording import listed
 from trtdiag.graph.source import Frame
 from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
 from trtdiag.report.text import amount, one_line
@@ -45,6 +46,4 @@ def _line(frame: Frame | None) -> str:
 
 
 def _few(texts: list[str]) -> str:
-    told = list(dict.fromkeys(text for text in texts if text))
-    shown = ", ".join(one_line(text) for text in told[:_MOST_LINES])
-    return f"{shown} and {len(told) - _MOST_LINES:,} more" if len(told) > _MOST_LINES else shown
+    return listed([one_line(text) for text in dict.fromkeys(texts) if text], _MOST_LINES)

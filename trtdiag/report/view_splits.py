@@ -8,6 +8,7 @@ from typing import TypeAlias
 from trtdiag.analysis.fallback_hits import RULE_OF
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
 from trtdiag.analysis.finding import Finding, Place
+from trtdiag.analysis.wording import listed
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Bytes
 from trtdiag.partition.what_if import WhatIf
@@ -15,7 +16,6 @@ from trtdiag.report.engine_words import op_counts
 from trtdiag.report.source_context import short_place
 from trtdiag.report.text import amount, bytes_text, one_line, starred
 from trtdiag.report.view import TableView
-from trtdiag.report.view_dims import some_of
 from trtdiag.report.view_sections import SplitsView, SplitView
 
 _MOST_ROWS = 40
@@ -134,8 +134,8 @@ def _where(places: Sequence[Place]) -> str:
     """``layers.*.attn (32 times) at model.py:41``; the finding has the whole path."""
     modules = starred([place.module_path for place in places if place.module_path])
     lines = list(dict.fromkeys(short_place(place.frame) for place in places if place.frame is not None))
-    told = some_of(modules, _SHOWN_MODULES)
-    at = some_of(lines, 1)
+    told = listed(modules, _SHOWN_MODULES)
+    at = listed(lines, 1)
     return one_line(f"{told} at {at}" if told and at else told or at, _LONGEST_REASON_CHARS)
 
 

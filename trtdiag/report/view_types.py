@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, WideTensor
 from trtdiag.lower.facts import Checked
-from trtdiag.report.text import amount, bytes_text, one_line
+from trtdiag.report.text import amount, bytes_text, dtype_text, one_line
 from trtdiag.report.view import MemoryView, MetadataView, PrecisionView, TableView, TypesView
 from trtdiag.shapes.facts import MemoryEstimate
 from trtdiag.targets import target_name
@@ -84,11 +84,6 @@ def _planned(parts: PartitionFacts) -> TableView | None:
         for entry in parts.plan.types.entries
     ]
     return folding_table(("tensor", "role", "in the program", "in engines", "why", "line"), rows, ("code",))
-
-
-def dtype_text(dtype: object) -> str:
-    """``float32`` for ``torch.float32``."""
-    return str(dtype).removeprefix("torch.")
 
 
 def _int64_table(rows: Sequence[tuple[str, ...]], *, native: bool) -> TableView | None:

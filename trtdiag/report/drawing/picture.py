@@ -18,14 +18,14 @@ class PictureBox(View):
     text_x: str
     label_y: str
     sub_y: str
-    badge: str
-    badge_class: str
-    badge_x: str
-    badge_y: str
-    badge_text_y: str
-    chip: str
-    chip_y: str
-    title: str
+    badge: str = ""
+    badge_class: str = ""
+    badge_x: str = "0"
+    badge_y: str = "0"
+    badge_text_y: str = "0"
+    chip: str = ""
+    chip_y: str = "0"
+    title: str = ""
 
 
 class Picture(View):

@@ -69,13 +69,6 @@ def _box(at: int, kind: str, label: str, sub: str) -> PictureBox:
         text_x=str(x + 9),
         label_y=str(y + 17),
         sub_y=str(y + 31),
-        badge="",
-        badge_class="",
-        badge_x="0",
-        badge_y="0",
-        badge_text_y="0",
-        chip="",
-        chip_y="0",
         title=one_line(f"{label}: {sub}", 1000),
     )
 

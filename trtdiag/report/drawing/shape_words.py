@@ -6,7 +6,7 @@ from torch.fx import Node
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.graph.values import NumberValue, TensorValue, Value, ValueReader
-from trtdiag.report.text import one_line
+from trtdiag.report.text import dtype_text, one_line
 from trtdiag.shapes.facts import Size, TensorSizes
 from trtdiag.symbolic.expr import Condition, Expr, Num
 from trtdiag.symbolic.text import to_text
@@ -71,7 +71,7 @@ class ShapeWords:
 
 
 def _tensor(dtype: str, dims: list[str]) -> str:
-    plain = dtype.removeprefix("torch.")
+    plain = dtype_text(dtype)
     return f"{_SHORT_DTYPES.get(plain, plain)}[{', '.join(dims)}]"
 
 
