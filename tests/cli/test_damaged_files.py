@@ -25,10 +25,11 @@ from rich.console import Console
 from tests.mutations import changed, damaged
 from trtdiag.analysis.explain import catalogue
 from trtdiag.cli.config import read_config
-from trtdiag.cli.engine_options import EngineOptions, chosen_engine_options, engine_options
+from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
 from trtdiag.errors import UserError
 from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.sources import read_text
+from trtdiag.options import PartitionOptions
 from trtdiag.report.fix_json import json_fix
 from trtdiag.report.saved import SavedReport, read_report
 from trtdiag.report.terminal import page_summary
@@ -36,7 +37,6 @@ from trtdiag.report.terminal import page_summary
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_SEED = int(os.environ.get("TRTDIAG_FUZZ_SEED", "1"))
 QUICK, MANY = 200, 5000
-ENGINE_OPTIONS = engine_options(lambda: None).__click_params__
 TEXTS = ROOT / "tests" / "guards" / "texts.jsonl"
 CONFIG = b"""[project]
 name = "net"
@@ -126,8 +126,8 @@ def good() -> SavedReport:
 
 
 def read_settings(place: Path, _luck: random.Random) -> None:
-    given = {option.name: () if option.multiple else None for option in ENGINE_OPTIONS}
-    assert isinstance(chosen_engine_options(read_config(place.parent), given), EngineOptions)
+    given = {name: () if how.get("multiple") else None for name, how in ENGINE_OPTIONS.items()}
+    assert isinstance(chosen_engine_options(read_config(place.parent), given)["partition"], PartitionOptions)
 
 
 def read_log(place: Path, _luck: random.Random) -> None:

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trtdiag.analysis.finding import Severity
-from trtdiag.cli.config import read_config
-from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.config import read_config, refuse_other
 from trtdiag.cli.default_names import name_after
-from trtdiag.cli.engine_options import chosen_engine_options, engine_options
+from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
 from trtdiag.cli.list_options import listed
+from trtdiag.cli.option_groups import debug_option, quiet_option, with_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
-from trtdiag.cli.progress import LOADING, progress_bar
-from trtdiag.cli.report_files import asked_files, report_options
-from trtdiag.cli.streams import own_console, prints_on_standard_error
-from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.progress import progress_bar
+from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
+from trtdiag.cli.streams import own_console
+from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Seconds
-from trtdiag.errors import UserError
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.command(cls=CheckedCommand)
 @click.argument("source")
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The HTML report  [default: <source>.html here]")
-@report_options
+@with_options(REPORT_OPTIONS)
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4, rtx-1.7.")
 @click.option(
     "--try-build",
@@ -47,13 +46,13 @@ FAIL_ON = ("error", "warning", "info", "never")
     metavar="SECONDS",
     help="For --try-build, in all.",
 )
-@engine_options
+@with_options(ENGINE_OPTIONS)
 @users_options
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 at this severity or above  [default: error]")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@quiet_option
+@debug_option
 def analyze(
     source: str,
     output: Path | None,
@@ -65,7 +64,6 @@ def analyze(
     ignore: tuple[str, ...],
     fail_on: str | None,
     quiet: bool,
-    debug: bool,
     **rest: Any,
 ) -> int:
     """Analyze SOURCE: a .pt2 or .ep file, or package.module:factory.
@@ -74,31 +72,21 @@ def analyze(
     The report of models/unet.pt2 is models.unet.html, that of package.unet:build is package.unet.build.html.
     No GPU and no TensorRT are needed.
     """
-    del debug  # read by main
     config = read_config(Path.cwd())
     threshold = fail_on or config.get("fail-on", "error")
-    if threshold not in FAIL_ON:
-        raise UserError(
-            f"fail-on cannot be {threshold!r}",
-            because="[tool.trtdiag] in pyproject.toml says so",
-            fix=f"write one of {', '.join(FAIL_ON)}",
-            reference="config-wrong-value",
-        )
+    refuse_other("fail-on", threshold, FAIL_ON)
     options = AnalyzeOptions(
         target=target or (None if try_build else config.get("target")),
         try_build=try_build,
         build_limit_s=build_limit_s,
         select=listed(select) or tuple(config.get("select", ())),
         ignore=listed(ignore) or tuple(config.get("ignore", ())),
-        **vars(chosen_engine_options(config, rest)),
+        **chosen_engine_options(config, rest),
     )
     files = asked_files(rest, output, Path(f"{name_after(source)}.html"))
     reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
     check_reports(reads, report_places(files))
-    with progress_bar() as shown, last_words(shown) as step, prints_on_standard_error(reports=files.to_stdout):
-        step(LOADING)
-        for name in imports:
-            import_module(name)
+    with working(progress_bar(), imports, reports=files.to_stdout) as step:
         from trtdiag.pipeline.analyze import (
             analyze as run_analysis,  # torch takes seconds: --help should not wait for it
         )

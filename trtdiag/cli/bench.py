@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from trtdiag.cli.crash_reporter import last_words
 from trtdiag.cli.list_options import listed, sizes_of
+from trtdiag.cli.option_groups import debug_option, quiet_option
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
-from trtdiag.cli.progress import LOADING, step_line
+from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
-from trtdiag.cli.report_files import json_file
-from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_output
-from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.report_files import json_file, json_option
+from trtdiag.cli.streams import own_console, standard_output
+from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.report.save import write_atomically
@@ -43,9 +43,7 @@ from trtdiag.report.save import write_atomically
     help="How often ways take turns.",
 )
 @users_options
-@click.option(
-    "--json", "json_path", type=OutputFile(), metavar="PATH", help="Also write it as JSON; - for standard output."
-)
+@json_option("Also write it as JSON; - for standard output.")
 @click.option(
     "--add-to-report",
     "report_path",
@@ -55,8 +53,8 @@ from trtdiag.report.save import write_atomically
     metavar="JSON",
     help="Add the times to this --json report of COMPILED, and write its page again, beside it.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@quiet_option
+@debug_option
 def bench_command(
     compiled: str,
     against: tuple[str, ...],
@@ -67,23 +65,18 @@ def bench_command(
     json_path: str | None,
     report_path: Path | None,
     quiet: bool,
-    debug: bool,
 ) -> int:
     """Time COMPILED beside other ways to run its original, in turns in one run.
 
     A way that cannot run here is a row that says why.
     """
-    del debug  # read by main
     times = json_file(json_path)
     writes = report_places(times)
     if report_path is not None:
         added_to = typed_name("--add-to-report")
         writes += [Named(added_to, str(report_path)), Named(f"the page of {added_to}", str(page_of(report_path)))]
     check_reports(read_by([("COMPILED", compiled), ("--model", model)], imports), writes)
-    with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=times.to_stdout):
-        step(LOADING)
-        for name in imports:
-            import_module(name)
+    with working(step_line(), imports, reports=times.to_stdout) as step:
         from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
         from trtdiag.benchmark.run import Sizes, bench
         from trtdiag.benchmark.table import bench_text

@@ -38,13 +38,8 @@ def cli() -> None:
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
 
 
-cli.add_command(analyze)
-cli.add_command(compile_command)
-cli.add_command(verify_command)
-cli.add_command(bench_command)
-cli.add_command(rebuild_command)
-cli.add_command(fix_dims)
-cli.add_command(report_command)
-cli.add_command(explain)
-cli.add_command(rules)
-cli.add_command(ops)
+for _command in (
+    *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, report_command),
+    *(explain, rules, ops),
+):
+    cli.add_command(_command)

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trtdiag.cli.build_options import BUILD_OPTIONS, build_options, chosen_build_options
+from trtdiag.cli.build_options import BUILD_OPTIONS
 from trtdiag.cli.config import read_config
-from trtdiag.cli.crash_reporter import last_words
 from trtdiag.cli.default_names import name_after
-from trtdiag.cli.engine_options import chosen_engine_options, engine_options
+from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
 from trtdiag.cli.list_options import sizes_of
-from trtdiag.cli.option_groups import GroupedCommand
+from trtdiag.cli.option_groups import GroupedCommand, Options, chosen, debug_option, quiet_option, with_options
 from trtdiag.cli.output_paths import check_reports, compiled_place, read_by, report_places
-from trtdiag.cli.progress import COMPILE_STAGES, LOADING, progress_bar
-from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files, report_options
-from trtdiag.cli.streams import own_console, prints_on_standard_error
-from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
+from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
+from trtdiag.cli.streams import own_console
+from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, Place
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
@@ -30,6 +29,26 @@ if TYPE_CHECKING:
     from trtdiag.report.report import Report
     from trtdiag.report.saved import SavedReport
 
+_RUN_OPTIONS: Options = {
+    "portable": {"is_flag": True, "help": "Keep the networks, so that engines can be rebuilt elsewhere."},
+    "cuda_graphs": {
+        "type": click.IntRange(0, MOST_COUNT),
+        "default": 0,
+        "metavar": "N",
+        "help": "Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]",
+    },
+    "runtime_cache": {
+        "type": Place(),
+        "metavar": "FILE",
+        "help": "Keep the kernels there that TensorRT-RTX compiles at first runs.",
+    },
+    "rtx_cuda_graphs": {"is_flag": True, "help": "TensorRT-RTX itself replays whole runs as CUDA graphs."},
+    "kernel_specialization": {
+        "type": click.Choice(KERNEL_SPECIALIZATION),
+        "help": "When TensorRT-RTX compiles kernels for new sizes  [default: its own]",
+    },
+    "profile_layers": {"is_flag": True, "help": "Time each layer of the engines, for the report."},
+}
 
 # The options of the help by what they are about; a test holds this against the options that there are.
 GROUPS = (
@@ -58,55 +77,27 @@ GROUPS = (
 @click.option(
     "--target", metavar="VERSION", help="TensorRT version to compile for: 8.6, 10.16, 11.4; rtx-1.4, rtx-1.7."
 )
-@engine_options
-@build_options
+@with_options({**ENGINE_OPTIONS, **BUILD_OPTIONS})
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
-@click.option("--portable", is_flag=True, help="Keep the networks, so that engines can be rebuilt elsewhere.")
-@click.option(
-    "--cuda-graphs",
-    type=click.IntRange(0, MOST_COUNT),
-    default=0,
-    metavar="N",
-    help="Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]",
-)
-@click.option(
-    "--runtime-cache",
-    type=Place(),
-    metavar="FILE",
-    help="Keep the kernels there that TensorRT-RTX compiles at first runs.",
-)
-@click.option("--rtx-cuda-graphs", is_flag=True, help="TensorRT-RTX itself replays whole runs as CUDA graphs.")
-@click.option(
-    "--kernel-specialization",
-    type=click.Choice(KERNEL_SPECIALIZATION),
-    help="When TensorRT-RTX compiles kernels for new sizes  [default: its own]",
-)
+@with_options(_RUN_OPTIONS)
 @click.option("--force", is_flag=True, help="Go on in spite of ERROR findings.")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
-@click.option("--profile-layers", is_flag=True, help="Time each layer of the engines, for the report.")
 @click.option("--report", "html", type=OutputFile(path_type=Path), help="The HTML report  [default: <output>.html]")
-@report_options
+@with_options(REPORT_OPTIONS)
 @users_options
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@quiet_option
+@debug_option
 def compile_command(
     source: str,
     output: Path | None,
     backend: str | None,
     target: str | None,
     opt: tuple[str, ...],
-    portable: bool,
-    cuda_graphs: int,
-    runtime_cache: str | None,
-    rtx_cuda_graphs: bool,
-    kernel_specialization: str | None,
     force: bool,
     no_verify: bool,
-    profile_layers: bool,
     html: Path | None,
     imports: tuple[str, ...],
     quiet: bool,
-    debug: bool,
     **rest: Any,
 ) -> int:
     """Compile SOURCE: a .pt2 or .ep file, or package.module:factory.
@@ -115,22 +106,16 @@ def compile_command(
     compares with the original at every corner of its ranges, and saves one file that torch.export.load reads.  Where
     outputs differ the exit code is 1, and only --force saves the file.
     """
-    del debug  # read by main
     config = read_config(Path.cwd())
     options = CompileOptions(
         target=target or config.get("target"),
         backend=backend,
-        **vars(chosen_engine_options(config, rest)),
-        **vars(chosen_build_options(config, rest)),
+        **chosen_engine_options(config, rest),
+        **chosen(BUILD_OPTIONS, config, rest),
         opt=sizes_of(opt),
-        portable=portable,
-        cuda_graphs=cuda_graphs,
-        runtime_cache=runtime_cache,
-        rtx_cuda_graphs=rtx_cuda_graphs,
-        kernel_specialization=kernel_specialization,
+        **chosen(_RUN_OPTIONS, {}, rest),
         force=force,
         verify=not no_verify,
-        profile_layers=profile_layers,
     )
     usual = Path(f"{name_after(source)}_trt.ep")
     destination = output or usual
@@ -145,14 +130,7 @@ def compile_command(
     quiet = quiet or files.to_stdout
     earlier: SavedReport | None = None
     try:
-        with (
-            progress_bar(COMPILE_STAGES) as shown,
-            last_words(shown) as step,
-            prints_on_standard_error(reports=files.to_stdout),
-        ):
-            step(LOADING)
-            for name in imports:
-                import_module(name)
+        with working(progress_bar(COMPILE_STAGES), imports, reports=files.to_stdout) as step:
             from trtdiag.artifact.save import save  # torch takes seconds: --help should not wait for it
             from trtdiag.pipeline.compile import compile_in_stages
             from trtdiag.report.compile_text import engines_text, gpus_line, stages_text, verification_text
@@ -190,7 +168,7 @@ def compile_command(
         if found.verification is not None:
             console.print(verification_text(found.verification, names))
         compiled = found.report.analysis.compilation
-        if profile_layers and compiled is not None:
+        if options.profile_layers and compiled is not None:
             console.print(slowest_text(compiled.engines))
         if report.comparison is not None:
             console.print(comparison_text(comparison_view(report.comparison)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,21 @@ def config_file(start: Path) -> Path | None:
         except OSError as error:
             raise _unreadable(path, reason(error)) from error
     return None
+
+
+def refuse_other(key: str, value: object, words: Sequence[str]) -> None:
+    """Refuse a value of the table that is none of an option's.
+
+    Raises:
+        UserError: ``config-wrong-value``.
+    """
+    if value not in words:
+        raise UserError(
+            f"{key} cannot be {value!r}",
+            because="[tool.trtdiag] in pyproject.toml says so",
+            fix=f"write one of {', '.join(words)}",
+            reference="config-wrong-value",
+        )
 
 
 def _table(path: Path) -> Mapping[str, Any]:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 import trtdiag
-from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.option_groups import debug_option, quiet_option
 from trtdiag.cli.output_paths import check_reports, place_of, read_by, report_places
-from trtdiag.cli.progress import LOADING, step_line
+from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
-from trtdiag.cli.report_files import ReportFiles, json_file
-from trtdiag.cli.streams import own_console, prints_on_standard_error, standard_output
-from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.report_files import ReportFiles, json_file, json_option
+from trtdiag.cli.streams import own_console, standard_output
+from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Seconds
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.destination import is_written_through
@@ -36,13 +36,7 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 
 @click.command("fix-dims", cls=CheckedCommand)
 @click.argument("source")
-@click.option(
-    "--json",
-    "json_path",
-    type=OutputFile(),
-    metavar="PATH",
-    help="Also write the answer as JSON; - for standard output.",
-)
+@json_option("Also write the answer as JSON; - for standard output.")
 @click.option("--write", "module_path", type=OutputFile(path_type=Path), metavar="PATH", help="Write a module dims.py.")
 @click.option(
     "--overwrite",
@@ -79,8 +73,8 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
     help="For all solving and checking together; then the best found.",
 )
 @users_options
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@quiet_option
+@debug_option
 def fix_dims(
     source: str,
     json_path: str | None,
@@ -93,7 +87,6 @@ def fix_dims(
     solve_limit_s: float,
     imports: tuple[str, ...],
     quiet: bool,
-    debug: bool,
 ) -> int:
     """Correct the dynamic_shapes of SOURCE, prove them, and export again with them.
 
@@ -105,17 +98,13 @@ def fix_dims(
 
     Exit codes: 0 nothing to change, or saved by --apply; 1 something must change, or nothing helps; 2 unreadable.
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
-    del debug  # read by main
     most = programs
     if apply_ and programs is None:
         most = 1 if output is not None and is_written_through(output) else _WITH_APPLY
     answer = json_file(json_path)
     _check_usage(source, module_path, output, most or 1, answer, imports, apply_=apply_, overwrite=overwrite)
     text = _standard_input() if source == "-" else None
-    with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=answer.to_stdout):
-        step(LOADING)
-        for name in imports:
-            import_module(name)
+    with working(step_line(), imports, reports=answer.to_stdout) as step:
         fix: Fix = trtdiag.fix_dims(
             source if text is None else text,
             time_limit_s=limit_s,

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trtdiag.cli.option_groups import debug_option
 from trtdiag.cli.output_paths import check_reports, report_places
 from trtdiag.cli.report_files import json_file, printed_json_option, write_json
 from trtdiag.cli.value_checks import CheckedCommand
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
 @click.command(cls=CheckedCommand)
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
 @printed_json_option
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def ops(target: str | None, json_path: str | None, debug: bool) -> None:
+@debug_option
+def ops(target: str | None, json_path: str | None) -> None:
     """List the ops that have a converter, and the core ATen ops that stay with PyTorch, with the reason.
 
     A converter may still refuse a call: `trtdiag analyze` says which and why.
     """
-    del debug  # read by main
     files = json_file(json_path)
     check_reports([], report_places(files))
     from trtdiag.analysis.core_ops import coverage  # the converters need torch, which takes seconds

@@ -1,16 +1,60 @@
-"""Commands whose help shows options in groups."""
+"""Options in groups: those that several commands have, and the help that shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 
+from trtdiag.cli.config import refuse_other
+from trtdiag.cli.list_options import listed
 from trtdiag.cli.value_checks import CheckedCommand
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+Options = Mapping[str, Mapping[str, Any]]
+"""What ``click.option`` takes, by the parameter that the option is named after."""
 Groups = Sequence[tuple[str, Sequence[str]]]
 """A title and the names of parameters, for each group."""
+
+
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+"""Read by ``main``."""
+
+
+def with_options(options: Options) -> Callable[[_F], _F]:
+    """What adds options to a command, which gets them as arguments of their names."""
+
+    def added(command: _F) -> _F:
+        for name, how in reversed(list(options.items())):
+            command = click.option(f"--{name.replace('_', '-')}", name, **how)(command)
+        return command
+
+    return added
+
+
+def chosen(options: Options, config: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are given, else in ``[tool.trtdiag]``; ones that may be given several times as tuples.
+
+    Args:
+        options: Which.
+        config: ``[tool.trtdiag]``.
+        given: The command's arguments by name.
+
+    Raises:
+        UserError: ``config-wrong-value`` where the file has a word that is no choice of the option.
+    """
+    found = {}
+    for name, how in options.items():
+        key, several = name.replace("_", "-"), how.get("multiple")
+        told = (listed(given[name]) or None) if several else given[name]
+        told = config.get(key) if told is None else told
+        if told is not None:
+            if isinstance(how.get("type"), click.Choice):
+                refuse_other(key, told, how["type"].choices)
+            found[name] = tuple(told) if several else told
+    return found
 
 
 class GroupedCommand(CheckedCommand):

@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from trtdiag.cli.build_options import build_options, given_build_options
+from trtdiag.cli.build_options import BUILD_OPTIONS
 from trtdiag.cli.compile import caches
 from trtdiag.cli.config import read_config
-from trtdiag.cli.crash_reporter import last_words
 from trtdiag.cli.default_names import name_after
-from trtdiag.cli.engine_options import gpu_option
-from trtdiag.cli.list_options import listed
+from trtdiag.cli.engine_options import GPU_OPTION
+from trtdiag.cli.option_groups import chosen, debug_option, quiet_option, with_options
 from trtdiag.cli.output_paths import compiled_place, read_by
-from trtdiag.cli.progress import LOADING, step_line
-from trtdiag.cli.streams import own_console, prints_on_standard_error
+from trtdiag.cli.progress import step_line
+from trtdiag.cli.streams import own_console
+from trtdiag.cli.user_code_options import working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same
@@ -32,18 +32,15 @@ from trtdiag.options import CompileOptions
     help="[default: the one that COMPILED was compiled with]",
 )
 @click.option("--target", metavar="VERSION", help="TensorRT version to build for  [default: that of the networks]")
-@gpu_option
-@build_options
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@with_options({**GPU_OPTION, **BUILD_OPTIONS})
+@quiet_option
+@debug_option
 def rebuild_command(
     compiled: str,
     output: Path | None,
     backend: str | None,
     target: str | None,
-    gpu: tuple[str, ...],
     quiet: bool,
-    debug: bool,
     **rest: Any,
 ) -> int:
     """Build the engines of COMPILED again on this machine, from the networks that compile --portable kept.
@@ -51,19 +48,16 @@ def rebuild_command(
     The model is not needed.  Sizes and all that the networks compute stay; options about building are those of
     COMPILED where they are not given.
     """
-    del debug  # read by main
     config = read_config(Path.cwd())
-    changes = given_build_options(config, rest)
-    gpus = listed(gpu) or tuple(config.get("gpu", ()))
-    if gpus:
-        changes["gpu"] = gpus
+    changes = chosen({**GPU_OPTION, **BUILD_OPTIONS}, config, rest)
+    if not changes.get("gpu"):  # an empty list of the file says nothing
+        changes.pop("gpu", None)
     usual = Path(f"{name_after(compiled)}_rebuilt.ep")
     destination = output or usual
     place = compiled_place("-o" if output else "the program's usual name", destination)
     reads = read_by([("COMPILED", compiled)], configured=True)
     refuse_same(reads, [place, *caches(CompileOptions(**changes))])
-    with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=False):
-        step(LOADING)
+    with working(step_line(), reports=False) as step:
         from trtdiag.artifact.load import load_anywhere  # torch takes seconds: --help should not wait for it
         from trtdiag.artifact.rebuild import rebuild
         from trtdiag.artifact.save import save

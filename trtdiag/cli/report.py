@@ -9,9 +9,10 @@ import click
 
 from trtdiag.cli.crash_reporter import last_words
 from trtdiag.cli.default_names import name_after
+from trtdiag.cli.option_groups import debug_option, quiet_option, with_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
-from trtdiag.cli.report_files import asked_files, report_options
+from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Place
 from trtdiag.files.same import Named
@@ -20,15 +21,14 @@ from trtdiag.files.same import Named
 @click.command("report", cls=CheckedCommand)
 @click.argument("saved", type=Place(path_type=Path))
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The HTML report  [default: <saved>.html here]")
-@report_options
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def report_command(saved: Path, output: Path | None, quiet: bool, debug: bool, **rest: Any) -> int:
+@with_options(REPORT_OPTIONS)
+@quiet_option
+@debug_option
+def report_command(saved: Path, output: Path | None, quiet: bool, **rest: Any) -> int:
     """Write a report again from SAVED, a JSON report, in any format; the model is not needed.
 
     With --compare it says what changed between two saved reports.
     """
-    del debug  # read by main
     files = asked_files(rest, output, Path(f"{name_after(str(saved))}.html"))
     check_reports([Named("SAVED", str(saved)), *read_by([("--compare", files.compare)])], report_places(files))
     with step_line() as shown, last_words(shown) as step:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from trtdiag.cli.list_options import listed
+from trtdiag.cli.option_groups import Options
 from trtdiag.cli.streams import standard_output
 from trtdiag.cli.value_checks import OutputFile, Place
 from trtdiag.files.destination import is_written_through, open_descriptor
@@ -22,55 +23,39 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 STDOUT = "-"
 
-json_option = click.option(
-    "--json",
-    "json_path",
-    type=OutputFile(),
-    metavar="PATH",
-    help="Also write the report as JSON; - for standard output.",
-)
+
+def _written(words: str) -> dict[str, Any]:
+    return {"type": OutputFile(), "metavar": "PATH", "help": words}
+
+
+REPORT_OPTIONS: Options = {
+    "json": _written("Also write the report as JSON; - for standard output."),
+    "sarif": _written("Also write SARIF 2.1.0; - for standard output."),
+    "markdown": _written("Also write Markdown for a pull request; - for standard output."),
+    "format": {
+        "multiple": True,
+        "metavar": "FORMATS",
+        "help": "What to write beside each other: html,json,sarif,markdown  [default: html]",
+    },
+    "no_html": {"is_flag": True, "help": "Write no HTML report."},
+    "compare": {"type": Place(), "metavar": "JSON", "help": "Say what changed since this earlier --json report."},
+    "open": {"is_flag": True, "help": "Open the page in the browser."},
+}
+
+
+def json_option(words: str) -> Callable[[_F], _F]:
+    """``--json`` alone, as the argument ``json_path``."""
+    return click.option("--json", "json_path", **_written(words))
+
+
 printed_json_option = click.option(
     "--json",
     "json_path",
-    type=OutputFile(),
     is_flag=False,
     flag_value=STDOUT,
-    metavar="[PATH]",
-    help="Give it as JSON: in a file, or on standard output.",
+    **{**_written("Give it as JSON: in a file, or on standard output."), "metavar": "[PATH]"},
 )
 """Of commands that print a list, which they print as JSON where no file is named."""
-sarif_option = click.option(
-    "--sarif", "sarif_path", type=OutputFile(), metavar="PATH", help="Also write SARIF 2.1.0; - for standard output."
-)
-markdown_option = click.option(
-    "--markdown",
-    "markdown_path",
-    type=OutputFile(),
-    metavar="PATH",
-    help="Also write Markdown for a pull request; - for standard output.",
-)
-format_option = click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    metavar="FORMATS",
-    help="What to write beside each other: html,json,sarif,markdown  [default: html]",
-)
-compare_option = click.option(
-    "--compare", type=Place(), metavar="JSON", help="Say what changed since this earlier --json report."
-)
-open_option = click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
-_OPTIONS = (
-    json_option,
-    sarif_option,
-    markdown_option,
-    format_option,
-    click.option("--no-html", is_flag=True, help="Write no HTML report."),
-    compare_option,
-    open_option,
-)
-REPORT_OPTIONS = ("json_path", "sarif_path", "markdown_path", "formats", "no_html", "compare", "opens")
-"""Their names as arguments."""
 
 
 class Rendered(Protocol):
@@ -79,13 +64,6 @@ class Rendered(Protocol):
     @property
     def rendering(self) -> Rendering:
         """It in every format."""
-
-
-def report_options(command: _F) -> _F:
-    """Add the options to a command; it gets them as arguments of their names, for ``asked_files``."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True)
@@ -167,7 +145,7 @@ def asked_files(
         UserError: ``report-format-unknown``.
     """
     page = output or usual
-    names = listed(given.get("formats") or ())
+    names = listed(given.get("format") or ())
     for name in names:
         if name not in SUFFIXES:
             raise format_unknown(name)
@@ -182,14 +160,14 @@ def asked_files(
     if given.get("no_html"):
         places.pop("html", None)
     for name in ("json", "sarif", "markdown"):
-        place = given.get(f"{name}_path")
+        place = given.get(name)
         if place is not None:
             places.pop(name, None)
             places[name] = (place, f"--{name}")
     return ReportFiles(
         tuple((name, _place(place)) for name, (place, _) in places.items()),
         given.get("compare"),
-        bool(given.get("opens")),
+        bool(given.get("open")),
         tuple(argument for _, argument in places.values()),
     )
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trtdiag.cli.option_groups import debug_option
 from trtdiag.cli.output_paths import check_reports, report_places
 from trtdiag.cli.report_files import json_file, printed_json_option, write_json
 from trtdiag.cli.value_checks import CheckedCommand
@@ -18,10 +19,9 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 @click.command(cls=CheckedCommand)
 @click.argument("rule")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def explain(rule: str, debug: bool) -> None:
+@debug_option
+def explain(rule: str) -> None:
     """Print the page of a RULE, by id (GRD301) or name (guard-breaks-range)."""
-    del debug  # read by main
     from trtdiag.analysis.explain import page  # the facts that rules name need torch, which takes seconds
 
     click.echo(page(rule), nl=False)
@@ -29,10 +29,9 @@ def explain(rule: str, debug: bool) -> None:
 
 @click.command(cls=CheckedCommand)
 @printed_json_option
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def rules(json_path: str | None, debug: bool) -> None:
+@debug_option
+def rules(json_path: str | None) -> None:
     """List every rule."""
-    del debug  # read by main
     files = json_file(json_path)
     check_reports([], report_places(files))
     from trtdiag.analysis.explain import catalogue  # as above

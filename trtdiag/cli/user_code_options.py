@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 import click
 
+from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.progress import LOADING
+from trtdiag.cli.streams import prints_on_standard_error
 from trtdiag.cli.supervised_process import Guard
 from trtdiag.cli.value_checks import Seconds, working_folder
 from trtdiag.frontend.user_code import imported
@@ -40,20 +44,38 @@ _limit_option = click.option(
 
 
 def users_options(command: _F) -> _F:
-    """Add the options to a command; it gets ``imports``, for ``import_module``."""
+    """Add the options to a command; it gets ``imports``, for ``import_modules``."""
     return _import_option(_limit_option(command))
 
 
-def import_module(name: str) -> None:
-    """Import a package that registers custom ops or input types.
+@contextmanager
+def working(
+    bar: AbstractContextManager[Callable[[str], None]], imports: Iterable[str] = (), *, reports: bool
+) -> Iterator[Callable[[str], None]]:
+    """Around the work of a command, after which come its texts: gives the function to call with each step.
+
+    Args:
+        bar: Shows the steps.
+        imports: What to import first.
+        reports: Whether a report goes to standard output, in the middle of which nothing else may be printed.
+    """
+    with bar as shown, last_words(shown) as step, prints_on_standard_error(reports=reports):
+        step(LOADING)
+        import_modules(imports)
+        yield step
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Import packages that register custom ops or input types.
 
     Raises:
-        CaptureError: It cannot be imported.
+        CaptureError: One cannot be imported.
     """
-    here = str(working_folder())
-    known = here in sys.path
-    try:
-        imported(name, "--import", "import-failed")
-    finally:
-        if not known and here in sys.path:
-            sys.path.remove(here)
+    for name in names:
+        here = str(working_folder())
+        known = here in sys.path
+        try:
+            imported(name, "--import", "import-failed")
+        finally:
+            if not known and here in sys.path:
+                sys.path.remove(here)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from trtdiag.cli.crash_reporter import last_words
+from trtdiag.cli.option_groups import debug_option, quiet_option
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
-from trtdiag.cli.progress import LOADING, step_line
+from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import json_file, json_option
-from trtdiag.cli.streams import own_console, prints_on_standard_error
-from trtdiag.cli.user_code_options import import_module, users_options
+from trtdiag.cli.streams import own_console
+from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, Seconds
 from trtdiag.files.same import Named, refuse_same
 
@@ -28,9 +28,9 @@ from trtdiag.files.same import Named, refuse_same
 @click.option(
     "--point-s", type=Seconds(min=0), default=120.0, show_default=True, help="Skip points that would take longer."
 )
-@json_option
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@json_option("Also write the report as JSON; - for standard output.")
+@quiet_option
+@debug_option
 def verify_command(
     compiled: str,
     model: str | None,
@@ -38,21 +38,16 @@ def verify_command(
     point_s: float,
     json_path: str | None,
     quiet: bool,
-    debug: bool,
 ) -> int:
     """Compare COMPILED with its original at the example, at the corners of all ranges, and in between.
 
     Exit code 1 where an output differs, the first engine and op whose output differs being named, and where no point
     could be compared.
     """
-    del debug  # read by main
     files = json_file(json_path)
     reads = read_by([("COMPILED", compiled), (typed_name("--model"), model)], imports)
     check_reports(reads, report_places(files))
-    with step_line() as shown, last_words(shown) as step, prints_on_standard_error(reports=files.to_stdout):
-        step(LOADING)
-        for name in imports:
-            import_module(name)
+    with working(step_line(), imports, reports=files.to_stdout) as step:
         from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
         from trtdiag.pipeline.verify import verify_saved
         from trtdiag.report.compile_text import verification_text
