@@ -10,7 +10,7 @@ from sample_networks import small_network
 
 from trtdiag.errors import InternalError, ShapeOutOfRangeError, UserError
 from trtdiag.graph.source import Frame
-from trtdiag.network import INPUT, DType, NetworkBuilder, Origin, intermediate, run
+from trtdiag.network import INPUT, DType, NetworkBuilder, Origin, run
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.cast import Identity
 from trtdiag.network.layers.concatenation import Concatenation
@@ -175,7 +175,8 @@ def test_layers_are_in_order_and_say_where_from() -> None:
 def test_intermediate_values_are_those_of_the_run() -> None:
     network = small_network()
     x = torch.randn(2, 3, 5, 7, generator=torch.Generator().manual_seed(1))
-    values = intermediate(network, [x])
+    values = {port.tensor: x for port in network.inputs}
+    run(network, [x], lambda placed, made: values.update(zip(placed.outputs, made, strict=True)))
     assert set(values) == set(range(len(network.tensors)))
     for port, output in zip(network.outputs, run(network, [x]), strict=True):
         assert torch.equal(values[port.tensor], output)

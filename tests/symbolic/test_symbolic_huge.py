@@ -12,7 +12,6 @@ from trtdiag.symbolic import (
     Range,
     ValueSet,
     allowed,
-    allowed_pair,
     bounds,
     check,
     conflict,
@@ -121,9 +120,6 @@ def test_several_huge_symbols():
     assert check(parse_condition("(8*a + 8*b) % 8 == 0"), box).verdict == "holds"
     broken = check(parse_condition("a != b"), box)
     assert (broken.verdict, broken.counterexample, broken.smallest) == ("breaks", {"a": 2, "b": 2}, True)
-    pair = allowed_pair([parse_condition("a == 3*b - 1")], "a", "b", box)
-    assert (pair.equal, pair.relation.factor, pair.relation.offset) == (False, 3, -1)
-    assert pair.first.min == 5
     both = [parse_condition("a > b"), parse_condition("a % 2 == 0"), parse_condition("b > a + 4")]
     assert conflict(both, box).members == (0, 2)
     assert bounds(parse_expr("a*b + a"), box).range == Range(3, None)

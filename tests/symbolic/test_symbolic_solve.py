@@ -8,7 +8,6 @@ from trtdiag.symbolic import (
     ProofKind,
     Range,
     allowed,
-    allowed_pair,
     check,
     conflict,
     holds,
@@ -80,59 +79,6 @@ def test_a_relation_that_z3_must_find():
     assert result.verdict == "breaks"
     assert result.smallest
     assert result.counterexample == {"h": 135, "n": 2**40 + 136}
-
-
-PAIRS = {
-    # condition -> count, equal, relation, values of a, values of b; both 1..40
-    "a == b": (40, True, ("a", 1, "b", 0), "all", "all"),
-    "a == 2*b + 1": (19, False, ("a", 2, "b", 1), "a >= 3 with a % 2 == 1", "b <= 19"),
-    "b == 3*a": (13, False, ("b", 3, "a", 0), "a <= 13", "b % 3 == 0"),
-    "a + b == 12": (11, False, ("a", -1, "b", 12), "a <= 11", "b <= 11"),
-    "a == 5 and b == 6": (1, False, None, "a == 5", "b == 6"),
-    "a % 8 == 0 and b <= 5": (25, False, None, "a % 8 == 0", "b <= 5"),
-    "a*b == 36": (9, False, None, None, None),
-    "a > b and b > a": (0, None, None, "nothing", "nothing"),
-    "a >= b": (820, False, None, "all", "all"),
-    "a // 8 == b // 8 and a % 8 == b % 8": (40, True, ("a", 1, "b", 0), "all", "all"),
-}
-
-
-@pytest.mark.parametrize("text", PAIRS)
-def test_pairs(text):
-    count, equal, relation, first, second = PAIRS[text]
-    box = {"a": Range(1, 40), "b": Range(1, 40)}
-    found = allowed_pair([parse_condition(text)], "a", "b", box)
-    line = found.relation and (
-        found.relation.target,
-        found.relation.factor,
-        found.relation.source,
-        found.relation.offset,
-    )
-    assert (found.count, found.equal, line) == (count, equal, relation)
-    assert found.proof.proven
-    if first is not None:
-        assert (found.first.describe("a"), found.second.describe("b")) == (first, second)
-
-
-@pytest.mark.parametrize("text", [text for text in PAIRS if PAIRS[text][2] is not None])
-def test_relations_of_huge_pairs_are_proven_by_z3(text):
-    condition = parse_condition(text)
-    small_box = {"a": Range(1, 40), "b": Range(1, 40)}
-    found = allowed_pair([condition], "a", "b", {"a": Range(1, 10**9), "b": Range(1, 10**9)})
-    assert found.proof.kind is ProofKind.SMT
-    assert found.equal == allowed_pair([condition], "a", "b", small_box).equal
-    # z3's points may suggest the relation the other way round; what it says is the same.
-    assert check(found.relation.condition, small_box, given=[condition]).verdict == "holds"
-    for a in range(1, 41):
-        for b in range(1, 41):
-            if holds(condition, {"a": a, "b": b}):
-                assert a in found.first
-                assert b in found.second
-
-
-def test_pairs_refuse_other_symbols():
-    with pytest.raises(ValueError, match="but they have c"):
-        allowed_pair([parse_condition("a == c")], "a", "b", {})
 
 
 CONFLICTS = [

@@ -80,10 +80,6 @@ class ValueReader:
         """Return every value that a node yields, nested containers flattened; empty where it has none."""
         return tuple(self._read(leaf) for leaf in leaves(node.meta.get("val")))
 
-    def read_value(self, value: object) -> Value:
-        """Return one value (no container)."""
-        return self._read(value)
-
     def size(self, value: int | torch.SymInt) -> Expr | None:
         """Return the expression of one size; ``None`` for a size that no expression describes (a nested tensor's)."""
         if isinstance(value, torch.SymInt):

@@ -12,6 +12,6 @@ from trtdiag.network.hashing import canonical_hash
 from trtdiag.network.layer import INPUT, Given, Layer, LayerError
 from trtdiag.network.network import Network, Placed, Port
 from trtdiag.network.origin import Origin
-from trtdiag.network.run import intermediate, run
+from trtdiag.network.run import run
 from trtdiag.network.tensor import Tensor
 from trtdiag.network.weights import WeightKeys

@@ -126,13 +126,6 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def intermediate(network: Network, inputs: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
-    """The value of every tensor by its id, inputs and constants included: what bisection compares."""
-    found = {port.tensor: tensor for port, tensor in zip(network.inputs, inputs, strict=True)}
-    run(network, inputs, lambda placed, made: found.update(zip(placed.outputs, made, strict=True)))
-    return found
-
-
 def _computed(network: Network, placed: Placed, read: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     try:
         return placed.layer.reference(*read)

@@ -40,7 +40,6 @@ from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
 from trtdiag.symbolic.from_sympy import condition_from_sympy, expr_from_sympy, from_sympy
 from trtdiag.symbolic.functions import ExpressionError
 from trtdiag.symbolic.membership import membership
-from trtdiag.symbolic.pair import Linear, PairSolution, allowed_pair
 from trtdiag.symbolic.parse import parse_condition, parse_expr
 from trtdiag.symbolic.progressions import Progression, progressions
 from trtdiag.symbolic.proof import Proof, ProofKind

@@ -141,12 +141,6 @@ def mul(*operands: Expr | Number) -> Expr:
     return factors[0] if len(factors) == 1 else Mul(tuple(factors))
 
 
-def _base_and_count(factor: Expr) -> tuple[Expr, int]:
-    if isinstance(factor, Pow) and isinstance(factor.exponent, Num) and isinstance(factor.exponent.value, int):
-        return factor.base, factor.exponent.value
-    return factor, 1
-
-
 def _integers(*exprs: Expr) -> tuple[int, list[Expr]] | None:
     """The least factor that makes all ``exprs`` integer, and the scaled ones; ``None`` where there is none."""
     factor = 1

@@ -5,9 +5,10 @@ Trees are compiled once to nested closures, so that evaluating at many points co
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import ceil, floor, trunc
 
 from trtdiag.symbolic.build import Number
@@ -42,6 +43,7 @@ Values = Mapping[str, int]
 _Get = Callable[[Values], Number]
 _Test = Callable[[Values], bool]
 
+_ROUNDINGS: dict[type, Callable[..., int]] = {Floor: floor, Ceil: ceil, Trunc: trunc}
 MOST_POWER_BITS = 1 << 14  # a larger power is refused: no size comes near
 
 
@@ -93,15 +95,13 @@ def compiled_expr(expr: Expr) -> _Get:
         case Sym(name):
             return lambda values: values[name]
         case Add(args):
-            return _folded_sum([compiled_expr(arg) for arg in args])
+            return _folded(operator.add, [compiled_expr(arg) for arg in args])
         case Mul(args):
-            return _folded_product([compiled_expr(arg) for arg in args])
-        case Min(args):
+            return _folded(operator.mul, [compiled_expr(arg) for arg in args])
+        case Min(args) | Max(args):
             gets = [compiled_expr(arg) for arg in args]
-            return lambda values: min(get(values) for get in gets)
-        case Max(args):
-            gets = [compiled_expr(arg) for arg in args]
-            return lambda values: max(get(values) for get in gets)
+            pick: Callable[..., Number] = min if isinstance(expr, Min) else max
+            return lambda values: pick(get(values) for get in gets)
         case FloorDiv(left, right):
             top, bottom = compiled_expr(left), compiled_expr(right)
             return lambda values: top(values) // bottom(values)
@@ -114,45 +114,19 @@ def compiled_expr(expr: Expr) -> _Get:
         case Pow(base, exponent):
             root, height = compiled_expr(base), compiled_expr(exponent)
             return lambda values: power_value(root(values), height(values))
-        case Floor(arg):
+        case Floor(arg) | Ceil(arg) | Trunc(arg):
             inner = compiled_expr(arg)
-            return lambda values: floor(inner(values))
-        case Ceil(arg):
-            inner = compiled_expr(arg)
-            return lambda values: ceil(inner(values))
-        case Trunc(arg):
-            inner = compiled_expr(arg)
-            return lambda values: trunc(inner(values))
+            rounding = _ROUNDINGS[type(expr)]
+            return lambda values: rounding(inner(values))
         case Where(condition, then, otherwise):
             return _choice(condition, compiled_expr(then), compiled_expr(otherwise))
 
 
-def _folded_sum(gets: list[_Get]) -> _Get:
-    if len(gets) == 2:
-        first, second = gets
-        return lambda values: _integral(first(values) + second(values))
-
-    def total(values: Values) -> Number:
-        result: Number = 0
-        for get in gets:
-            result += get(values)
-        return _integral(result)
-
-    return total
-
-
-def _folded_product(gets: list[_Get]) -> _Get:
-    if len(gets) == 2:
-        first, second = gets
-        return lambda values: _integral(first(values) * second(values))
-
-    def total(values: Values) -> Number:
-        result: Number = 1
-        for get in gets:
-            result *= get(values)
-        return _integral(result)
-
-    return total
+def _folded(act: Callable[[Number, Number], Number], gets: list[_Get]) -> _Get:
+    first, second, *others = gets
+    if not others:
+        return lambda values: _integral(act(first(values), second(values)))
+    return lambda values: _integral(reduce(act, [get(values) for get in gets]))
 
 
 def _choice(condition: Condition, then: _Get, otherwise: _Get) -> _Get:

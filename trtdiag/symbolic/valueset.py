@@ -92,11 +92,6 @@ class ValueSet:
         return cls(range_, [])
 
     @classmethod
-    def of_values(cls, values: Iterable[int], range_: Range) -> ValueSet:
-        """The given values, as far as they are in ``range_``."""
-        return cls(range_, [Stretch(value, value, ALL) for value in sorted(set(values))])
-
-    @classmethod
     def from_mask(cls, low: int, mask: Mask, range_: Range | None = None) -> ValueSet:
         """The values ``low + i`` where ``mask[i]``; periods in it are found."""
         return cls(range_ or Range(low, low + len(mask) - 1), _split(low, np.asarray(mask, dtype=bool)))
