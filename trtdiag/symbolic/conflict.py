@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from trtdiag.symbolic import smt
-from trtdiag.symbolic.allowed import allowed
+from trtdiag.symbolic.allowed import Solution, allowed
 from trtdiag.symbolic.check import CheckResult, check
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.valueset import ValueSet
 
 Box = Mapping[str, Range]
 MOST_MASK_BYTES = 1 << 29
@@ -65,16 +68,16 @@ def conflict(conditions: Sequence[Condition], box: Box, *, limit_s: float = smt.
     here = {name: box.get(name, Range()) for name in names}
     if any(range_.empty for range_ in here.values()):
         return ConflictResult((), Proof(ProofKind.EXHAUSTIVE, 0, "the range of a symbol is empty"))
-    oracle = _oracle(conditions, names, here, limit_s)
+    ask = _way(conditions, names, here, limit_s)
     everything = tuple(range(len(conditions)))
-    answer = oracle.ask(everything)
+    answer = ask(everything)
     if answer.satisfiable is not False:
         return ConflictResult(None, answer.proof, answer.witness)
     members = list(everything)
     proof, minimal = answer.proof, True
     for index in reversed(everything):
         rest = tuple(member for member in members if member != index)
-        answer = oracle.ask(rest)
+        answer = ask(rest)
         if answer.satisfiable is False:
             members, proof = list(rest), answer.proof
         elif answer.satisfiable is None:
@@ -89,75 +92,62 @@ def implied(
     return check(condition, box, given=others, limit_s=limit_s)
 
 
-class _SetOracle:
-    """One symbol: sets of allowed values, solved once and intersected."""
+_Ask = Callable[[tuple[int, ...]], _Answer]
 
-    def __init__(self, conditions: Sequence[Condition], name: str, range_: Range, limit_s: float) -> None:
-        self.name = name
-        self.range = range_
-        self.solutions = [allowed([condition], name, range_, limit_s) for condition in conditions]
-        self.exact = all(solution.proof.proven for solution in self.solutions)
 
-    def ask(self, members: tuple[int, ...]) -> _Answer:
+def _by_sets(solutions: Sequence[Solution], name: str) -> _Ask:
+    """One symbol: the exact set of each condition is computed once, subsets are intersections."""
+
+    def ask(members: tuple[int, ...]) -> _Answer:
         if not members:
             return _Answer(True, {}, Proof(ProofKind.EXHAUSTIVE, 0, "no condition"))
-        values = self.solutions[members[0]].values
-        for member in members[1:]:
-            values = values.intersect(self.solutions[member].values)
-        proof = max((self.solutions[member].proof for member in members), key=lambda proof: proof.checked)
+        values = reduce(ValueSet.intersect, (solutions[member].values for member in members))
+        proof = max((solutions[member].proof for member in members), key=lambda proof: proof.checked)
         value = values.at_least(0) if values.min is None else values.min
-        return _Answer(not values.is_empty, None if value is None else {self.name: value}, proof)
+        return _Answer(not values.is_empty, None if value is None else {name: value}, proof)
+
+    return ask
 
 
-class _GridOracle:
+def _by_grid(conditions: Sequence[Condition], names: Sequence[str], box: Box) -> _Ask:
     """Few tuples: where each condition holds is computed once, subsets are intersections of masks."""
+    grid = Grid.of(names, box)
+    masks = [np.packbits(grid.holds([condition])) for condition in conditions]
+    count = int(np.prod(grid.shape))
+    proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count} tuples of {', '.join(grid.names)} tried")
 
-    def __init__(self, conditions: Sequence[Condition], names: Sequence[str], box: Box) -> None:
-        self.grid = Grid.of(names, box)
-        self.masks = [np.packbits(self.grid.holds([condition])) for condition in conditions]
-
-    def ask(self, members: tuple[int, ...]) -> _Answer:
-        count = int(np.prod(self.grid.shape))
-        proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count} tuples of {', '.join(self.grid.names)} tried")
-        mask = np.packbits(np.ones(count, dtype=bool))
-        for member in members:
-            mask = mask & self.masks[member]
+    def ask(members: tuple[int, ...]) -> _Answer:
+        mask = reduce(np.bitwise_and, (masks[member] for member in members), np.packbits(np.ones(count, dtype=bool)))
         if not mask.any():
             return _Answer(False, None, proof)
-        flags = np.unpackbits(mask, count=count).astype(bool).reshape(self.grid.shape)
-        return _Answer(True, self.grid.smallest(flags), proof)
+        flags = np.unpackbits(mask, count=count).astype(bool).reshape(grid.shape)
+        return _Answer(True, grid.smallest(flags), proof)
+
+    return ask
 
 
-class _SmtOracle:
+def _by_smt(conditions: Sequence[Condition], box: Box, limit_s: float) -> _Ask:
     """Everything else: z3."""
 
-    def __init__(self, conditions: Sequence[Condition], box: Box, limit_s: float) -> None:
-        self.conditions = conditions
-        self.box = box
-        self.limit_s = limit_s
-
-    def ask(self, members: tuple[int, ...]) -> _Answer:
-        chosen = [self.conditions[member] for member in members]
-        here = {name: self.box[name] for name in smt.symbols_of(chosen)}
-        answer = smt.find(chosen, here, self.limit_s)
+    def ask(members: tuple[int, ...]) -> _Answer:
+        chosen = [conditions[member] for member in members]
+        answer = smt.find(chosen, {name: box[name] for name in smt.symbols_of(chosen)}, limit_s)
         if answer.status == "unsat":
             return _Answer(False, None, Proof(ProofKind.SMT, 0, "z3 shows that no values satisfy them"))
         if answer.status == "sat":
             return _Answer(True, answer.model, Proof(ProofKind.SMT, 0, "z3 found values that satisfy them"))
         return _Answer(None, None, Proof(ProofKind.NONE, 0, answer.why))
 
+    return ask
 
-def _oracle(
-    conditions: Sequence[Condition], names: Sequence[str], box: Box, limit_s: float
-) -> _SetOracle | _GridOracle | _SmtOracle:
+
+def _way(conditions: Sequence[Condition], names: Sequence[str], box: Box, limit_s: float) -> _Ask:
     if len(names) == 1:
-        sets = _SetOracle(conditions, names[0], box[names[0]], limit_s)
-        if sets.exact:
-            return sets
+        solutions = [allowed([condition], names[0], box[names[0]], limit_s) for condition in conditions]
+        if all(solution.proof.proven for solution in solutions):
+            return _by_sets(solutions, names[0])
     count = tuple_count(names, box)
     if names and count is not None and count <= MOST_TUPLES and count * len(conditions) // 8 <= MOST_MASK_BYTES:
-        try:
-            return _GridOracle(conditions, names, box)
-        except OverflowError:
-            return _SmtOracle(conditions, box, limit_s)
-    return _SmtOracle(conditions, box, limit_s)
+        with suppress(OverflowError):
+            return _by_grid(conditions, names, box)
+    return _by_smt(conditions, box, limit_s)

@@ -129,8 +129,7 @@ def _answered(part: Part, example: Mapping[str, int], determine: bool, fresh: It
     if fit is None:
         whole = {name: Progression(1, 0, range_, range_.count, range_) for name, range_ in part.ranges.items()}
         return Answer(part, whole)
-    roots = named(fit, part.ranges, fresh)
-    return Answer(part, roots.sets, roots.determined, fit)
+    return Answer(part, *named(fit, part.ranges, fresh), fit)
 
 
 def _pins(fit: Fitted, part: Part) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trtdiag.dims.solver.fitting import Fitted
 from trtdiag.dims.solver.runs import along, moved
@@ -13,16 +13,13 @@ from trtdiag.symbolic.expr import Expr, Sym
 from trtdiag.symbolic.progressions import single
 
 
-@dataclass(frozen=True)
-class Named:
-    """Roots with their values, and every other symbol over the roots."""
+def named(
+    fit: Fitted, ranges: Mapping[str, Range], fresh: Iterator[str]
+) -> tuple[dict[str, Progression], dict[str, Expr]]:
+    """The values of a root for each parameter of ``fit``, and every other symbol over the roots.
 
-    sets: Mapping[str, Progression]
-    determined: Mapping[str, Expr]
-
-
-def named(fit: Fitted, ranges: Mapping[str, Range], fresh: Iterator[str]) -> Named:
-    """Roots for the parameters of ``fit``: symbols where one can be the root, else fresh names."""
+    A root is a symbol where one can be it, else it has a fresh name.
+    """
     values = along(fit.runs)
     sizes = {symbol: substitute(size, values) for symbol, size in fit.layout.sizes.items()}
     sets: dict[str, Progression] = {}
@@ -59,7 +56,7 @@ def named(fit: Fitted, ranges: Mapping[str, Range], fresh: Iterator[str]) -> Nam
             sets[symbol] = single(form[2], ranges[symbol])
         else:
             determined[symbol] = substitute(fit.layout.sizes[symbol], back)
-    return Named(sets, determined)
+    return sets, determined
 
 
 def _root(lines: Mapping[str, tuple[int, str, int]], name: str, dividing: int | None) -> str | None:
