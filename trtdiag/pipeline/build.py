@@ -79,7 +79,9 @@ def assembled(state: State, device: str | None, source: str | None) -> CompiledP
     if plan.options.portable:
         buffers = engine_buffers(plan.lowered, len(converted))
         networks = all_networks(exported, buffers, [to_bytes(one.network) for one in converted])
-    return CompiledProgram(exported, networks, options=plan.options, source=source)
+    # What is known of a relaxed export is more than what its program asks of calls.
+    original = state.program if state.program.failure is None else None
+    return CompiledProgram(exported, networks, options=plan.options, source=source, original=original)
 
 
 def by_reference(state: State) -> CompiledProgram:

@@ -15,6 +15,7 @@ from trtdiag.arguments import checked, flag, instance, one_of, optional, place, 
 from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.frontend.bounds_checked_run import has_trusting_calls, sizes_vary, trusted_calls_checked
+from trtdiag.frontend.program import Program
 from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
@@ -40,6 +41,7 @@ class CompiledProgram:
         report: What compiling found, where it was compiled here.
         source: The file that it was compiled from, where it was one.
         build_s: What writing its networks and building its engines took, where that is known.
+        original: What it was compiled from as it was captured, where it was compiled here.
 
     Attributes:
         exported_program: The program, to save, export again or look at.
@@ -59,6 +61,7 @@ class CompiledProgram:
         report: object | None = None,
         source: str | None = None,
         build_s: float | None = None,
+        original: Program | None = None,
     ) -> None:
         self.exported_program = exported
         self.manifests: tuple[Manifest, ...] = tuple(found.manifest for found in engine_nodes(exported))
@@ -68,7 +71,7 @@ class CompiledProgram:
         self.report = report
         self.source = source
         self.build_s = build_s
-        self._inputs = ProgramInputs(exported)
+        self._inputs = ProgramInputs(exported, original)
         self._known: set[Described] = set()
         self._names = _names_by_place(exported)
         self._module: GraphModule | None = None

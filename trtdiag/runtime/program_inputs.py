@@ -54,10 +54,11 @@ class ProgramInputs:
 
     Args:
         exported: The program; its ranges and the sizes of its inputs say what it takes.
+        program: What it was compiled from, which has the same inputs and guards; captured of it where not given.
     """
 
-    def __init__(self, exported: ExportedProgram) -> None:
-        program = capture(exported)
+    def __init__(self, exported: ExportedProgram, program: Program | None = None) -> None:
+        program = program or capture(exported)
         self._exported = exported
         self._inputs = program.inputs
         given = dict(_tensors(exported))
