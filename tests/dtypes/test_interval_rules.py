@@ -162,7 +162,7 @@ def _exported(act):
 
 def _compared(act):
     program = _exported(act)
-    spans = value_spans(program.program, program.checked, program.shapes)
+    spans = value_spans(program.program, program.checked, program.shapes).spans
     ends = {}
     for size in SIZES:
         for inputs in _inputs(size):

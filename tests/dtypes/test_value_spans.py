@@ -16,7 +16,7 @@ from trtdiag.shapes.ranges import shape_facts
 
 def _spans(module, args, dims=None):
     program = staged(module, args, dims)
-    return program, value_spans(program.program, program.checked, program.shapes)
+    return program, value_spans(program.program, program.checked, program.shapes).spans
 
 
 class Positions(nn.Module):
@@ -270,7 +270,7 @@ def test_a_buffer_that_the_program_changes_is_not_what_it_was(functional):
         exported = exported.run_decompositions({})
     program = capture(exported)
     checked = Checked(program.exported.graph_module, (), 0, 0, {})
-    spans = value_spans(program, checked, shape_facts(program, checked, {}))
+    spans = value_spans(program, checked, shape_facts(program, checked, {})).spans
     assert spans["b_calls"].why == "calls: a buffer that the program changes, any value"
     assert not spans["b_calls"].fits_int32
     assert (spans["b_still"].low, spans["b_still"].high) == (4, 4)
@@ -311,7 +311,7 @@ def test_fake_weights_are_not_read(tmp_path):
         )
     program = capture(exported)
     checked = Checked(program.exported.graph_module, (), 0, 0, {})
-    spans = value_spans(program, checked, shape_facts(program, checked, program.ranges))
+    spans = value_spans(program, checked, shape_facts(program, checked, program.ranges)).spans
     assert (spans["ids"].low, spans["ids"].high) == (0, 99)
 
 

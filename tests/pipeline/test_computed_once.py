@@ -16,6 +16,7 @@ from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.verify import verify_saved
 
 OPTIONS = trtdiag.CompileOptions(target="8.6", backend="reference", opt=(("rows", 6),))
+OPTIONS_WITHOUT_SIZES = trtdiag.CompileOptions(target="8.6", backend="reference")
 
 
 class Scaled(torch.nn.Module):
@@ -47,6 +48,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], list[object]]
 
 
 ONCE = (
+    ("trtdiag.frontend.capture", "recorded_guards"),
     ("trtdiag.shapes.opt_sizes", "opt_sizes"),
     ("trtdiag.shapes.opt_sizes", "allowed_box"),
     ("trtdiag.pipeline.plan_engines", "lower"),
@@ -68,7 +70,25 @@ def test_a_verification_plans_once(calls: Any, tmp_path: Path) -> None:
     trtdiag.save(compile_in_stages(asked(), OPTIONS).compiled, place)
     seen = {name: calls(module, name) for module, name in ONCE}
     assert verify_saved(place, asked()).verified.passed
-    assert {name: len(each) for name, each in seen.items()} == dict.fromkeys(seen, 1)
+    # What is saved was captured when it was loaded, and its original is another program.
+    assert {name: len(each) for name, each in seen.items()} == {**dict.fromkeys(seen, 1), "recorded_guards": 2}
+
+
+def test_what_a_program_holds_is_read_once(calls: Any) -> None:
+    class Table(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.arange(7) * 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, self.table % 5] * self.table
+
+    seen = calls("trtdiag.dtypes.intervals", "_read")
+    graphs = calls("trtdiag.dtypes.plan_integers", "graph_spans")
+    compile_in_stages((Table(), (torch.randn(2, 5),), {}, None), OPTIONS_WITHOUT_SIZES)
+    assert graphs  # the lowered graph is followed, too
+    names = [name for _, name in seen]
+    assert len(names) == len(set(names)), names
 
 
 def _partition(full: bool) -> trtdiag.PartitionOptions:

@@ -28,7 +28,7 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
     weights nobody reads (a batch norm's ``num_batches_tracked``): they never reach the target.
     """
     roles = _Roles(program, checked)
-    spans = value_spans(program, checked, shapes)
+    found = value_spans(program, checked, shapes)
     counts: Counter[str] = Counter()
     wide: list[WideTensor] = []
     doubles: list[OddTensor] = []
@@ -40,7 +40,7 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
         name = dtype_name(dtype)
         counts[name] += 1
         if dtype == torch.int64:
-            wide.append(_wide(program, located, roles.of(located), spans[located.name]))
+            wide.append(_wide(program, located, roles.of(located), found.spans[located.name]))
         elif dtype == torch.float64:
             doubles.append(_odd(program, located, roles.of(located), _is_double))
         if name not in target.dtypes and dtype not in (torch.int64, torch.float64):
@@ -52,6 +52,7 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
         float64=tuple(doubles),
         unsupported=tuple(unsupported),
         native_int64="int64" in target.dtypes,
+        constants=found.constants,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
+from trtdiag.dtypes.value_span import Span
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic.ranges import Range
 
@@ -68,6 +70,7 @@ class DtypeFacts:
         float64: Every float64 tensor.
         unsupported: Tensors of dtypes without counterpart on the target (complex, uint16, ...).
         native_int64: Whether the target has int64.
+        constants: What was read of the program's tensors, for ``plan_types``; no fact of its own.
     """
 
     target: str
@@ -76,3 +79,4 @@ class DtypeFacts:
     float64: tuple[OddTensor, ...]
     unsupported: tuple[OddTensor, ...]
     native_int64: bool
+    constants: Mapping[Hashable, Span] = field(default_factory=dict, repr=False, compare=False)

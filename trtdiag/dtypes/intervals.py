@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -24,9 +24,11 @@ from trtdiag.shapes.facts import ShapeFacts
 # Float weights only matter where they become integers; those are small tables.
 _MOST_FLOATS = 65536
 
+Constants = Mapping[Hashable, Span]
 
-def value_spans(program: Program, checked: Checked, shapes: ShapeFacts) -> Mapping[str, Span]:
-    """Return the span of every node that yields one tensor, by qualified name.
+
+def value_spans(program: Program, checked: Checked, shapes: ShapeFacts) -> GraphSpans:
+    """Return the span of every node of a program that yields one tensor.
 
     Sizes enter through ``shapes``, so the spans hold for every size in its ranges.  What is not known is said to be
     not known: an op without a rule yields every value of its dtype.
@@ -34,19 +36,27 @@ def value_spans(program: Program, checked: Checked, shapes: ShapeFacts) -> Mappi
     Cost: linear in nodes, plus one pass over each integer weight.
     """
     roles = placeholders(program.exported) if program.exported is not None else {}
-    return graph_spans(checked.graph_module, roles, shapes, program.names).spans
+    return graph_spans(checked.graph_module, roles, shapes, program.names)
 
 
 @dataclass(frozen=True)
 class GraphSpans:
-    """Spans by qualified name, and why the integers of a node may have wrapped around or are not computed."""
+    """Spans by qualified name, and why the integers of a node may have wrapped around or are not computed.
+
+    ``constants`` are the spans of the tensors that were read for it, by their memory and form.
+    """
 
     spans: Mapping[str, Span]
     wrapping: Mapping[str, str]
+    constants: Constants
 
 
 def graph_spans(
-    graph_module: GraphModule, roles: Mapping[str, Placeholder], shapes: ShapeFacts, names: Mapping[str, str]
+    graph_module: GraphModule,
+    roles: Mapping[str, Placeholder],
+    shapes: ShapeFacts,
+    names: Mapping[str, str],
+    constants: Constants | None = None,
 ) -> GraphSpans:
     """Return the same for any graph whose nodes have values, with what may wrap around.
 
@@ -55,10 +65,11 @@ def graph_spans(
         roles: What its placeholders stand for, by name.
         shapes: Its sizes.
         names: Of symbols, for the text.
+        constants: Of tensors that were read before.
     """
-    interpreter = _Interpreter(shapes, names, roles)
+    interpreter = _Interpreter(shapes, names, roles, constants=dict(constants or {}))
     interpreter.run(graph_module, "", {})
-    return GraphSpans(interpreter.spans, interpreter.wrapping)
+    return GraphSpans(interpreter.spans, interpreter.wrapping, interpreter.constants)
 
 
 @dataclass
@@ -68,7 +79,7 @@ class _Interpreter:
     roles: Mapping[str, Placeholder]
     spans: dict[str, Span] = field(default_factory=dict)
     wrapping: dict[str, str] = field(default_factory=dict)
-    constants: dict[tuple[object, ...], Span] = field(default_factory=dict)
+    constants: dict[Hashable, Span] = field(default_factory=dict)
     changed: set[Node] = field(default_factory=set)
 
     def run(self, owner: GraphModule, prefix: str, given: Mapping[Node, Span]) -> list[Result]:

@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from trtdiag.dtypes.census import dtype_name
 from trtdiag.dtypes.facts import Role
+from trtdiag.dtypes.intervals import Constants
 from trtdiag.dtypes.plan_doubles import Doubles
 from trtdiag.dtypes.plan_facts import PlannedTensor, TypePlan
 from trtdiag.dtypes.plan_integers import NARROW, Integers
@@ -34,6 +35,7 @@ def plan_types(
     *,
     truncate_double: bool,
     names: Mapping[str, str] | None = None,
+    constants: Constants | None = None,
 ) -> TypePlan:
     """Return the engine dtype of every tensor, and a limit for every op that has a tensor without one.
 
@@ -43,10 +45,11 @@ def plan_types(
         target: What the engines are for.
         truncate_double: Whether float64 may become float32.
         names: Of symbols, for the text.
+        constants: Spans of the tensors that were read before.
 
     Cost: linear in nodes; values are followed through the graph only where integers must be narrowed.
     """
-    return _Planning(lowered, ranges, target, truncate_double, names or {}).plan()
+    return _Planning(lowered, ranges, target, truncate_double, names or {}, constants or {}).plan()
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,13 @@ class _Planning:
         target: Target,
         truncate_double: bool,
         names: Mapping[str, str],
+        constants: Constants,
     ) -> None:
         self._lowered = lowered
         self._target = target
         self._roles = placeholders_of(lowered.signature, lambda name, _target: lowered.tensors.get(name))
         self._doubles = Doubles(truncate_double, self._held)
-        self._integers = Integers(lowered, ranges, self._roles, names)
+        self._integers = Integers(lowered, ranges, self._roles, names, constants)
         self._tensors: dict[Node, tuple[_Tensor, ...]] = {}
 
     def plan(self) -> TypePlan:

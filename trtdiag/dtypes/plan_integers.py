@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from trtdiag.dtypes.census import dtype_name
-from trtdiag.dtypes.intervals import GraphSpans, graph_spans
+from trtdiag.dtypes.intervals import Constants, GraphSpans, graph_spans
 from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.dtypes.planned_dtype import Planned
 from trtdiag.dtypes.value_span import INT32_MAX, INT32_MIN, Span, leaves_dtype, to_integers
@@ -36,6 +36,7 @@ class Integers:
         ranges: Of its symbols.
         roles: What its placeholders stand for.
         names: Of symbols, for the text.
+        constants: Spans of tensors that were read before.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class Integers:
         ranges: Mapping[str, Range],
         roles: Mapping[str, Placeholder],
         names: Mapping[str, str],
+        constants: Constants,
     ) -> None:
         self._lowered = lowered
         self._ranges = ranges
         self._roles = roles
         self._names = names
+        self._constants = constants
         self._found: GraphSpans | None = None
 
     def narrowed(self, node: Node) -> Planned:
@@ -111,7 +114,9 @@ class Integers:
     def _spans(self) -> GraphSpans:
         if self._found is None:
             module = self._lowered.graph_module
-            self._found = graph_spans(module, self._roles, graph_sizes(module, self._ranges), self._names)
+            self._found = graph_spans(
+                module, self._roles, graph_sizes(module, self._ranges), self._names, self._constants
+            )
         return self._found
 
 

@@ -194,7 +194,7 @@ def _planned(
     options = of_kind(CompileOptions, chosen, partition=shown)
     begun = len(clock.stages)
     try:
-        plan = plan_engines(facts.program, checked, facts.dims, target, options, clock, sizes)
+        plan = plan_engines(facts.program, checked, facts.dims, target, options, clock, sizes, facts.dtypes)
         with clock("fallbacks"):
             return partition_facts(facts.program, plan, require_full=asked.require_full)
     except BeyondTensorsError:

@@ -13,6 +13,7 @@ from trtdiag.convert.registry import has_converter
 from trtdiag.convert.segment import SegmentRefused, convert_segment
 from trtdiag.convert.support import support
 from trtdiag.dims.facts import DimSystem
+from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.dtypes.plan import plan_types
 from trtdiag.errors import UnsupportedOpError
 from trtdiag.frontend.program import Program
@@ -46,6 +47,7 @@ def plan_engines(
     options: CompileOptions,
     stage: Stage = _AT_ONCE,
     sizes: EngineSizes | None = None,
+    dtypes: DtypeFacts | None = None,
 ) -> EnginePlan:
     """Return the plan for a program.
 
@@ -57,6 +59,7 @@ def plan_engines(
         options: Precision, types, partition.
         stage: Wraps each stage.
         sizes: The sizes that engines are built for, where they are at hand.
+        dtypes: The dtypes of the program, where they are at hand: what was read of its tensors is not read again.
 
     Raises:
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
@@ -70,7 +73,14 @@ def plan_engines(
     sizes, reader = sizes or EngineSizes(program), NodeReader()
     sizes = sizes.within(counted_ranges(lowered.graph_module.graph, reader, sizes.box))
     with stage("types"):
-        types = plan_types(lowered, sizes.box, target, truncate_double=options.truncate_double, names=program.names)
+        types = plan_types(
+            lowered,
+            sizes.box,
+            target,
+            truncate_double=options.truncate_double,
+            names=program.names,
+            constants=None if dtypes is None else dtypes.constants,
+        )
     with stage("support"):
         source = ConversionContext(
             lowered.graph_module, types.engine, target, sizes.box, dims.given(), lowered.origins, lowered.held(), reader
