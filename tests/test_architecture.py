@@ -39,8 +39,8 @@ ORDER = (
     "verification",
     "analysis",
     "report",
-    "pipeline",
     "benchmark",
+    "pipeline",
     "torch_backend",
     PACKAGE,  # the front door, trtdiag/__init__.py
     "cli",

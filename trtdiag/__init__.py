@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from trtdiag.artifact.rebuild import rebuild
     from trtdiag.artifact.save import save
     from trtdiag.benchmark.facts import Benchmark
-    from trtdiag.benchmark.run import bench
     from trtdiag.errors import (
         ArgumentError,
         ArtifactError,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from trtdiag.option_warnings import OptionWarning
     from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
     from trtdiag.pipeline.analyze import analyze
+    from trtdiag.pipeline.bench import bench
     from trtdiag.pipeline.compile import compile
     from trtdiag.pipeline.verify import verify
     from trtdiag.report.fix_programs import save_programs
@@ -112,7 +112,7 @@ _HOMES = {
     "VerificationError": "trtdiag.errors",
     "VerifyLimits": "trtdiag.verification.run",
     "analyze": "trtdiag.pipeline.analyze",
-    "bench": "trtdiag.benchmark.run",
+    "bench": "trtdiag.pipeline.bench",
     "capture": "trtdiag.frontend.capture",
     "compile": "trtdiag.pipeline.compile",
     "fix_dims": "trtdiag.fixdims.run",

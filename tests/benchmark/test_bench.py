@@ -131,7 +131,7 @@ def test_a_way_that_breaks_is_a_row(compiled: CompiledProgram, monkeypatch: pyte
     def prepare(original: object, compiled: object) -> Ready:
         return Ready(lambda args, kwargs: call)
 
-    monkeypatch.setattr("trtdiag.benchmark.run.preparers", lambda names: {"eager": prepare})
+    monkeypatch.setattr("trtdiag.pipeline.bench.preparers", lambda names: {"eager": prepare})
     found = trtdiag.bench(compiled, "eager", model=build(), rounds=2)
     assert found.results[0].ways[1].failed == "no more"
     assert found.results[0].ways[0].ms is not None

@@ -13,13 +13,13 @@ import trtdiag
 from tests.runtime.compiling import compiled_program
 from trtdiag.analysis.fallbacks import FallbackGroup
 from trtdiag.artifact.rebuild import rebuild
-from trtdiag.benchmark.run import bench
 from trtdiag.cli.main import main
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import UserError
 from trtdiag.frontend.capture import capture
 from trtdiag.options import CompileOptions
 from trtdiag.partition.intrinsic_limits import ENGINE_OP
+from trtdiag.pipeline.bench import bench
 from trtdiag.report.saved import read_report
 from trtdiag.runtime.earlier_engines import refuse_on_other_devices
 from trtdiag.runtime.op import EXECUTE_ENGINE

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from trtdiag.benchmark.clock import Call
-from trtdiag.benchmark.memory import engines_bytes, unrecordable
+from trtdiag.benchmark.memory import unrecordable
 from trtdiag.benchmark.original import Original
+from trtdiag.benchmark.run import of_program
 from trtdiag.benchmark.ways import Ready
-from trtdiag.benchmark.words import compiled_words
 from trtdiag.errors import PlatformError
 from trtdiag.runtime.compiled import CompiledProgram
 
@@ -37,10 +34,5 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
             fix="leave cuda-graphs out, or compile for fixed sizes",
             reference="no-cuda-graphs",
         )
-    recorded = CompiledProgram(compiled.exported_program, options=compiled.options)
-    recorded.cuda_graphs(_SIZES)
-
-    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        return lambda: recorded(*args, **kwargs)
-
-    return Ready(bind, compiled_words(compiled), build_s=compiled.build_s, bytes=engines_bytes(compiled))
+    recorded = CompiledProgram(compiled.exported_program, options=compiled.options, build_s=compiled.build_s)
+    return of_program(recorded.cuda_graphs(_SIZES))
