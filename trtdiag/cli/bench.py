@@ -12,12 +12,11 @@ from trtdiag.cli.option_groups import debug_option, quiet_option
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
-from trtdiag.cli.report_files import json_file, json_option
-from trtdiag.cli.streams import own_console, standard_output
+from trtdiag.cli.report_files import json_file, json_option, write_json
+from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile
 from trtdiag.files.same import Named, refuse_same
-from trtdiag.report.save import write_atomically
 
 
 @click.command("bench", cls=CheckedCommand)
@@ -92,10 +91,7 @@ def bench_command(
         found = bench(
             program, listed(against) or ("eager",), model=model, sizes=asked or "opt", rounds=rounds, progress=step
         )
-    if times.to_stdout:
-        standard_output().write_utf8(found.to_json())
-    elif json_path is not None:
-        write_atomically(Path(json_path), found.to_json())
+    write_json(times, found.to_json(), "report")
     written: list[Path] = []
     if report is not None and report_path is not None:
         timed = report.with_times(found.as_json())

@@ -15,15 +15,14 @@ from trtdiag.cli.option_groups import debug_option, quiet_option
 from trtdiag.cli.output_paths import check_reports, place_of, read_by, report_places
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
-from trtdiag.cli.report_files import ReportFiles, json_file, json_option
-from trtdiag.cli.streams import own_console, standard_output
+from trtdiag.cli.report_files import ReportFiles, json_file, json_option, write_json
+from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Seconds
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.regular import reason
 from trtdiag.files.same import refuse_same
-from trtdiag.report.save import write_atomically
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -115,15 +114,13 @@ def fix_dims(
         if text is not None:
             fix = replace(fix, label="standard input")
         made, refusal = _programs(fix, step) if apply_ else ([], None)
-    json_path = "-" if answer.to_stdout else json_path
-    return _given_out(
-        fix, json_path, module_path, output, made, refusal, overwrite=overwrite, quiet=quiet or json_path == "-"
-    )
+    quiet = quiet or answer.to_stdout
+    return _given_out(fix, answer, module_path, output, made, refusal, overwrite=overwrite, quiet=quiet)
 
 
 def _given_out(
     fix: Fix,
-    json_path: str | None,
+    answer: ReportFiles,
     module_path: Path | None,
     output: Path | None,
     programs: list[ExportedProgram],
@@ -155,11 +152,7 @@ def _given_out(
     elif output is not None and programs:
         save_program(programs[0], output)
         written.append(f"saved: {output}")
-    if json_path == "-":
-        standard_output().write_utf8(json_fix(fix))
-    elif json_path is not None:
-        write_atomically(Path(json_path), json_fix(fix), what="answer")
-        written.append(f"written: {json_path}")
+    written += [f"written: {path}" for path in write_json(answer, json_fix(fix), "answer")]
     if not quiet:
         print_fix(fix, own_console(), written, files)
     if refusal is not None:

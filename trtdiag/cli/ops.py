@@ -35,7 +35,7 @@ def ops(target: str | None, json_path: str | None) -> None:
 
     found = coverage(get_target(target))
     if json_path is not None:
-        write_json(files, json.dumps(_plain(found), indent=2) + "\n")
+        write_json(files, json.dumps(_plain(found), indent=2) + "\n", "list")
     else:
         _print(found, Console(soft_wrap=False))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,7 +18,7 @@ from trtdiag.report.save import write_atomically
 from trtdiag.report.suffixes import SUFFIXES, format_of, format_unknown
 
 if TYPE_CHECKING:
-    from trtdiag.report.formats import Rendering
+    from trtdiag.report.formats import Rendering, Saveable
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 STDOUT = "-"
@@ -58,14 +58,6 @@ printed_json_option = click.option(
 """Of commands that print a list, which they print as JSON where no file is named."""
 
 
-class Rendered(Protocol):
-    """What can be written: a report just made, or a saved one."""
-
-    @property
-    def rendering(self) -> Rendering:
-        """It in every format."""
-
-
 @dataclass(frozen=True)
 class ReportFiles:
     """What to write.
@@ -87,7 +79,7 @@ class ReportFiles:
         """Whether standard output belongs to a report."""
         return any(place == STDOUT for _, place in self.places)
 
-    def write(self, report: Rendered) -> list[str]:
+    def write(self, report: Saveable) -> list[str]:
         """Write all of them, and open the page where that was asked for; gives the places.
 
         Raises:
@@ -121,13 +113,14 @@ def json_file(place: str | None) -> ReportFiles:
     return ReportFiles((("json", _place(place)),), arguments=("--json",))
 
 
-def write_json(files: ReportFiles, text: str) -> None:
-    """Write a text to where ``--json`` says."""
+def write_json(files: ReportFiles, text: str, what: str) -> list[Path]:
+    """Write the text of ``what`` to where ``--json`` says; gives the files."""
     for _, place in files.places:
         if place == STDOUT:
             standard_output().write_utf8(text)
         else:
-            write_atomically(Path(place), text, what="list")
+            write_atomically(Path(place), text, what=what)
+    return [Path(place) for _, place in files.places if place != STDOUT]
 
 
 def asked_files(

@@ -39,7 +39,7 @@ def rules(json_path: str | None) -> None:
     entries = catalogue()
     if json_path is not None:
         listed = [{"id": e.id, "name": e.name, "severity": e.severity.value, "title": e.title} for e in entries]
-        write_json(files, json.dumps(listed, indent=2) + "\n")
+        write_json(files, json.dumps(listed, indent=2) + "\n", "list")
         return
     table = Table("id", "name", "severity", "finds", box=None, pad_edge=False)
     for entry in entries:

@@ -29,6 +29,7 @@ from trtdiag.report.compile_words import (
     point_label,
     point_sizes,
 )
+from trtdiag.report.plain_table import plain_table
 from trtdiag.report.text import bytes_text, one_line
 from trtdiag.symbolic.text import in_words
 from trtdiag.verification.facts import PointResult, Verification
@@ -97,9 +98,7 @@ def gpus_line(engines: Sequence[Engine]) -> str:
 def _engine_table(
     converted: Sequence[ConvertedSegment], manifests: Sequence[Manifest], words: CompileWords
 ) -> RenderableType:
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for name in ("engine", "ops", "layers"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table(numbers=("engine", "ops", "layers"))
     table.add_column("inputs", overflow="fold", ratio=3)
     table.add_column("outputs", overflow="fold", ratio=2)
     for index, (one, manifest) in enumerate(zip(converted, manifests, strict=True)):
@@ -140,11 +139,7 @@ def verification_text(found: Verification, names: Mapping[str, str]) -> Renderab
 
 
 def _points_table(found: Verification, names: Mapping[str, str]) -> RenderableType:
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for name in ("point", "sizes", "output"):
-        table.add_column(name, overflow="fold")
-    for name in ("max abs", "max rel"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table(("point", "sizes", "output"), ("max abs", "max rel"))
     table.add_column("", overflow="fold")
     # What differs is never among those left out, and what is unstable only behind it.
     order = sorted(found.results, key=lambda result: (result.passed, not result.unstable))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import webbrowser
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,6 +82,27 @@ class Rendering:
         """Open the page in the browser; gives the file that it was written to."""
         folder = Path(tempfile.mkdtemp(prefix="trtdiag-"))
         return open_page(self.save(folder / "report.html"))
+
+
+class Saveable(ABC):
+    """What can be written in every format: a report just made, or a saved one."""
+
+    @property
+    @abstractmethod
+    def rendering(self) -> Rendering:
+        """It in every format."""
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report whole or not at all, in the format of the suffix: ``.html``, ``.json``, ``.sarif``, ``.md``.
+
+        Raises:
+            UserError: The suffix is another, the place cannot be written, or a saved report holds no page.
+        """
+        return self.rendering.save(path)
+
+    def show(self) -> Path:
+        """Open the page in the browser; gives the file that it was written to."""
+        return self.rendering.show()
 
 
 def open_page(page: Path) -> Path:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from trtdiag.analysis.compilation import EngineFacts
 from trtdiag.engine.built_layers import LayerInfo
+from trtdiag.report.plain_table import plain_table
 from trtdiag.report.text import amount, one_line
 
 _MOST_LAYERS = 8
@@ -38,9 +39,7 @@ def slowest_text(engines: Sequence[EngineFacts]) -> RenderableType:
 
 
 def _table(rows: Sequence[tuple[int, LayerInfo, float]], whole: float) -> Table:
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for name in ("engine", "ms", "share"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table(numbers=("engine", "ms", "share"))
     table.add_column("ops", overflow="fold")
     for index, layer, time in rows:
         table.add_row(str(index), f"{time:.4f}", f"{time / whole:.0%}", Text(_ops(layer)))

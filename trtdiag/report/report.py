@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from trtdiag.analysis.explain import RuleMeta
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.arguments import instance, keep_checked, one_of, path_or, text
 from trtdiag.report.comparison import Comparison, compared
-from trtdiag.report.formats import Rendering
+from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import report_json
 from trtdiag.report.notebook import plain_text, snippet
 from trtdiag.report.record import Record, read_record
@@ -25,7 +24,7 @@ _LAYOUT = one_of("auto", "dot", "builtin")
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class Report(Saveable):
     """What an analysis found, ready to read.
 
     Attributes:
@@ -116,18 +115,6 @@ class Report:
     def to_html(self) -> str:
         """The report as one self-contained page."""
         return self.rendering.text("html")
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report whole or not at all, in the format of the suffix: ``.html``, ``.json``, ``.sarif``, ``.md``.
-
-        Raises:
-            UserError: The suffix is another, or the place cannot be written.
-        """
-        return self.rendering.save(path)
-
-    def show(self) -> Path:
-        """Open the page in the browser; gives the file that it was written to."""
-        return self.rendering.show()
 
     def __repr__(self) -> str:
         return plain_text(self.analysis, self.comparison)

@@ -7,14 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from trtdiag.analysis.explain import RuleMeta
 from trtdiag.errors import UserError
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
-from trtdiag.report.formats import Rendering
+from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import SCHEMA_PATH, comparison_json
 from trtdiag.report.record import SCHEMA, Record, read_record, read_times
 from trtdiag.report.schema_check import Schema, fitted
@@ -29,7 +28,7 @@ _LARGEST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, repr=False)
-class SavedReport:
+class SavedReport(Saveable):
     """A report read from its JSON.
 
     Attributes:
@@ -105,18 +104,6 @@ class SavedReport:
     def verdict(self) -> str:
         """How the analysis ended, in one line."""
         return self.record.verdict
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report whole or not at all, in the format of the suffix: ``.html``, ``.json``, ``.sarif``, ``.md``.
-
-        Raises:
-            UserError: The suffix is another, the place cannot be written, or the report holds no page.
-        """
-        return self.rendering.save(path)
-
-    def show(self) -> Path:
-        """Open the page in the browser; gives the file that it was written to."""
-        return self.rendering.show()
 
     def __repr__(self) -> str:
         return f"<saved trtdiag report on {self.record.label}: {self.verdict}>"

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from trtdiag.analysis.finding import Finding, Severity
@@ -17,6 +16,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Comparison
 from trtdiag.report.engine_words import engines_line
+from trtdiag.report.plain_table import plain_table
 from trtdiag.report.text import one_line, place, visible
 from trtdiag.report.tried_words import tried_line
 from trtdiag.report.verdict import CauseTree, cause_trees, first_frame, severity_word, verdict
@@ -118,7 +118,7 @@ def _where(finding: Finding) -> str:
 
 
 def _finding_table(trees: Iterable[CauseTree]) -> RenderableType:
-    table = Table(box=None, pad_edge=False, show_edge=False, expand=False)
+    table = plain_table()
     table.add_column("id", no_wrap=True)
     table.add_column("severity", no_wrap=True)
     table.add_column("finding", ratio=3, overflow="fold")
@@ -165,9 +165,8 @@ def _wrong_dims(analysis: Analysis) -> tuple[list[DimRow], str]:
 
 
 def _dims_table(analysis: Analysis) -> RenderableType:
-    table = Table(box=None, pad_edge=False, show_edge=False, title="Dims", title_justify="left")
-    for head in ("dim", "declared", "range", "allowed", "suggested", "state"):
-        table.add_column(head, overflow="fold")
+    heads = ("dim", "declared", "range", "allowed", "suggested", "state")
+    table = plain_table(heads, title="Dims", title_justify="left")
     shown, rest = _wrong_dims(analysis)
     for row in shown:
         cells = (row.site, row.declared, str(row.range), row.allowed, row.suggested)

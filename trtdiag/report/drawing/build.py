@@ -69,14 +69,15 @@ def _summary(nodes: Sequence[DrawnNode], where: Sides | None, groups: int) -> st
     if groups:
         text += f"; {amount(groups, 'module group')}"
     parts = [
-        amount(counts[role], word)
-        for role, word in (
-            (Role.SHAPE, "shape computation"),
-            (Role.CHECK, "assert, no-op or element of several results"),
-            (Role.WEIGHT, "weight"),
+        amount(counts[role], *words)
+        for role, words in (
+            (Role.SHAPE, ("shape computation",)),
+            (
+                Role.CHECK,
+                ("assert, no-op or element of several results", "asserts, no-ops and elements of several results"),
+            ),
+            (Role.WEIGHT, ("weight",)),
         )
         if counts[role]
     ]
-    several = "asserts, no-ops and elements of several results"
-    parts = [part.replace("assert, no-op or element of several resultss", several) for part in parts]
     return f"{text}." + (f" Not drawn, listed with their modules: {', '.join(parts)}." if parts else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 from unicodedata import east_asian_width
 
 from trtdiag.report.drawing.graph_model import Group, Item, all_groups
@@ -17,6 +18,7 @@ BOX_HEIGHT = 38.0
 _CHAR_WIDTH = 6.7  # at 11 px; the widest of the monospaced fonts named in the style sheet is 0.602 em
 _PADDING = 22.0
 _LONGEST_LABEL = 34
+_Producer: TypeAlias = tuple[int, int]  # a node, and the box of the level that it is in
 _WIDTH_STEP = 4  # in characters: layers.9 and layers.10 get the same box, so their levels share one layout
 
 
@@ -72,9 +74,9 @@ def _place(
 
 def _reads_by_level(
     nodes: Sequence[DrawnNode], homes: Mapping[int, tuple[tuple[int, int], ...]], groups: int
-) -> list[dict[int, dict[int, None]]]:
-    """For each level: producer node -> boxes that read it.  A read belongs to the level where the ways part."""
-    found: list[dict[int, dict[int, None]]] = [{} for _ in range(groups)]
+) -> list[dict[_Producer, dict[int, None]]]:
+    """For each level: producer node and its box -> boxes that read it.  A read belongs where the ways part."""
+    found: list[dict[_Producer, dict[int, None]]] = [{} for _ in range(groups)]
     for position, node in enumerate(nodes):
         reader = homes.get(position)
         if reader is None:
@@ -85,47 +87,34 @@ def _reads_by_level(
                 continue
             depth = next(at for at, (a, b) in enumerate(zip(producer, reader, strict=False)) if a != b)
             level, box = reader[depth]
-            found[level].setdefault(source, {})[box] = None
+            found[level].setdefault((source, producer[depth][1]), {})[box] = None
     return found
 
 
 def _level(
-    group: Group, number: Mapping[int, int], nodes: Sequence[DrawnNode], reads: Mapping[int, Mapping[int, None]]
+    group: Group,
+    number: Mapping[int, int],
+    nodes: Sequence[DrawnNode],
+    reads: Mapping[_Producer, Mapping[int, None]],
 ) -> Level:
-    owner = _owners(group)
     arrows: dict[tuple[int, int], None] = {}
-    chips: dict[int, list[int]] = {}
-    for source, readers in reads.items():
-        if len(readers) > MOST_ARROWS:
-            for reader in readers:
-                chips.setdefault(reader, []).append(source)
-        else:
-            for reader in readers:
-                arrows[owner[source], reader] = None
+    chips: dict[int, list[_Producer]] = {}
+    for producer, readers in reads.items():
+        for reader in readers:
+            if len(readers) > MOST_ARROWS:
+                chips.setdefault(reader, []).append(producer)
+            else:
+                arrows[producer[1], reader] = None
     led_to = {head for _, head in arrows}
     for reader, sources in chips.items():
         if reader not in led_to:  # a box never loses its last arrow
-            arrows[owner[sources[0]], reader] = None
-            del sources[0]
+            arrows[sources.pop(0)[1], reader] = None
     boxes = tuple(
-        _box(item, number, nodes, group.modules, tuple(chips.get(at, ()))) for at, item in enumerate(group.items)
+        _box(item, number, nodes, group.modules, tuple(node for node, _ in chips.get(at, ())))
+        for at, item in enumerate(group.items)
     )
     sizes = tuple((_width(box), BOX_HEIGHT) for box in boxes)
     return Level(group, boxes, LevelGraph(sizes, tuple(sorted(arrows))))
-
-
-def _owners(group: Group) -> dict[int, int]:
-    """For each node inside the group, however deep, the position of its box."""
-    found: dict[int, int] = {}
-    for position, item in enumerate(group.items):
-        waiting: list[Item] = [item]
-        while waiting:
-            inner = waiting.pop()
-            if isinstance(inner, Group):
-                waiting.extend(inner.items)
-            else:
-                found[inner] = position
-    return found
 
 
 def _box(
