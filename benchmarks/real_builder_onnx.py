@@ -2,6 +2,7 @@
 
     python benchmarks/real_builder_onnx.py --models espcn,bert_base        rows there are kept
     python benchmarks/real_builder_onnx.py --models espcn --again
+    python benchmarks/real_builder_onnx.py --models zoo --programs FOLDER  every model, from the exports kept there
 
 Needs ``tensorrt-rtx``, ``onnx`` and ``onnxscript``, and no GPU; nothing is run.  A model is exported once, with the
 dims of ``fix_dims`` where its own are refused; that program is planned and built as ``analyze --try-build`` does, and
@@ -132,7 +133,8 @@ _GOOD = {"export": "exported", "file": "written"}
 def row_of(name: str, asked: argparse.Namespace) -> Row:
     """Both ways of a model; a step in which the process ended says so."""
     with tempfile.TemporaryDirectory() as folder:
-        case = {"model": name, "folder": folder, "onnx": f"{folder}/{name}.onnx"}
+        case = {"model": name, "onnx": f"{folder}/{name}.onnx"}
+        case["folder"] = str(asked.programs or folder)
         case.update(target=asked.target, gpu=asked.gpu, limit_s=asked.limit_s)
         command = [sys.executable, __file__, "--case", json.dumps(case)]
         # A group of its own: the builder runs in a child of the child, which must not go on alone.
@@ -194,7 +196,8 @@ def summary(rows: list[Row]) -> Row:
 def main() -> None:
     """Runs what is asked for, and writes after each model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default=MODELS, help="names with commas between")
+    parser.add_argument("--models", default=MODELS, help="names with commas between; zoo: all of it")
+    parser.add_argument("--programs", type=Path, help="a folder that keeps the exported models; default: kept nowhere")
     parser.add_argument("--target", default="rtx-1.7", help="that of the tensorrt-rtx that is installed")
     parser.add_argument("--gpu", default="sm89")
     parser.add_argument("--again", action="store_true", help="build models that have a row, too")
@@ -209,7 +212,7 @@ def main() -> None:
     path = asked.json or RESULTS / f"real-builder-onnx-{asked.target}.json"
     rows = {row["model"]: row for row in json.loads(path.read_text("utf-8"))["rows"]} if path.is_file() else {}
     ends = time.monotonic() + asked.all_s
-    for name in asked.models.split(","):
+    for name in _names(asked.models):
         if (name in rows and not asked.again) or time.monotonic() > ends:
             continue
         rows[name] = row_of(name, asked)
@@ -218,6 +221,17 @@ def main() -> None:
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         print(json.dumps(rows[name])[:600], file=sys.stderr, flush=True)
     print(json.dumps(summary(list(rows.values())), indent=1))
+
+
+def _names(models: str) -> list[str]:
+    """The models in their order; of the whole zoo those with the fewest ops first."""
+    if models != "zoo":
+        return models.split(",")
+    from zoo import BY_OPS
+
+    from tests.models.zoo import ZOO
+
+    return sorted(ZOO, key=lambda name: (BY_OPS.index(name) if name in BY_OPS else len(BY_OPS), name))
 
 
 def _machine(asked: argparse.Namespace) -> Row:
