@@ -30,6 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from torch._export.serde.serialize import SerializeError
 from zoo_export import state_of
 
 import trtdiag
@@ -55,7 +56,13 @@ def exported(name: str, folder: Path) -> tuple[Row, torch.export.ExportedProgram
         with contextlib.suppress(ModuleNotFoundError):
             zoo.build(name)  # its library brings the ops of its own that are in the program
     else:
-        state = state_of(name, str(asked), "cpu")
+        try:
+            state = state_of(name, str(asked), "cpu")
+        except SerializeError:  # torch exports it and cannot save it
+            asked.unlink(missing_ok=True)
+            module, args, kwargs, dims = zoo.build(name)
+            live = torch.export.export(module, args, kwargs, dynamic_shapes=dims)
+            return {"state": "exported", "dims": "asked"}, live
         if state.startswith("refused"):
             fix = trtdiag.fix_dims(zoo.build(name))
             if fix.outcome.value == "impossible":

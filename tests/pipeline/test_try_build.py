@@ -38,9 +38,15 @@ class Builder:
     name, device = "tensorrt-rtx", "cuda"
 
     def __init__(
-        self, refuses: Sequence[str] = (), ends: Sequence[str] = (), kernel: bool = True, stretch: bool = False
+        self,
+        refuses: Sequence[str] = (),
+        ends: Sequence[str] = (),
+        kernel: bool = True,
+        stretch: bool = False,
+        ends_over: str = "",
     ) -> None:
         self.refuses, self.ends, self.kernel, self.stretch = refuses, ends, kernel, stretch
+        self.ends_over = ends_over
 
     def require(self, target: Target) -> None:
         """Take any."""
@@ -59,7 +65,8 @@ class Builder:
 
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> bytes:
         """A hundred bytes a generation."""
-        if set(options.gpu) & set(self.ends):
+        over = not self.ends_over or any(placed.layer.kind == self.ends_over for placed in network.layers)
+        if set(options.gpu) & set(self.ends) and over:
             os.kill(os.getpid(), signal.SIGKILL)
         products = [placed for placed in network.layers if placed.layer.kind == "MatrixMultiply"]
         if set(options.gpu) & set(self.refuses) and products and not _shown(network, products[0].origin.node):
@@ -150,6 +157,25 @@ def test_a_builder_that_ends_its_process_is_a_message(program, monkeypatch):
     assert (engine.gpus, engine.refusal.gpus) == (("sm86",), ("sm89",))
     assert "signal 9" in engine.refusal.because
     assert "the builder did not end in order: its process was ended by signal 9" in _printed(report)
+
+
+def test_the_op_over_which_the_builder_dies_is_found_and_left_to_pytorch(program, monkeypatch):
+    report = _tried(program, monkeypatch, Builder(ends=("sm86", "sm89"), ends_over="MatrixMultiply"))
+    tried = report.analysis.tried
+    assert tried.remedied
+    (remedy,) = tried.remedies
+    assert remedy.startswith(
+        "engine 0 was refused, since the builder's process ended from aten.linear.default (linear) at "
+    )
+    assert remedy.endswith("1 op like it is left to PyTorch")
+    (finding,) = [finding for finding in report.findings if finding.rule == "BLD701"]
+    assert finding.severity is Severity.WARNING
+
+
+def test_a_builder_that_dies_of_everything_dies_of_no_op(program, monkeypatch):
+    report = _tried(program, monkeypatch, Builder(ends=("sm86", "sm89")))
+    assert not report.analysis.tried.remedied
+    assert report.analysis.tried.remedies == ()
 
 
 class Clock:

@@ -19,6 +19,8 @@ from trtdiag.pipeline.accuracy_repair import alike, like_it, line_of, showing, w
 from trtdiag.pipeline.state import State
 from trtdiag.verification.engine_search import made_of_data
 
+BUILDER_ENDED = "builder-ended"
+"""The reference of a builder's process that ended before its answer."""
 MOST_REMEDIES = 4
 """Own choice: each is a build of everything, and a search of about ten builds of parts."""
 
@@ -56,12 +58,13 @@ def build_or_yield(state: State, builds: Builds) -> State:
             index = error.engine
             network = state.converted[index].network
             found = None
-            if error.without_kernel and len(notes) < MOST_REMEDIES:
+            why = "TensorRT finds no kernels" if error.without_kernel else "the builder's process ended"
+            if _has_place(error) and len(notes) < MOST_REMEDIES:
                 found = _Search(state, network, builds).run(error.without_kernel)
             if found is None:
                 raise _with_notes(first, notes) from error
         origin, entering = found
-        where = f"engine {index} was refused, since TensorRT finds no kernels from {origin} on"
+        where = f"engine {index} was refused, since {why} from {origin} on"
         numbers = alike(network, entering) if line_of(origin) not in shown else set()
         if numbers:
             shown.add(line_of(origin))
@@ -87,6 +90,11 @@ _LIMIT = Limit(
 )
 
 
+def _has_place(error: EngineBuildError) -> bool:
+    """Whether one op may be at fault, so that a search finds it: no kernels for it, or a builder that dies of it."""
+    return bool(error.without_kernel) or error.reference == BUILDER_ENDED
+
+
 def _with_notes(error: EngineBuildError, notes: Sequence[str]) -> EngineBuildError:
     """The refusal, with what was tried."""
     if not notes:
@@ -107,6 +115,7 @@ class _Search:
     def __init__(self, state: State, network: Network, builds: Builds) -> None:
         self._state, self._network, self._builds = state, network, builds
         self._of_data = made_of_data(network)
+        self._built = False
 
     def run(self, nodes: Sequence[str]) -> tuple[Origin, tuple[int, ...]] | None:
         """The op, and the fewest tensors that enter it with which it is built where they are outputs.
@@ -115,6 +124,8 @@ class _Search:
         """
         try:
             count = self._count(nodes)
+            if not nodes and not self._built:
+                return None  # a builder that dies of every part does not die of an op
             part = beginning(self._network, count, self._of_data)
             origin = self._network.layers[count - 1].origin
             return origin, () if part is None else self._entering(part, origin)
@@ -145,9 +156,10 @@ class _Search:
         try:
             self._builds.part(self._state, part)
         except EngineBuildError as error:
-            if not error.without_kernel:
+            if not _has_place(error):
                 raise _OtherReasonError from error
             return True
+        self._built = True
         return False
 
 

@@ -23,7 +23,7 @@ from trtdiag.fixdims.child import run_in_child
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions
 from trtdiag.partition.engine_plan import EnginePlan
-from trtdiag.pipeline.build_fallback import build_or_yield
+from trtdiag.pipeline.build_fallback import BUILDER_ENDED, build_or_yield
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.stages import Progress
 from trtdiag.pipeline.state import State
@@ -220,7 +220,7 @@ def _died(why: str) -> EngineBuildError:
         f"the builder did not end in order: {why}",
         because=why,
         fix="leave ops to PyTorch (keep_in_torch) until it does, and report it to NVIDIA with the network",
-        reference="builder-ended",
+        reference=BUILDER_ENDED,
     )
 
 
