@@ -67,7 +67,11 @@ def exported(name: str, folder: Path) -> tuple[Row, torch.export.ExportedProgram
             fix = trtdiag.fix_dims(zoo.build(name))
             if fix.outcome.value == "impossible":
                 return {"state": state, "dims": f"fix_dims finds none: {fix.failure or ''}"[:300]}, None
-            torch.export.save(fix.program, fixed)
+            try:
+                torch.export.save(fix.program, fixed)
+            except SerializeError:
+                fixed.unlink(missing_ok=True)
+                return {"state": "exported", "dims": "fix_dims"}, fix.program
         elif state != "exported":
             return {"state": state}, None
     there = asked if asked.exists() else fixed
