@@ -17,6 +17,7 @@ GENERATIONS = {
 }
 """The GPU generations that engines are built for, by their compute capability without its dot."""
 _NO_KERNELS = frozenset({"NonZero"})
+_SCALED = frozenset({"Quantize", "Dequantize", "DynamicQuantize"})
 _NO_BFLOAT16 = frozenset({"bfloat16"})
 _NO_FP8 = frozenset({"float8_e4m3fn"})
 _NO_FP4 = frozenset({"float4_e2m1fn_x2", "float8_e8m0fnu"})
@@ -31,8 +32,14 @@ def _rtx(
     gpus: tuple[str, ...],
     gpu_lacks: tuple[tuple[str, frozenset[str]], ...],
     gpu_limits: tuple[GpuLimit, ...] = (),
+    *,
+    scaled: bool,
 ) -> Target:
-    """A release whose builder is that of a TensorRT release, without the layers that it has no kernels for."""
+    """A release whose builder is that of a TensorRT release, without the layers that it has no kernels for.
+
+    Args:
+        scaled: Whether it builds layers with scales.
+    """
     seen = f"seen with tensorrt-rtx {wheel}"
     own = (
         ("strongly_typed_only", f"NetworkDefinitionCreationFlag of tensorrt-rtx {wheel}; weak types are refused"),
@@ -42,6 +49,11 @@ def _rtx(
         ("layer_dtypes: Deconvolution takes no bfloat16", f"'Could not infer output types for operation', {seen}"),
         ("gpus", f"members of tensorrt_rtx.ComputeCapability in {wheel}"),
         ("gpu_lacks", f"'Cannot compile for target(s) sm75, because the model {_DTYPES}: b16', {seen}, one dtype each"),
+        *(
+            ()
+            if scaled
+            else (("layers: none with scales", f"'Cuda Runtime (In generateForCurrent' without a GPU, {seen}"),)
+        ),
         *(
             (
                 (
@@ -63,7 +75,7 @@ def _rtx(
         product="TensorRT-RTX",
         api=base.version,
         strongly_typed_only=True,
-        layers=base.layers - _NO_KERNELS,
+        layers=base.layers - _NO_KERNELS - (frozenset() if scaled else _SCALED),
         counts=False,
         dilated_deconvolutions=False,
         layer_dtypes=(*base.layer_dtypes, _DECONVOLUTION),
@@ -85,6 +97,7 @@ TENSORRT_RTX_1_4 = _rtx(
         ("sm86", _NO_FP8 | _NO_FP4),
         ("sm89", _NO_FP4 - {"float8_e8m0fnu"}),
     ),
+    scaled=False,
 )
 TENSORRT_RTX_1_7 = _rtx(
     "rtx-1.7",
@@ -102,6 +115,7 @@ TENSORRT_RTX_1_7 = _rtx(
         GpuLimit("sm75", "Convolution", "float32", least_rank=5),
         GpuLimit("sm75", "Deconvolution", "float32", least_rank=5),
     ),
+    scaled=True,
 )
 
 # Oldest first.
