@@ -37,8 +37,7 @@ def _rtx(
 ) -> Target:
     """A release whose builder is that of a TensorRT release, without the layers that it has no kernels for.
 
-    Args:
-        scaled: Whether it builds layers with scales.
+    ``scaled`` says whether it builds layers with scales.
     """
     seen = f"seen with tensorrt-rtx {wheel}"
     own = (
