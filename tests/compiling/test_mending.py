@@ -25,11 +25,12 @@ from trtdiag.network import DType, Network, NetworkBuilder, Origin
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline import accuracy_repair
-from trtdiag.pipeline.accuracy_repair import alike, showing
+from trtdiag.pipeline.accuracy_repair import alike
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
 from trtdiag.pipeline.verify import verify_saved
 from trtdiag.symbolic import Range, symbol
+from trtdiag.verification.engine_search import showing
 
 LENGTH, TURN = 23, 11
 

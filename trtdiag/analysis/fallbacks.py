@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from trtdiag.analysis.finding import Place
-from trtdiag.frontend.program import OpOrigin, Program
+from trtdiag.analysis.node_places import at_origin
+from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.part_names import whole_of
 from trtdiag.partition.engine_plan import EnginePlan
@@ -188,15 +189,9 @@ def _group(
 
 def _left(fallback: Fallback, program: Program, plan: EnginePlan) -> LeftOp:
     origin = plan.lowered.origins.get(fallback.node)
-    return LeftOp(fallback.node, fallback.limit, _place(fallback.node, fallback.op, origin, program.origins))
-
-
-def _place(node: str, op: str, origin: OpOrigin | None, known: Mapping[str, OpOrigin]) -> Place:
-    """The place in the program's own graph."""
-    own = whole_of(node, known)
-    if origin is None:
-        return Place(node=own, op=op)
-    return Place(own, origin.module_path, origin.stack.best, op)
+    own = whole_of(fallback.node, program.origins)  # the node in the program's own graph
+    place = Place(node=own, op=fallback.op) if origin is None else at_origin(own, origin, fallback.op)
+    return LeftOp(fallback.node, fallback.limit, place)
 
 
 def _crossing(parts: Partitioned, nodes: frozenset[str]) -> Bytes:
@@ -214,11 +209,10 @@ def _crossing(parts: Partitioned, nodes: frozenset[str]) -> Bytes:
 
 def summed(counts: Iterable[Bytes]) -> Bytes:
     """The sum, at each size; ``None`` where one of them has none."""
-    low: int | None = 0
-    usual: int | None = 0
-    high: int | None = 0
-    for each in counts:
-        low = None if low is None or each.min is None else low + each.min
-        usual = None if usual is None or each.opt is None else usual + each.opt
-        high = None if high is None or each.max is None else high + each.max
-    return Bytes(low, usual, high)
+    every = list(counts)
+    return Bytes(_sum(each.min for each in every), _sum(each.opt for each in every), _sum(each.max for each in every))
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else sum(each for each in known if each is not None)

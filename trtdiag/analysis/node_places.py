@@ -19,7 +19,7 @@ def place_of(program: Program, node: str, op: str | None = None, frame: Frame | 
     return at_origin(node, origin, op, frame)
 
 
-def at_origin(node: str, origin: OpOrigin, op: str | None = None, frame: Frame | None = None) -> Place:
+def at_origin(node: str | None, origin: OpOrigin, op: str | None = None, frame: Frame | None = None) -> Place:
     """The place of a node whose origin is at hand."""
     return Place(node=node, module_path=origin.module_path, frame=frame or origin.stack.best, op=op)
 

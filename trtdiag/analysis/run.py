@@ -65,8 +65,8 @@ def run(
     every = rules() if among is None else among
     wanted = frozenset[str]().union(*(matching(word, every) for word in select)) if select else None
     unwanted = frozenset[str]().union(*(matching(word, every) for word in ignore))
-    program = _fact(facts, Program)
-    order = node_order(program, _fact(facts, Checked))
+    program = facts.get(Program)
+    order = node_order(program, facts.get(Checked))
     names = program.names if isinstance(program, Program) else {}
 
     causes: list[_Cause] = []
@@ -78,10 +78,6 @@ def run(
         else:
             causes += _group(rule, [_named(hit, names) for hit in _hits(rule, facts)], order)
     return RuleRun(_findings(causes, order), tuple(not_run))
-
-
-def _fact(facts: Mapping[type, object], kind: type) -> object:
-    return facts.get(kind)
 
 
 def _reason_not_to_run(

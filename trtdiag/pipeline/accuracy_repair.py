@@ -13,15 +13,13 @@ from trtdiag.network import Network, Origin, Port
 from trtdiag.pipeline.plan_engines import convert_segments, without
 from trtdiag.pipeline.state import State
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
+from trtdiag.verification.engine_search import SHOWN, showing
 from trtdiag.verification.facts import Culprit
 
 MOST_MENDINGS = 4
 """Own choice: each is a build and a comparison, and where it fails a search; what four do not mend is told."""
 MOST_SHOWN = 64
 """Own choice: each tensor shown is written to memory in every run."""
-SHOWN = "inside {}"
-"""The name of an output that is there for the engine's sake, by the number of its tensor."""
-
 
 Make = Callable[[State], State]
 """Builds the engines, assembles the program, and compares it."""
@@ -150,12 +148,6 @@ def alike(network: Network, ends: Sequence[int]) -> set[int]:
     found = {number for number, key in keys.items() if key in wanted}
     shown = found if len(found) <= MOST_SHOWN else set(ends)
     return shown - own
-
-
-def showing(network: Network, tensors: set[int]) -> Network:
-    """The network with these tensors as further outputs."""
-    further = tuple(Port(SHOWN.format(number), number) for number in sorted(tensors))
-    return replace(network, outputs=(*network.outputs, *further))
 
 
 def as_built(network: Network, manifest: Manifest) -> Network:

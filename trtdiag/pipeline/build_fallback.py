@@ -15,9 +15,9 @@ from trtdiag.engine.build import Engine
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.limit import Limit
 from trtdiag.network import Network, Origin
-from trtdiag.pipeline.accuracy_repair import alike, like_it, line_of, showing, with_network, without_ops
+from trtdiag.pipeline.accuracy_repair import alike, like_it, line_of, with_network, without_ops
 from trtdiag.pipeline.state import State
-from trtdiag.verification.engine_search import made_of_data
+from trtdiag.verification.engine_search import made_of_data, showing
 
 BUILDER_ENDED = "builder-ended"
 """The reference of a builder's process that ended before its answer."""

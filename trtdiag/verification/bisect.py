@@ -12,16 +12,16 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.errors import TrtdiagError
-from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.network import Network, Origin, Placed, run
 from trtdiag.verification.compare import compare
-from trtdiag.verification.engine_search import Runs, on_cpu, search_engine
+from trtdiag.verification.engine_search import EngineSearch, Runs, on_cpu
 from trtdiag.verification.facts import Culprit, OutputError, Point, Tolerance
+from trtdiag.verification.lowered_run import values_of
 from trtdiag.verification.ties import Choice, carried, choice_of
 
 ONLY_THE_ENGINE = "every layer of its network is right: the engine is not"
@@ -53,7 +53,7 @@ def first_difference(
         tolerance: The program's.
         build: Builds engines to look inside one that differs from its own network; without it only that is told.
     """
-    values = _Values(lowered).of(flat_inputs)
+    values = values_of(lowered, flat_inputs)
     at = _Choices({node.name: node for node in lowered.graph_module.graph.nodes}, values)
     for index, segment in enumerate(converted):
         inputs = [_entering(values[c.node], c.engine_dtype) for c in segment.inputs]
@@ -89,31 +89,12 @@ def _inside(
     worst = max(error.max_abs for error in off)
     if build is None:
         return Culprit(index, None, ONLY_THE_ENGINE, worst, point)
-    found = search_engine(network, inputs, off, partial(build, index), tolerance)
+    found = EngineSearch(network, inputs, off, partial(build, index), tolerance).run()
     if found.placed is None:
         return Culprit(index, None, ONLY_THE_ENGINE, worst, point, note=found.note, ends=found.ends)
     note = f"{ONLY_THE_ENGINE}; {found.note}" if found.note else ONLY_THE_ENGINE
     kind = found.placed.layer.kind
     return Culprit(index, found.placed.origin, kind, found.max_abs, point, found.since, note, found.ends)
-
-
-class _Values(Interpreter):
-    """The value of every node."""
-
-    def __init__(self, lowered: Lowered) -> None:
-        super().__init__(lowered.graph_module, garbage_collect_values=False)
-        self._lowered = lowered
-        self._found: dict[str, Any] = {}
-
-    def of(self, flat_inputs: Sequence[Any]) -> Mapping[str, Any]:
-        with torch.no_grad(), trusted_calls_checked(self._lowered.graph_module):
-            self.run(*self._lowered.arguments(list(flat_inputs)))
-        return self._found
-
-    def run_node(self, n: Node) -> Any:
-        value = super().run_node(n)
-        self._found[n.name] = value
-        return value
 
 
 def _entering(value: Any, dtype: torch.dtype) -> torch.Tensor:

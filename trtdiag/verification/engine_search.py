@@ -21,6 +21,9 @@ MOST_HIDING = 3
 MOST_TAPS = 16
 """Own choice: each further output takes a layer out of a fusion; few keep the engine near to what it was."""
 
+SHOWN = "inside {}"
+"""The name of an output that is there for the engine's sake, by the number of its tensor."""
+
 Runs = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
 Rebuild = Callable[[Network], Runs]
 """Builds a network as the engine was built, and gives what runs it."""
@@ -47,14 +50,8 @@ class Found:
     ends: tuple[int, ...] = ()
 
 
-def search_engine(
-    network: Network,
-    inputs: Sequence[torch.Tensor],
-    errors: Sequence[OutputError],
-    rebuild: Rebuild,
-    tolerance: Tolerance,
-) -> Found:
-    """The first layer whose output in an engine is not what its network gives.
+class EngineSearch:
+    """Looks for the first layer whose output in an engine is not what its network gives.
 
     A tensor that is an output cannot be fused away, so every build is another engine: only builds in which the
     difference is still there count.
@@ -66,10 +63,7 @@ def search_engine(
         rebuild: Builds the network with further outputs.
         tolerance: The program's.
     """
-    return _Search(network, inputs, errors, rebuild, tolerance).run()
 
-
-class _Search:
     def __init__(
         self,
         network: Network,
@@ -94,6 +88,7 @@ class _Search:
         self._ends: tuple[int, ...] = ()
 
     def run(self) -> Found:
+        """Search."""
         most, hiding = MOST_TAPS, set[int]()
         while self._builds < MOST_BUILDS and len(hiding) < MOST_HIDING:
             taps = self._next_taps(hiding, most)
@@ -181,11 +176,8 @@ class _Search:
     def _tapped(self, taps: Sequence[int]) -> dict[int, OutputError] | None:
         """How far these tensors and the one that was wrong are off in an engine that gives them."""
         own = {port.tensor for port in self._network.outputs}
-        further = [number for number in {*taps, self._bad} if number not in own]
-        network = replace(
-            self._network,
-            outputs=(*self._network.outputs, *(Port(f"inside {number}", number) for number in sorted(further))),
-        )
+        further = {*taps, self._bad} - own
+        network = showing(self._network, further)
         self._builds += 1
         try:
             given = self._rebuild(network)(self._inputs)
@@ -223,6 +215,12 @@ def made_of_data(network: Network) -> set[int]:
         if not isinstance(placed.layer, Shape) and found.intersection(placed.inputs):
             found.update(placed.outputs)
     return found
+
+
+def showing(network: Network, tensors: Iterable[int]) -> Network:
+    """The network with these tensors as further outputs."""
+    further = tuple(Port(SHOWN.format(number), number) for number in sorted(tensors))
+    return replace(network, outputs=(*network.outputs, *further))
 
 
 def on_cpu(network: Network) -> Network:

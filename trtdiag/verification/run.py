@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 
 from trtdiag.arguments import instance, keep_checked, whole
 from trtdiag.errors import TrtdiagError, UserError
@@ -115,69 +116,51 @@ def verify(
             fix="give a program that exports",
             reference="verify-without-program",
         )
-    return _Run(
-        program,
-        compiled,
-        given,
-        precision,
-        tolerance,
-        limits or VerifyLimits(),
-        elements,
-        locate,
-        undefined,
-        ties,
-        progress,
-    ).run()
+    tolerance = tolerance or tolerance_for(precision, _dtypes(program.exported))
+    limits = limits or VerifyLimits()
+    run = _Run(program, compiled, given, precision, tolerance, limits, elements, locate, undefined, ties, progress)
+    return run.run(program.exported)
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        program: Program,
-        compiled: Callable[..., Any],
-        given: Sequence[Condition],
-        precision: Precision,
-        tolerance: Tolerance | None,
-        limits: VerifyLimits,
-        elements: Elements | None,
-        locate: Locate | None,
-        undefined: Undefined | None,
-        ties: Ties | None,
-        progress: Callable[[str], None] | None,
-    ) -> None:
-        exported = program.exported
+    """What ``verify`` is given."""
+
+    program: Program
+    compiled: Callable[..., Any]
+    given: Sequence[Condition]
+    precision: Precision
+    tolerance: Tolerance
+    limits: VerifyLimits
+    elements: Elements | None
+    locate: Locate | None
+    undefined: Undefined | None
+    ties: Ties | None
+    progress: Callable[[str], None] | None
+
+    def __post_init__(self) -> None:
+        exported = self.program.exported
         assert exported is not None
-        self._program = program
         self._original = exported.module()
-        self._compiled = compiled
-        self._precision = precision
-        own = getattr(compiled, "state", None)
+        own = getattr(self.compiled, "state", None)
         # A module shares its buffers with the program that it is made of, which is the caller's.
         self._state = [*self._original.buffers(), *(own() if own is not None else ())]
         self._before = [buffer.clone() for buffer in self._state]
-        self._given = given
-        self._limits = limits
-        self._elements = elements
-        self._locate = locate
-        self._undefined = undefined
-        self._ties = ties
-        self._progress = progress
         self._in_spec = exported.call_spec.in_spec
-        self.tolerance = tolerance or tolerance_for(precision, _dtypes(program))
         example = exported.example_inputs
         self._maker = InputMaker(
-            program.inputs, None if example is None else leaves_of(example), index_inputs(exported)
+            self.program.inputs, None if example is None else leaves_of(example), index_inputs(exported)
         )
         self._pace: float | None = None  # seconds per element
         self._culprit: Culprit | None = None
         self._unsearched: list[Point] = []  # what differs there was too much to look into
         self._lost = ""  # why no further point can run
 
-    def run(self) -> Verification:
+    def run(self, exported: ExportedProgram) -> Verification:
         started = time.perf_counter()
-        symbols = {name for tensor in self._program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
-        ranges = {name: self._program.ranges.get(name, Range(1, None)) for name in symbols}
-        found = points(ranges, self._program.hints, self._given)
+        symbols = {name for tensor in self.program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
+        ranges = {name: self.program.ranges.get(name, Range(1, None)) for name in symbols}
+        found = points(ranges, self.program.hints, self.given)
         try:
             # The example runs whatever it takes, then small ones first: each tells better what the next takes.
             every = range(len(found))
@@ -191,12 +174,12 @@ class _Run:
         finally:
             self._restore()
         notes = [*unstable_notes(results, self.tolerance), *tied_notes(results)]
-        if self._program.exported is not None and self._program.exported.example_inputs is None:
+        if exported.example_inputs is None:
             notes.append("the program has no example inputs: integers were drawn from 0 and 1")
         if self._unsearched and self._culprit is None:
             notes.append(
                 f"with which op the difference at {self._unsearched[0].label} begins was not looked for: every tensor "
-                f"would be held, and together they have more than {self._limits.held:,} elements"
+                f"would be held, and together they have more than {self.limits.held:,} elements"
             )
         return Verification(tuple(results), self.tolerance, self._culprit, tuple(notes), time.perf_counter() - started)
 
@@ -211,7 +194,7 @@ class _Run:
         for result in results:
             if not self._beyond(result.point) or len(compared) + len(added) >= FEW_POINTS:
                 continue
-            for point in nearer(result.point, base, ranges, self._given):
+            for point in nearer(result.point, base, ranges, self.given):
                 if point.sizes not in seen and not self._beyond(point):
                     seen.append(point.sizes)
                     added.append(self._point(point))
@@ -219,20 +202,20 @@ class _Run:
         return added
 
     def _tell(self, point: Point, done: int, count: int) -> None:
-        if self._progress is None:
+        if self.progress is None:
             return
-        names = self._program.names
+        names = self.program.names
         sizes = ", ".join(f"{names.get(name, name)}={size}" for name, size in point.sizes.items())
         step = VerifyStep(f"comparing at {point.label} ({done + 1} of {count}){f': {sizes}' if sizes else ''}")
         step.share = done / count
-        self._progress(step)
+        self.progress(step)
 
     def _beyond(self, point: Point) -> str:
         """Why a point is not run, empty where it is."""
         return self._lost or self._too_much(self._elements_at(point))
 
     def _elements_at(self, point: Point) -> int | None:
-        return self._elements(point.sizes) if self._elements is not None else None
+        return self.elements(point.sizes) if self.elements is not None else None
 
     def _point(self, point: Point) -> PointResult:
         too_much = self._beyond(point)
@@ -261,7 +244,7 @@ class _Run:
             pace = (time.perf_counter() - began) / elements
             self._pace = pace if self._pace is None else min(pace, self._pace)
         try:
-            actual = finished(self._call(self._compiled, flat))
+            actual = finished(self._call(self.compiled, flat))
         except BeyondTensorsError:
             raise
         except TrtdiagError as error:
@@ -274,24 +257,24 @@ class _Run:
             why = self._not_defined(result.outputs, flat)
             if why:
                 return PointResult(point, skipped=why)
-            if self._ties is not None:
-                outputs = self._ties(flat, result.outputs, leaves_of(actual), self.tolerance)
+            if self.ties is not None:
+                outputs = self.ties(flat, result.outputs, leaves_of(actual), self.tolerance)
                 result = replace(result, outputs=tuple(outputs))
         if not result.passed:
             result = self._beside_movement(result, expected, actual, flat, on_gpu=on_gpu)
-        if not result.passed and not self._lost and self._culprit is None and self._locate is not None:
-            if elements is not None and elements > self._limits.held:
+        if not result.passed and not self._lost and self._culprit is None and self.locate is not None:
+            if elements is not None and elements > self.limits.held:
                 self._unsearched.append(point)
             else:
-                self._culprit = self._locate(point, flat, self.tolerance)
+                self._culprit = self.locate(point, flat, self.tolerance)
         return result
 
     def _not_defined(self, outputs: Sequence[OutputError], flat: Sequence[Any]) -> str:
         """Why no output that differs can be compared; empty where one can."""
         off = [index for index, output in enumerate(outputs) if not output.passed]
-        if self._undefined is None or any(outputs[index].why for index in off):
+        if self.undefined is None or any(outputs[index].why for index in off):
             return ""
-        reasons = self._undefined(flat)
+        reasons = self.undefined(flat)
         return reasons[off[0]] if all(index in reasons for index in off) else ""
 
     def _beside_movement(
@@ -303,9 +286,9 @@ class _Run:
         finished = gpu_wait.finished if on_gpu else _as_it_is
         movement = Movement(result.outputs, leaves_of(expected), leaves_of(actual), self.tolerance)
         began, runs = time.perf_counter(), 0
-        for inputs in nudged(flat, self._precision):
+        for inputs in nudged(flat, self.precision):
             # Fewer runs find less movement, which lets off less.
-            if movement.explains or time.perf_counter() - began > self._limits.seconds:
+            if movement.explains or time.perf_counter() - began > self.limits.seconds:
                 break
             self._restore()
             try:
@@ -318,7 +301,7 @@ class _Run:
         if not runs:
             return result
         judged = replace(result, outputs=movement.judged())
-        return replace(judged, unstable=unstable_words(judged.outputs, self._precision)) if judged.passed else judged
+        return replace(judged, unstable=unstable_words(judged.outputs, self.precision)) if judged.passed else judged
 
     def _look_for_gpu(self, on_gpu: bool, who: str) -> None:
         why = gpu_wait.lost() if on_gpu else ""
@@ -336,10 +319,10 @@ class _Run:
     def _too_much(self, elements: int | None) -> str:
         if elements is None:
             return ""
-        if elements > self._limits.elements:
-            return f"its tensors have {elements:,} elements there, more than {self._limits.elements:,}"
+        if elements > self.limits.elements:
+            return f"its tensors have {elements:,} elements there, more than {self.limits.elements:,}"
         seconds = 0.0 if self._pace is None else self._pace * elements
-        if seconds > self._limits.seconds:
+        if seconds > self.limits.seconds:
             return f"the original alone would take about {seconds:.0f} s there"
         return ""
 
@@ -367,9 +350,8 @@ def _as_it_is(result: Any) -> Any:
     return result
 
 
-def _dtypes(program: Program) -> set[torch.dtype]:
-    assert program.exported is not None
-    values = (node.meta.get("val") for node in program.exported.graph.nodes)
+def _dtypes(exported: ExportedProgram) -> set[torch.dtype]:
+    values = (node.meta.get("val") for node in exported.graph.nodes)
     return {value.dtype for value in values if isinstance(value, torch.Tensor)}
 
 

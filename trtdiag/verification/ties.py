@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
-from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.frontend.sized_inputs import SEED
 from trtdiag.graph.operators import arguments_of, given_to, operator_of, target_name
 from trtdiag.lower.lowered_facts import Lowered
-from trtdiag.network.origin import Origin
 from trtdiag.verification.compare import near
 from trtdiag.verification.facts import OutputError, Tolerance
+from trtdiag.verification.lowered_run import AllValues, origin_of, user_outputs, values_of
 
 OTHER_ORDERS = 7
 """In how many orders the elements are offered to a choice that takes the first of equal ones: as they stand, backwards,
@@ -122,17 +121,16 @@ def judged_ties(
     off = [index for index, output in enumerate(outputs) if not output.passed and not output.why]
     if not off or not any(target_name(node.target) in _CHOOSING for node in graph.nodes if node.op == "call_function"):
         return tuple(outputs)
-    run = _Run(lowered)
-    run.of(flat_inputs)
-    results = _results(lowered, len(outputs))
+    values = values_of(lowered, flat_inputs)
+    results = user_outputs(lowered)
     judged = list(outputs)
     for index in off:
         node = carried(results[index])
-        choice = None if node is None else choice_of(node, run.values)
+        choice = None if node is None else choice_of(node, values)
         if choice is not None and node is not None and choice.alike(actual[index], tolerance):
-            judged[index] = _tied(outputs[index], _named(lowered, node))
+            judged[index] = _tied(outputs[index], str(origin_of(lowered, node)))
     left = {index: results[index] for index in off if not judged[index].passed}
-    for index, tied in _following(lowered, flat_inputs, left, actual, tolerance, run):
+    for index, tied in _following(lowered, flat_inputs, left, actual, tolerance, values):
         judged[index] = _tied(outputs[index], tied)
     return tuple(judged)
 
@@ -143,10 +141,10 @@ def _following(
     left: Mapping[int, Any],
     actual: Sequence[Any],
     tolerance: Tolerance,
-    first: _Run,
+    first: Mapping[str, Any],
 ) -> Iterator[tuple[int, str]]:
     """Yield the outputs all of whose elements are given with equal values in some order, and the op that chooses."""
-    wanted = {i: first.values[n.name] for i, n in left.items() if isinstance(n, Node) and n.name in first.values}
+    wanted = {i: first[n.name] for i, n in left.items() if isinstance(n, Node) and n.name in first}
     wanted = {index: value for index, value in wanted.items() if isinstance(value, torch.Tensor)}
     unknown = {
         index: ~near(value, actual[index], value, tolerance)
@@ -155,7 +153,7 @@ def _following(
     }
     culprit = ""
     for order in range(OTHER_ORDERS if unknown else 0):
-        run = _Run(lowered, order)
+        run = _Reordered(lowered, order)
         run.of(flat_inputs)
         for index in unknown:
             here = run.values[left[index].name]
@@ -169,25 +167,17 @@ def _following(
             yield index, culprit
 
 
-class _Run(Interpreter):
-    """The value of every node; with an ``order``, what is chosen from is offered in another one."""
+class _Reordered(AllValues):
+    """The value of every node, where what is chosen from is offered in another order."""
 
-    def __init__(self, lowered: Lowered, order: int | None = None) -> None:
-        super().__init__(lowered.graph_module, garbage_collect_values=False)
-        self._lowered, self._order = lowered, order
-        self._generator = torch.Generator().manual_seed(SEED + (order or 0))
-        self.values: dict[str, Any] = {}
+    def __init__(self, lowered: Lowered, order: int) -> None:
+        super().__init__(lowered)
+        self._order = order
+        self._generator = torch.Generator().manual_seed(SEED + order)
         self.changed = ""
 
-    def of(self, flat_inputs: Sequence[Any]) -> None:
-        with torch.no_grad(), trusted_calls_checked(self._lowered.graph_module):
-            self.run(*self._lowered.arguments(list(flat_inputs)))
-
     def run_node(self, n: Node) -> Any:
-        value = super().run_node(n)
-        self.values[n.name] = value
-        if self._order is not None:
-            value = self.values[n.name] = self._reordered(n, value)
+        value = self.values[n.name] = self._reordered(n, super().run_node(n))
         return value
 
     def _reordered(self, node: Node, value: Any) -> Any:
@@ -204,7 +194,7 @@ class _Run(Interpreter):
         places = places.reshape(choice.places.shape).to(choice.places.dtype)
         pair = target_name(node.target) in _PAIRS
         if not torch.equal(places.reshape(-1), choice.places.reshape(-1)):
-            self.changed = self.changed or _named(self._lowered, node)
+            self.changed = self.changed or str(origin_of(self.lowered, node))
         places = places.reshape((value[1] if pair else value).shape)
         return (value[0], places) if pair else places
 
@@ -218,13 +208,6 @@ class _Run(Interpreter):
         chosen = choice.values.gather(choice.dim, choice.places.to(torch.int64))
         alike = (offered == chosen) | (torch.isnan(offered) & torch.isnan(chosen))
         return alike.to(torch.uint8).argmax(choice.dim, keepdim=True)
-
-
-def _results(lowered: Lowered, count: int) -> list[Any]:
-    """The nodes of the user's outputs."""
-    (output,) = (node for node in lowered.graph_module.graph.nodes if node.op == "output")
-    every = list(output.args[0])
-    return every[len(every) - count :]
 
 
 def carried(node: Any) -> Node | None:
@@ -249,8 +232,3 @@ def _comparable(one: Any, other: Any) -> bool:
 
 def _tied(output: OutputError, op: str) -> OutputError:
     return replace(output, passed=True, max_abs=0.0, max_rel=0.0, tied=op)
-
-
-def _named(lowered: Lowered, node: Node) -> str:
-    known = lowered.origins.get(node.name)
-    return str(Origin(target_name(node.target), node.name, None if known is None else known.stack.best))

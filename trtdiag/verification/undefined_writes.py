@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
-from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.graph.operators import target_name
 from trtdiag.lower.lowered_facts import Lowered
-from trtdiag.network.origin import Origin
+from trtdiag.verification.lowered_run import LoweredRun, origin_of, user_outputs
 
 Written = tuple[torch.Tensor, torch.Tensor]
 """The flat place in the tensor that is written into, and the value, of each element that is written."""
@@ -33,12 +32,9 @@ def undefined_outputs(lowered: Lowered, flat_inputs: Sequence[Any]) -> Mapping[i
     graph = lowered.graph_module.graph
     if not any(target_name(node.target) in _WRITES for node in graph.nodes if node.op == "call_function"):
         return {}
-    search = _Search(lowered.graph_module)
-    with torch.no_grad(), trusted_calls_checked(lowered.graph_module):
-        search.run(*lowered.arguments(list(flat_inputs)))
-    (output,) = (node for node in graph.nodes if node.op == "output")
-    own = len(lowered.signature.user_outputs)
-    results = list(output.args[0])[-own:] if own else []
+    search = _Search(lowered)
+    search.of(flat_inputs)
+    results = user_outputs(lowered)
     found: dict[int, str] = {}
     for node in search.found:
         behind = _behind(node)
@@ -48,11 +44,11 @@ def undefined_outputs(lowered: Lowered, flat_inputs: Sequence[Any]) -> Mapping[i
     return found
 
 
-class _Search(Interpreter):
+class _Search(LoweredRun):
     """Runs the program, and keeps the nodes that write several values to one place."""
 
-    def __init__(self, module: torch.fx.GraphModule) -> None:
-        super().__init__(module)
+    def __init__(self, lowered: Lowered) -> None:
+        super().__init__(lowered)
         self.found: list[Node] = []
 
     def run_node(self, n: Node) -> Any:
@@ -87,11 +83,9 @@ def _behind(node: Node) -> set[Node]:
 
 
 def _why(lowered: Lowered, node: Node) -> str:
-    known = lowered.origins.get(node.name)
-    origin = Origin(target_name(node.target), node.name, None if known is None else known.stack.best)
     return (
-        f"{origin} writes different values to one place there, and PyTorch does not define which one stays: "
-        "the outputs that depend on it cannot be compared"
+        f"{origin_of(lowered, node)} writes different values to one place there, and PyTorch does not define which one"
+        " stays: the outputs that depend on it cannot be compared"
     )
 
 
