@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,7 @@ from functools import lru_cache
 
 from trtdiag.analysis import rules as rules_package
 from trtdiag.analysis.rule import Rule
+from trtdiag.arguments import near
 from trtdiag.errors import InternalError, UserError
 
 
@@ -56,13 +56,12 @@ def matching(selector: str, among: tuple[Rule, ...]) -> frozenset[str]:
 
 def unknown(selector: str, among: tuple[Rule, ...]) -> UserError:
     """The error for a word that names no rule, with the nearest ids and names."""
-    words = {r.id.lower(): r.id for r in among} | {r.name: r.name for r in among}
-    near = [words[key] for key in difflib.get_close_matches(selector.strip().lower(), list(words), n=3, cutoff=0.5)]
+    meant = near(selector.strip(), [name for r in among for name in (r.id, r.name)], alike=0.5)
     families = ", ".join(dict.fromkeys(r.id[:3] for r in among))
     return UserError(
         f"{selector!r} names no rule",
         because=f"rules are named by id, by the beginning of an id ({families}) or by name",
-        fix=f"did you mean {' or '.join(near)}?" if near else "`trtdiag rules` lists all of them",
+        fix=f"did you mean {' or '.join(meant)}?" if meant else "`trtdiag rules` lists all of them",
         reference="unknown-rule",
     )
 

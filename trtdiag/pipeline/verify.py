@@ -82,7 +82,12 @@ def verify_saved(
     with TORCH_TURN:
         state = _planned(state, options, get_target(state.analysis.target).on(options.gpu))
     if cannot_run and state.planned is None:
-        raise _not_comparable(cannot_run)
+        raise UserError(
+            "the engines cannot be compared here",
+            because=f"{cannot_run}, and the original gives other networks than they were built from",
+            fix="verify on a machine with such a GPU, or compare with the original that was compiled",
+            reference="verify-elsewhere",
+        )
     found = compared(state, options, limits, cannot_run, clock.progress)
     clock.stages.append(StageTiming("verify", "ok", found.seconds))
     facts = CompilationFacts(engines_of(state, timed=False), found)
@@ -103,39 +108,21 @@ def original_of(compiled: CompiledProgram, against: Source | None, fix: str = _N
     if against is not None:
         return against
     source: str | None = compiled.source
-    if source is None:
-        raise UserError(
-            "it is not known what to compare with",
-            because="the program was not compiled from a file",
-            fix=fix,
-            reference="verify-without-original",
-        )
-    if not os.path.exists(source):
-        raise UserError(
-            "the original is not there",
-            because=f"it was compiled from {source}",
-            fix=fix,
-            reference="verify-without-original",
-        )
-    return source
+    if source is not None and os.path.exists(source):
+        return source
+    known = source is not None
+    raise UserError(
+        "the original is not there" if known else "it is not known what to compare with",
+        because=f"it was compiled from {source}" if known else "the program was not compiled from a file",
+        fix=fix,
+        reference="verify-without-original",
+    )
 
 
 def _cannot_run(compiled: CompiledProgram) -> str:
     """Why its engines cannot run here although their backend is here; empty where they can."""
-    for manifest in compiled.manifests:
-        why = get_backend(manifest.backend).cannot_run(manifest.compatibility.gpus)
-        if why:
-            return why
-    return ""
-
-
-def _not_comparable(why: str) -> UserError:
-    return UserError(
-        "the engines cannot be compared here",
-        because=f"{why}, and the original gives other networks than they were built from",
-        fix="verify on a machine with such a GPU, or compare with the original that was compiled",
-        reference="verify-elsewhere",
-    )
+    reasons = (get_backend(each.backend).cannot_run(each.compatibility.gpus) for each in compiled.manifests)
+    return next(filter(None, reasons), "")
 
 
 def _planned(state: State, options: CompileOptions, target: Target) -> State:
