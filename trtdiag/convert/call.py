@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,10 +12,12 @@ from torch.fx import Node
 
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.graph.operators import OpOverload, arguments_of, target_name
+from trtdiag.graph.operators import OpOverload, arguments_of, short_name, target_name
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.symbolic import Condition, Expr, Num, as_expr, is_condition, to_text
+
+_DIMS = re.compile(r"\d(?=d)")
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,16 @@ class Call:
         if first is None:
             raise refuse("output-unknown", "its output is neither a tensor nor known")
         return first
+
+    @property
+    def op_name(self) -> str:
+        """The op without namespace and overload: ``max_pool2d``."""
+        return short_name(self.op)
+
+    @property
+    def dims(self) -> int:
+        """The dims of space in the name of the op: 2 of ``max_pool2d``."""
+        return int(_DIMS.findall(self.op_name)[-1])
 
     def has(self, name: str) -> bool:
         """Whether an argument is there and is not ``None``."""
@@ -138,9 +151,13 @@ class Call:
             return tuple(range(rank))
         return tuple(sorted({axis % rank if rank else 0 for axis in self.integers(name)})) if rank else ()
 
+    def named_axes(self, name: str, rank: int) -> tuple[int, ...]:
+        """The same, but none where a list names none."""
+        return () if self.arguments.get(name) == [] else self.axes(name, rank)
+
     def flag(self, name: str) -> bool:
-        """A flag."""
-        return bool(self.arguments[name])
+        """A flag; false where the op has none of this name."""
+        return bool(self.arguments.get(name, False))
 
     def text(self, name: str) -> str:
         """A string."""

@@ -21,6 +21,8 @@ Result: TypeAlias = Union[Value, Sequence[Union[Value, None]]]
 Convert = Callable[["Call"], Result]
 _F = TypeVar("_F", bound=Convert)
 
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+_NEXT_SCHEMA = re.compile(r"\n\s*(?=\w+::)")
 _SCHEMA = re.compile(r"(?P<namespace>\w+)::(?P<name>\w+)(?:\.(?P<overload>\w+))?\(")
 
 
@@ -33,7 +35,7 @@ class Converter:
         schema: Its schema, as torch prints it.
         family: The module that holds the converter.
         run: Writes the layers and returns the outputs; raises ``Refused`` where it cannot.
-        notes: The rest of its docstring's first paragraph below the schema: what differs, what is refused.
+        notes: The paragraph below the schemas of its docstring: what differs, what is refused.
     """
 
     op: str
@@ -47,10 +49,16 @@ _REGISTERED: dict[str, Converter] = {}
 
 
 def converter(function: _F) -> _F:
-    """Register a function by the schema in its docstring's first paragraph."""
-    paragraphs = re.split(r"\n\s*\n", (function.__doc__ or "").strip())
-    notes = " ".join(paragraphs[1].split()) if len(paragraphs) > 1 else ""
-    register(" ".join(paragraphs[0].split()), function, notes)
+    """Register a function by the schemas in its docstring; a paragraph behind some of them is what is said of these."""
+    waiting: list[str] = []
+    for paragraph in [*_PARAGRAPHS.split((function.__doc__ or "").strip()), ""]:
+        words = " ".join(paragraph.split())
+        if _SCHEMA.match(words):
+            waiting += [" ".join(schema.split()) for schema in _NEXT_SCHEMA.split(paragraph)]
+            continue
+        for schema in waiting:
+            register(schema, function, words)
+        waiting = []
     return function
 
 

@@ -226,6 +226,10 @@ class Writer:
         found = facts.quotient(x.shape, others)
         return tuple(placed) if found is not None and facts.equal(found, wanted[rest]) else None
 
+    def along(self, x: Value, axis: int, rank: int) -> Value:
+        """A vector as one dim of ``rank``, the others 1, so that it broadcasts."""
+        return self.reshape(x, [x.shape[0] if dim == axis else 1 for dim in range(rank)])
+
     def permute(self, x: Value, order: Sequence[int]) -> Value:
         """Dim i of the result is dim ``order[i]`` of ``x``."""
         same = list(order) == list(range(x.rank))

@@ -17,55 +17,14 @@ from trtdiag.symbolic import Expr, Num
 
 
 @converter
-def adaptive_avg_pool1d(call: Call) -> Value:
-    """aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"""
-    return _averages(call, 1)
-
-
-@converter
-def adaptive_avg_pool2d(call: Call) -> Value:
-    """aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
-    return _averages(call, 2)
-
-
-@converter
-def adaptive_avg_pool3d(call: Call) -> Value:
-    """aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"""
-    return _averages(call, 3)
-
-
-@converter
-def underscore_adaptive_avg_pool2d(call: Call) -> Value:
-    """aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
-    return _averages(call, 2)
-
-
-@converter
-def underscore_adaptive_avg_pool3d(call: Call) -> Value:
-    """aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"""
-    return _averages(call, 3)
-
-
-@converter
-def adaptive_max_pool1d(call: Call) -> Sequence[Value]:
-    """aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"""
-    return _greatest(call, 1)
-
-
-@converter
-def adaptive_max_pool2d(call: Call) -> Sequence[Value]:
-    """aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
-    return _greatest(call, 2)
-
-
-@converter
-def adaptive_max_pool3d(call: Call) -> Sequence[Value]:
-    """aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"""
-    return _greatest(call, 3)
-
-
-def _averages(call: Call, dims: int) -> Value:
-    write, x = call.write, call.tensor("self")
+def adaptive_average(call: Call) -> Value:
+    """aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor
+    aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor
+    aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor
+    aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor
+    aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor
+    """
+    write, x, dims = call.write, call.tensor("self"), call.dims
     if not x.dtype.is_float:
         raise refuse("integer-average", "no layer averages integers", "compute the average in float32")
     axes = range(x.rank - dims, x.rank)
@@ -77,19 +36,18 @@ def _averages(call: Call, dims: int) -> Value:
     if layer is not None:
         return write.add(layer, x)
     # PyTorch averages 16 bit types in float32.
-    y = write.cast(x, DType.FLOAT32)
-    y = _along(
-        call,
-        y,
-        dims,
-        lambda value, axis: write.reduce(ReduceOperation.AVG, value, [axis], keep_dims=True),
-        lambda found, value, axis: found.mean(write, value, axis),
-    )
+    wide = write.cast(x, DType.FLOAT32)
+    y = _along(call, wide, ReduceOperation.AVG, lambda found, value, axis: found.mean(write, value, axis))
     return write.cast(y, x.dtype)
 
 
-def _greatest(call: Call, dims: int) -> Sequence[Value]:
-    write, x = call.write, call.tensor("self")
+@converter
+def adaptive_greatest(call: Call) -> Sequence[Value]:
+    """aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)
+    aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)
+    aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)
+    """
+    write, x, dims = call.write, call.tensor("self"), call.dims
     if x.dtype not in NUMBERS:
         raise refuse("pooling-dtype", f"no layer pools {x.dtype.value}")
     indices = call.outputs[1]
@@ -98,15 +56,8 @@ def _greatest(call: Call, dims: int) -> Sequence[Value]:
     layer = _as_pooling(x, call.out.shape[-dims:], dims, PoolingType.MAX) if x.rank == dims + 2 else None
     if layer is not None and dims > 1 and x.dtype.is_float:
         return [write.add(layer, x)]
-    return [
-        _along(
-            call,
-            x,
-            dims,
-            lambda value, axis: write.reduce(ReduceOperation.MAX, value, [axis], keep_dims=True),
-            lambda found, value, axis: found.greatest(write, value, axis, lowest(x)),
-        )
-    ]
+    low = lowest(x)
+    return [_along(call, x, ReduceOperation.MAX, lambda found, value, axis: found.greatest(write, value, axis, low))]
 
 
 def _with_indices(call: Call, x: Value, dims: int, dtype: DType) -> Sequence[Value]:
@@ -130,19 +81,13 @@ def _as_pooling(x: Value, sizes: Sequence[Expr], dims: int, op: PoolingType) -> 
     return Pooling(op, tuple(window), tuple(window), none, none, PaddingMode.EXPLICIT_ROUND_DOWN)
 
 
-def _along(
-    call: Call,
-    x: Value,
-    dims: int,
-    whole: Callable[[Value, int], Value],
-    each: Callable[[Spans, Value, int], Value],
-) -> Value:
+def _along(call: Call, x: Value, whole: ReduceOperation, each: Callable[[Spans, Value, int], Value]) -> Value:
     """One dim after the other, the last first: all of it at once for one element, nothing where the size stays."""
     write = call.write
-    for axis in reversed(range(x.rank - dims, x.rank)):
+    for axis in reversed(range(x.rank - call.dims, x.rank)):
         size = call.out.shape[axis]
         if size == Num(1):
-            x = whole(x, axis)
+            x = write.reduce(whole, x, [axis], keep_dims=True)
         elif not write.builder.facts.equal(size, x.shape[axis]):
             x = each(even_spans(write, x.shape[axis], size), x, axis)
     return x

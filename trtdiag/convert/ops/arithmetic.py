@@ -14,86 +14,17 @@ from trtdiag.network.layers.unary import UnaryOperation
 
 
 @converter
-def add_tensor(call: Call) -> Value:
-    """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    return _sum(call, Op.SUM, "self", "other")
-
-
-@converter
-def add_scalar(call: Call) -> Value:
-    """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
-    return _sum(call, Op.SUM, "self", "other")
-
-
-@converter
-def sub_tensor(call: Call) -> Value:
-    """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    return _sum(call, Op.SUB, "self", "other")
-
-
-@converter
-def sub_scalar(call: Call) -> Value:
-    """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
-    return _sum(call, Op.SUB, "self", "other")
-
-
-@converter
-def rsub_tensor(call: Call) -> Value:
-    """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    return _sum(call, Op.SUB, "other", "self")
-
-
-@converter
-def rsub_scalar(call: Call) -> Value:
-    """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
-    return _sum(call, Op.SUB, "other", "self")
-
-
-@converter
-def mul_tensor(call: Call) -> Value:
-    """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return _product(call)
-
-
-@converter
-def mul_scalar(call: Call) -> Value:
-    """aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"""
-    return _product(call)
-
-
-@converter
-def square(call: Call) -> Value:
-    """aten::square(Tensor self) -> Tensor"""
-    x = call.operand("self", computed(call))
-    return call.write.elementwise(Op.PROD, x, x)
-
-
-@converter
-def addcmul(call: Call) -> Value:
-    """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    return _with_fraction(call, Op.PROD)
-
-
-@converter
-def addcdiv(call: Call) -> Value:
-    """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    return _with_fraction(call, Op.DIV)
-
-
-@converter
-def lerp_scalar(call: Call) -> Value:
-    """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
-    return _between(call)
-
-
-@converter
-def lerp_tensor(call: Call) -> Value:
-    """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
-    return _between(call)
-
-
-def _sum(call: Call, op: Op, left: str, right: str) -> Value:
+def sum_or_difference(call: Call) -> Value:
+    """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+    aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+    aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+    aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+    aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+    aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+    """
     dtype, write = computed(call), call.write
+    op = Op.SUM if call.op_name == "add" else Op.SUB
+    left, right = ("other", "self") if call.op_name == "rsub" else ("self", "other")
     first, second = call.operand(left, dtype), call.operand(right, dtype)
     if call.is_number("alpha") and call.number("alpha") == 1:
         turned = turned_sum(write, first, second) if op is Op.SUM else None
@@ -103,23 +34,30 @@ def _sum(call: Call, op: Op, left: str, right: str) -> Value:
     alpha = call.operand("alpha", dtype)
     if dtype is DType.BOOL:
         return write.elementwise(Op.OR, first, write.elementwise(Op.AND, second, alpha))
-    return in_float32(
-        write,
-        lambda a, b, factor: write.elementwise(op, a, write.elementwise(Op.PROD, b, factor)),
-        first,
-        second,
-        alpha,
-    )
+
+    def compose(a: Value, b: Value, factor: Value) -> Value:
+        return write.elementwise(op, a, write.elementwise(Op.PROD, b, factor))
+
+    return in_float32(write, compose, first, second, alpha)
 
 
-def _product(call: Call) -> Value:
+@converter
+def product(call: Call) -> Value:
+    """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::mul.Scalar(Tensor self, Scalar other) -> Tensor
+    """
     dtype = computed(call)
     op = Op.AND if dtype is DType.BOOL else Op.PROD
     return call.write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
 
 
-def _with_fraction(call: Call, op: Op) -> Value:
+@converter
+def sum_with_fraction(call: Call) -> Value:
+    """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
+    aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
+    """
     dtype, write = computed(call), call.write
+    op = Op.PROD if call.op_name == "addcmul" else Op.DIV
     factor = call.operand("value", dtype)
 
     def compose(start: Value, one: Value, other: Value, factor: Value) -> Value:
@@ -131,11 +69,15 @@ def _with_fraction(call: Call, op: Op) -> Value:
     return in_float32(write, compose, *operands, factor)
 
 
-def _between(call: Call) -> Value:
-    """From whichever end is nearer, as in PyTorch, so that weights 0 and 1 give the ends themselves."""
+@converter
+def lerp(call: Call) -> Value:
+    """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor
+    aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor
+    """
     dtype, write = computed(call), call.write
 
     def compose(start: Value, end: Value, weight: Value) -> Value:
+        # From whichever end is nearer, as in PyTorch, so that weights 0 and 1 give the ends themselves.
         way = write.elementwise(Op.SUB, end, start)
         rest = write.elementwise(Op.SUB, write.scalar(1, weight), weight)
         from_start = write.elementwise(Op.SUM, start, write.elementwise(Op.PROD, weight, way))
@@ -145,3 +87,10 @@ def _between(call: Call) -> Value:
         return write.select(near, from_start, from_end)
 
     return in_float32(write, compose, *(call.operand(name, dtype) for name in ("self", "end", "weight")))
+
+
+@converter
+def square(call: Call) -> Value:
+    """aten::square(Tensor self) -> Tensor"""
+    x = call.operand("self", computed(call))
+    return call.write.elementwise(Op.PROD, x, x)

@@ -27,11 +27,32 @@ def batch_norm(call: Call) -> Value:
 @converter
 def native_batch_norm(call: Call) -> list[Value | None]:
     """aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
-    bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+        bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
 
     Refused where it also updates running statistics.
+
+    aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,
+        float eps) -> (Tensor, Tensor, Tensor)
     """
-    return _with_statistics(call)
+    if "running_mean" not in call.arguments and not call.flag("training"):
+        raise refuse("argument-kind", "it has no running statistics, and does not take those of its input")
+    y, own = _either(call, "eps")
+    return [y] if own is None else [y, *_saved(call, own)]
+
+
+@converter
+def batch_norm_of_statistics(call: Call) -> Value:
+    """aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
+        Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+
+    Refused where more than the first output is read: the others are empty.
+
+    aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
+        float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)
+
+    Refused where more than the first output is read.
+    """
+    return inference(call, float(call.number("eps")))
 
 
 @converter
@@ -42,34 +63,6 @@ def cudnn_batch_norm(call: Call) -> list[Value | None]:
     Refused where it also updates running statistics, or where more than the first output is read.
     """
     return [_either(call, "epsilon")[0]]
-
-
-@converter
-def native_batch_norm_legit_no_training(call: Call) -> list[Value | None]:
-    """aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
-    Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
-
-    Refused where more than the first output is read: the others are empty.
-    """
-    return [inference(call, float(call.number("eps")))]
-
-
-@converter
-def batch_norm_no_update(call: Call) -> list[Value | None]:
-    """aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor?
-    running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)
-
-    Refused where more than the first output is read.
-    """
-    return [inference(call, float(call.number("eps")))]
-
-
-@converter
-def native_batch_norm_legit_no_stats(call: Call) -> list[Value | None]:
-    """aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float
-    momentum, float eps) -> (Tensor, Tensor, Tensor)
-    """
-    return _with_statistics(call)
 
 
 @converter
@@ -92,16 +85,6 @@ def _either(call: Call, epsilon: str) -> tuple[Value, Moments | None]:
     if call.has("running_mean") or call.has("running_var"):
         raise refuse("running-statistics", "it updates its running statistics", "call eval() on the module")
     return _of_batch(call, eps)
-
-
-def _with_statistics(call: Call) -> list[Value | None]:
-    if "running_mean" not in call.arguments and not call.flag("training"):
-        raise refuse("argument-kind", "it has no running statistics, and does not take those of its input")
-    if "running_mean" in call.arguments:
-        y, own = _either(call, "eps")
-        return [y] if own is None else [y, *_saved(call, own)]
-    y, own = _of_batch(call, float(call.number("eps")))
-    return [y, *_saved(call, own)]
 
 
 def _of_batch(call: Call, epsilon: float) -> tuple[Value, Moments]:

@@ -30,27 +30,40 @@ def logaddexp(call: Call) -> Value:
 
 
 @converter
-def xlogy_tensor(call: Call) -> Value:
-    """aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return _times_logarithm(call, one_plus=False)
+def times_logarithm(call: Call) -> Value:
+    """aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor
+    aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor
+    aten::special_xlog1py(Tensor self, Tensor other) -> Tensor
+    """
+    write = call.write
+
+    def compose(x: Value, y: Value) -> Value:
+        one_plus = call.op_name == "special_xlog1py"
+        logarithm = log_of_one_plus(write, y) if one_plus else write.unary(UnaryOperation.LOG, y)
+        product = write.elementwise(Op.PROD, x, logarithm)
+        # 0 beside every number, be its logarithm infinite; NaN beside NaN.
+        at_zero = write.select(is_nan(write, y), y, write.scalar(0, y))
+        return write.select(write.elementwise(Op.EQUAL, x, write.scalar(0, x)), at_zero, product)
+
+    return _paired(call, compose)
 
 
 @converter
-def xlogy_scalar_other(call: Call) -> Value:
-    """aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"""
-    return _times_logarithm(call, one_plus=False)
+def copysign(call: Call) -> Value:
+    """aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor
 
+    NaN counts as positive, whatever its sign.
 
-@converter
-def xlogy_scalar_self(call: Call) -> Value:
-    """aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor"""
-    return _times_logarithm(call, one_plus=False)
+    aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor
+    """
+    write = call.write
 
+    def compose(size: Value, sign: Value) -> Value:
+        positive = write.unary(UnaryOperation.ABS, size)
+        return write.select(sign_bit(write, sign), write.unary(UnaryOperation.NEG, positive), positive)
 
-@converter
-def xlog1py(call: Call) -> Value:
-    """aten::special_xlog1py(Tensor self, Tensor other) -> Tensor"""
-    return _times_logarithm(call, one_plus=True)
+    return _paired(call, compose)
 
 
 @converter
@@ -92,44 +105,6 @@ def atan2(call: Call) -> Value:
     return _paired(call, compose)
 
 
-@converter
-def copysign_tensor(call: Call) -> Value:
-    """aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor
-
-    NaN counts as positive, whatever its sign.
-    """
-    return _with_sign(call)
-
-
-@converter
-def copysign_scalar(call: Call) -> Value:
-    """aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
-    return _with_sign(call)
-
-
 def _paired(call: Call, compose: Callable[[Value, Value], Value]) -> Value:
     dtype = computed(call)
     return in_float32(call.write, compose, call.operand("self", dtype), call.operand("other", dtype))
-
-
-def _times_logarithm(call: Call, *, one_plus: bool) -> Value:
-    write = call.write
-
-    def compose(x: Value, y: Value) -> Value:
-        logarithm = log_of_one_plus(write, y) if one_plus else write.unary(UnaryOperation.LOG, y)
-        product = write.elementwise(Op.PROD, x, logarithm)
-        # 0 beside every number, be its logarithm infinite; NaN beside NaN.
-        at_zero = write.select(is_nan(write, y), y, write.scalar(0, y))
-        return write.select(write.elementwise(Op.EQUAL, x, write.scalar(0, x)), at_zero, product)
-
-    return _paired(call, compose)
-
-
-def _with_sign(call: Call) -> Value:
-    write = call.write
-
-    def compose(size: Value, sign: Value) -> Value:
-        positive = write.unary(UnaryOperation.ABS, size)
-        return write.select(sign_bit(write, sign), write.unary(UnaryOperation.NEG, positive), positive)
-
-    return _paired(call, compose)

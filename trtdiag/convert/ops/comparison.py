@@ -3,111 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.elementary import at_most, is_infinite, is_nan, negated
+from trtdiag.convert.layer_writers.elementary import at_most, is_nan, negated
 from trtdiag.convert.promotion import both
-from trtdiag.convert.registry import Convert, converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.unary import UnaryOperation
 
-_Compare = Callable[[Writer, Value, Value], Value]
 
-
-def _equal(write: Writer, left: Value, right: Value) -> Value:
-    if left.dtype is DType.BOOL:
-        return negated(write, write.elementwise(Op.XOR, left, right))
-    return write.elementwise(Op.EQUAL, left, right)
-
-
-def _different(write: Writer, left: Value, right: Value) -> Value:
-    if left.dtype is DType.BOOL:
-        return write.elementwise(Op.XOR, left, right)
-    return negated(write, write.elementwise(Op.EQUAL, left, right))
-
-
-def _less(write: Writer, left: Value, right: Value) -> Value:
-    if left.dtype is DType.BOOL:
-        return write.elementwise(Op.AND, negated(write, left), right)
-    return write.elementwise(Op.LESS, left, right)
-
-
-def _greater(write: Writer, left: Value, right: Value) -> Value:
-    if left.dtype is DType.BOOL:
-        return _less(write, right, left)
-    return write.elementwise(Op.GREATER, left, right)
-
-
-def _at_most(write: Writer, left: Value, right: Value) -> Value:
-    if left.dtype is DType.BOOL:
-        return write.elementwise(Op.OR, negated(write, left), right)
-    return at_most(write, left, right)
-
-
-def _at_least(write: Writer, left: Value, right: Value) -> Value:
-    return _at_most(write, right, left)
-
-
-def _comparison(compare: _Compare) -> Convert:
-    def run(call: Call) -> Value:
-        left, right, _ = both(call)
-        return compare(call.write, left, right)
-
-    return run
-
-
-for _name, _compare in {
-    "eq": _equal,
-    "ne": _different,
-    "lt": _less,
-    "le": _at_most,
-    "gt": _greater,
-    "ge": _at_least,
-}.items():
-    register(f"aten::{_name}.Tensor(Tensor self, Tensor other) -> Tensor", _comparison(_compare))
-    register(f"aten::{_name}.Scalar(Tensor self, Scalar other) -> Tensor", _comparison(_compare))
+@converter
+def equality(call: Call) -> Value:
+    """aten::eq.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::eq.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::ne.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::ne.Scalar(Tensor self, Scalar other) -> Tensor
+    """
+    left, right, dtype = both(call)
+    differs = call.op_name == "ne"
+    if dtype is DType.BOOL:
+        found, differs = call.write.elementwise(Op.XOR, left, right), not differs
+    else:
+        found = call.write.elementwise(Op.EQUAL, left, right)
+    return negated(call.write, found) if differs else found
 
 
 @converter
-def isnan(call: Call) -> Value:
-    """aten::isnan(Tensor self) -> Tensor"""
-    return _tested(call, is_nan, False)
+def order(call: Call) -> Value:
+    """aten::lt.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::lt.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::le.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::le.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::gt.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::gt.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::ge.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::ge.Scalar(Tensor self, Scalar other) -> Tensor
+    """
+    write, name = call.write, call.op_name
+    left, right, dtype = both(call)
+    if dtype is DType.BOOL:
+        low, high = (left, right) if name[0] == "l" else (right, left)
+        return write.elementwise(Op.AND if name[1] == "t" else Op.OR, negated(write, low), high)
+    if name[1] == "t":
+        return write.elementwise(Op.LESS if name == "lt" else Op.GREATER, left, right)
+    return at_most(write, left, right) if name == "le" else at_most(write, right, left)
+
+
+_TESTS: dict[str, Callable[[Writer, Value], Value]] = {
+    "isnan": is_nan,
+    "isinf": lambda write, x: write.unary(UnaryOperation.ISINF, x),
+    "isfinite": lambda write, x: write.elementwise(Op.LESS, write.unary(UnaryOperation.ABS, x), write.scalar(inf, x)),
+    "isposinf": lambda write, x: write.elementwise(Op.EQUAL, x, write.scalar(inf, x)),
+    "isneginf": lambda write, x: write.elementwise(Op.EQUAL, x, write.scalar(-inf, x)),
+}
 
 
 @converter
-def isinf(call: Call) -> Value:
-    """aten::isinf(Tensor self) -> Tensor"""
-    return _tested(call, lambda write, x: write.unary(UnaryOperation.ISINF, x), False)
-
-
-@converter
-def isfinite(call: Call) -> Value:
-    """aten::isfinite(Tensor self) -> Tensor"""
-
-    def below_infinity(write: Writer, x: Value) -> Value:
-        size = write.unary(UnaryOperation.ABS, x)
-        return write.elementwise(Op.LESS, size, write.scalar(float("inf"), x))
-
-    return _tested(call, below_infinity, True)
-
-
-@converter
-def isposinf(call: Call) -> Value:
-    """aten::isposinf(Tensor self) -> Tensor"""
-    return _tested(call, lambda write, x: is_infinite(write, x, positive=True), False)
-
-
-@converter
-def isneginf(call: Call) -> Value:
-    """aten::isneginf(Tensor self) -> Tensor"""
-    return _tested(call, lambda write, x: is_infinite(write, x, positive=False), False)
-
-
-def _tested(call: Call, test: Callable[[Writer, Value], Value], of_integers: bool) -> Value:
-    x = call.tensor("self")
+def float_test(call: Call) -> Value:
+    """aten::isnan(Tensor self) -> Tensor
+    aten::isinf(Tensor self) -> Tensor
+    aten::isfinite(Tensor self) -> Tensor
+    aten::isposinf(Tensor self) -> Tensor
+    aten::isneginf(Tensor self) -> Tensor
+    """
+    x, write = call.tensor("self"), call.write
     if x.dtype.is_float:
-        return test(call.write, x)
-    return call.write.filled(x.shape, of_integers, DType.BOOL)
+        return _TESTS[call.op_name](write, x)
+    return write.filled(x.shape, call.op_name == "isfinite", DType.BOOL)

@@ -4,35 +4,53 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import Convert, converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 
 _BESIDE_UINT8 = frozenset({DType.FLOAT32, DType.FLOAT16})
 
-_SAME = (
-    "aten::alias(Tensor(a) self) -> Tensor(a)",
-    "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
-    "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)",
-    "aten::detach(Tensor(a) self) -> Tensor(a)",
-    "aten::lift_fresh(Tensor(a) self) -> Tensor(a)",
-    "aten::lift_fresh_copy(Tensor self) -> Tensor",
-    "aten::positive(Tensor(a) self) -> Tensor(a)",
-)
-_CONVERSIONS = (
-    "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-    "bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
-    "aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
-    "MemoryFormat? memory_format=None) -> Tensor(a)",
-    "aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, "
-    "MemoryFormat? memory_format=None) -> Tensor(a)",
-    "aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-    "bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    "aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, "
-    "MemoryFormat? memory_format=None) -> Tensor(a)",
-    "aten::type_as(Tensor self, Tensor other) -> Tensor",
-)
+
+@converter
+def same(call: Call) -> Value:
+    """aten::alias(Tensor(a) self) -> Tensor(a)
+    aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
+    aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)
+    aten::detach(Tensor(a) self) -> Tensor(a)
+    aten::lift_fresh(Tensor(a) self) -> Tensor(a)
+    aten::lift_fresh_copy(Tensor self) -> Tensor
+    aten::positive(Tensor(a) self) -> Tensor(a)
+    """
+    return call.tensor("self")
+
+
+@converter
+def converted(call: Call) -> Value:
+    """aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+        pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor
+    aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False,
+        MemoryFormat? memory_format=None) -> Tensor(a)
+    aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat?
+        memory_format=None) -> Tensor(a)
+    aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+        pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
+    aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat?
+        memory_format=None) -> Tensor(a)
+    aten::type_as(Tensor self, Tensor other) -> Tensor
+    """
+    return _as(call.write, call.tensor("self"), call.out.dtype)
+
+
+@converter
+def dropout(call: Call) -> Value:
+    """aten::dropout(Tensor input, float p, bool train) -> Tensor
+    aten::feature_dropout(Tensor input, float p, bool train) -> Tensor
+    aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor
+
+    Without training; in training it draws random numbers.
+    """
+    return call.tensor("input")
 
 
 @converter
@@ -41,33 +59,6 @@ def scalar_tensor(call: Call) -> Value:
     bool? pin_memory=None) -> Tensor
     """
     return call.operand("s", call.out.dtype)
-
-
-@converter
-def dropout(call: Call) -> Value:
-    """aten::dropout(Tensor input, float p, bool train) -> Tensor
-
-    Without training; in training it draws random numbers.
-    """
-    return call.tensor("input")
-
-
-@converter
-def feature_dropout(call: Call) -> Value:
-    """aten::feature_dropout(Tensor input, float p, bool train) -> Tensor
-
-    Without training; in training it draws random numbers.
-    """
-    return call.tensor("input")
-
-
-@converter
-def alpha_dropout(call: Call) -> Value:
-    """aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor
-
-    Without training; in training it draws random numbers.
-    """
-    return call.tensor("input")
 
 
 @converter
@@ -80,14 +71,6 @@ def native_dropout(call: Call) -> list[Value]:
     if call.arguments["train"] is None and call.number("p") != 0:  # PyTorch takes that for training
         raise refuse("random", "it draws random numbers in training", "export the model after model.eval()")
     return [x, call.write.filled(x.shape, True, DType.BOOL)]
-
-
-def _same(call: Call) -> Value:
-    return call.tensor("self")
-
-
-def _converted(call: Call) -> Value:
-    return _as(call.write, call.tensor("self"), call.out.dtype)
 
 
 def _as(write: Writer, x: Value, dtype: DType) -> Value:
@@ -105,12 +88,3 @@ def _as(write: Writer, x: Value, dtype: DType) -> Value:
             "convert to float32 first",
         )
     return write.cast(x, dtype)
-
-
-def _registered(schemas: tuple[str, ...], run: Convert) -> None:
-    for schema in schemas:
-        register(schema, run)
-
-
-_registered(_SAME, _same)
-_registered(_CONVERSIONS, _converted)

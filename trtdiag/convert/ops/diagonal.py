@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Size
 from trtdiag.network.builder import Value
 from trtdiag.network.known_values import lesser
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.slice import SampleMode
-from trtdiag.symbolic import Expr, add, mul
+from trtdiag.symbolic import add, mul
 
 
 @converter
-def tril(call: Call) -> Value:
-    """aten::tril(Tensor self, SymInt diagonal=0) -> Tensor"""
-    return _triangle(call, Op.LESS, add(call.size("diagonal"), 1))
-
-
-@converter
-def triu(call: Call) -> Value:
-    """aten::triu(Tensor self, SymInt diagonal=0) -> Tensor"""
-    return _triangle(call, Op.GREATER, add(call.size("diagonal"), -1))
-
-
-def _triangle(call: Call, op: Op, offset: Expr) -> Value:
-    """``self`` where column ``op`` row + offset, else 0."""
+def triangle(call: Call) -> Value:
+    """aten::tril(Tensor self, SymInt diagonal=0) -> Tensor
+    aten::triu(Tensor self, SymInt diagonal=0) -> Tensor
+    """
     write, x = call.write, call.tensor("self")
-    rows = write.unsqueeze(write.counting(x.shape[-2], offset), [1])
+    # What is right of the diagonal goes, or what is left of it.
+    op, beyond = (Op.LESS, 1) if call.op_name == "tril" else (Op.GREATER, -1)
+    rows = write.unsqueeze(write.counting(x.shape[-2], add(call.size("diagonal"), beyond)), [1])
     columns = write.unsqueeze(write.counting(x.shape[-1]), [0])
     return write.select(write.elementwise(op, columns, rows), x, write.scalar(0, x))
 
 
 @converter
 def diagonal(call: Call) -> Value:
-    """aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
+    """aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)
+    aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor
+    """
     x = call.tensor("self")
     return _diagonal(call, x, call.integer("offset"), call.axis("dim1", x.rank), call.axis("dim2", x.rank))
-
-
-register("aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", diagonal)
 
 
 @converter

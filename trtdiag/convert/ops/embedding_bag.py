@@ -22,26 +22,14 @@ _SUM, _MEAN, _MAX = 0, 1, 2
 @converter
 def embedding_bag(call: Call) -> Result:
     """aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0,
-    bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) ->
-    (Tensor, Tensor, Tensor, Tensor)
+        bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) ->
+        (Tensor, Tensor, Tensor, Tensor)
+    aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int
+        mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)
+        -> (Tensor, Tensor, Tensor, Tensor)
 
     Only the first output is there; the others are for training.
     """
-    return _bags(call)
-
-
-@converter
-def embedding_bag_forward_only(call: Call) -> Result:
-    """aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False,
-    int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False,
-    int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)
-
-    Only the first output is there; the others are for training.
-    """
-    return _bags(call)
-
-
-def _bags(call: Call) -> Result:
     write, table, index, offsets = call.write, call.tensor("weight"), call.tensor("indices"), call.tensor("offsets")
     if index.rank != 1:
         raise refuse("bags-by-row", "its indices have two dims, each row a bag; PyTorch flattens them before the op")
@@ -59,12 +47,14 @@ def _bags(call: Call) -> Result:
         bag = write.select(skipped, write.scalar(-1, bag), bag)
     mode = call.integer("mode")
     wide = write.cast(rows, DType.FLOAT32)
-    if mode != _MAX:
-        total = folded_by_row(write, bag, wide, bags, Fold.SUM)
-        return [write.cast(_mean(write, total, bag, bags) if mode == _MEAN else total, table.dtype), None, None, None]
-    most = folded_by_row(write, bag, wide, bags, Fold.MAX)
-    empty = write.elementwise(Op.EQUAL, _counts(write, bag, bags), write.number(0.0, DType.FLOAT32, 2))
-    return [write.cast(write.select(empty, write.scalar(0.0, most), most), table.dtype), None, None, None]
+    if mode == _MAX:
+        most = folded_by_row(write, bag, wide, bags, Fold.MAX)
+        empty = write.elementwise(Op.EQUAL, _counts(write, bag, bags), write.number(0.0, DType.FLOAT32, 2))
+        y = write.select(empty, write.scalar(0.0, most), most)
+    else:
+        y = folded_by_row(write, bag, wide, bags, Fold.SUM)
+        y = _mean(write, y, bag, bags) if mode == _MEAN else y
+    return [write.cast(y, table.dtype), None, None, None]
 
 
 def _bag_of(write: Writer, offsets: Value, index: Value) -> Value:

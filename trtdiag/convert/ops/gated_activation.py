@@ -60,17 +60,19 @@ def softplus(call: Call) -> Value:
 
 @converter
 def log_sigmoid(call: Call) -> Value:
-    """aten::log_sigmoid(Tensor self) -> Tensor"""
-    return _log_sigmoid(call)
-
-
-@converter
-def log_sigmoid_forward(call: Call) -> list[Value]:
     """aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)
 
     The buffer, which only the backward pass needs, is not written.
+
+    aten::log_sigmoid(Tensor self) -> Tensor
     """
-    return [_log_sigmoid(call)]
+    write = call.write
+
+    def compose(x: Value) -> Value:
+        below = write.elementwise(Op.MIN, x, write.scalar(0, x))
+        return write.elementwise(Op.SUB, below, softplus_of_negative(write, x))
+
+    return in_float32(write, compose, call.tensor("self"))
 
 
 @converter
@@ -81,13 +83,3 @@ def glu(call: Call) -> Value:
     half = call.out.shape[axis]
     gate = write.activation(ActivationType.SIGMOID, write.part(x, axis, half, half))
     return write.elementwise(Op.PROD, write.part(x, axis, 0, half), gate)
-
-
-def _log_sigmoid(call: Call) -> Value:
-    write = call.write
-
-    def compose(x: Value) -> Value:
-        below = write.elementwise(Op.MIN, x, write.scalar(0, x))
-        return write.elementwise(Op.SUB, below, softplus_of_negative(write, x))
-
-    return in_float32(write, compose, call.tensor("self"))

@@ -17,38 +17,16 @@ _SAMPLES = (SampleMode.FILL, SampleMode.CLAMP, SampleMode.REFLECT)
 
 @converter
 def grid_sampler(call: Call) -> Value:
-    """aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
-    -> Tensor
+    """aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) ->
+        Tensor
 
     Volumes are sampled by gathers; cubic sampling is refused for them, as in PyTorch.
+
+    aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) ->
+        Tensor
+    aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) ->
+        Tensor
     """
-    return _sampled(call)
-
-
-@converter
-def grid_sampler_2d(call: Call) -> Value:
-    """aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
-    -> Tensor
-    """
-    return _sampled(call)
-
-
-@converter
-def grid_sampler_3d(call: Call) -> Value:
-    """aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
-    -> Tensor
-    """
-    return _sampled(call)
-
-
-@converter
-def cudnn_grid_sampler(call: Call) -> Value:
-    """aten::cudnn_grid_sampler(Tensor self, Tensor grid) -> Tensor output"""
-    layer = GridSample(InterpolationMode.LINEAR, True, SampleMode.FILL)
-    return call.write.add(layer, call.tensor("self"), call.tensor("grid"))
-
-
-def _sampled(call: Call) -> Value:
     image, grid = call.tensor("input"), call.tensor("grid")
     mode = _MODES[call.integer("interpolation_mode")]
     sample = _SAMPLES[call.integer("padding_mode")]
@@ -59,3 +37,10 @@ def _sampled(call: Call) -> Value:
         raise refuse("cubic-volume", "PyTorch samples no volumes with the cubic kernel")
     nearest = mode is InterpolationMode.NEAREST
     return sampled_volume(call.write, image, grid, nearest=nearest, align_corners=corners, sample=sample)
+
+
+@converter
+def cudnn_grid_sampler(call: Call) -> Value:
+    """aten::cudnn_grid_sampler(Tensor self, Tensor grid) -> Tensor output"""
+    layer = GridSample(InterpolationMode.LINEAR, True, SampleMode.FILL)
+    return call.write.add(layer, call.tensor("self"), call.tensor("grid"))

@@ -9,7 +9,7 @@ from trtdiag.convert.layer_writers.reduction import precise, wide
 from trtdiag.convert.layer_writers.scatter import overwritten
 from trtdiag.convert.layer_writers.scatter_add import folded_by_row
 from trtdiag.convert.layer_writers.selection import Selection, selection
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
@@ -20,7 +20,13 @@ from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.symbolic import Expr
 
 
-def _index_put(call: Call) -> Value:
+@converter
+def index_put(call: Call) -> Value:
+    """aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
+    aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
+
+    With a mask: one value for all of its places, or as many as another op chose with the same mask.
+    """
     write, x, values = call.write, call.tensor("self"), call.tensor("values")
     mask = only_mask(call)
     each = None if mask is None else one_to_each(x, mask, values)
@@ -36,15 +42,6 @@ def _index_put(call: Call) -> Value:
     else:
         made = overwritten(write, there, chosen.positions(write), values, ScatterMode.ND)
     return write.permute(made, inverse(chosen.front))
-
-
-_NOTES = "With a mask: one value for all of its places, or as many as another op chose with the same mask."
-for _name in ("index_put", "_unsafe_index_put"):
-    register(
-        f"aten::{_name}(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-        _index_put,
-        _NOTES,
-    )
 
 
 def _accumulated(write: Writer, x: Value, there: Value, chosen: Selection, values: Value) -> Value:
@@ -71,17 +68,9 @@ def index_copy(call: Call) -> Value:
 
 @converter
 def index_fill(call: Call) -> Value:
-    """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
-    return _filled(call)
-
-
-@converter
-def index_fill_tensor(call: Call) -> Value:
-    """aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
-    return _filled(call)
-
-
-def _filled(call: Call) -> Value:
+    """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor
+    aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor
+    """
     write, x = call.write, with_dims(call.write, call.tensor("self"))
     index = with_dims(write, call.tensor("index"))
     shape: list[Expr] = list(x.shape)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.selection import selection
-from trtdiag.convert.registry import register
+from trtdiag.convert.registry import converter
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.gather import Gather, GatherMode
 
 
-def _index(call: Call) -> Value:
+@converter
+def index(call: Call) -> Value:
+    """aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
+    aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
+
+    The data decides how many elements a mask chooses; TensorRT 8.6 does not build that.
+    """
     write, x = call.write, call.tensor("self")
     chosen = selection(call, x, result=call.out.shape)
     if len(chosen.axes) == 1:
         return write.gather(x, chosen.indices[0], chosen.axes[0])
     found = write.add(Gather(GatherMode.ND), write.permute(x, chosen.front), chosen.positions(write))
     return write.permute(found, chosen.result_order)
-
-
-_NOTES = "The data decides how many elements a mask chooses; TensorRT 8.6 does not build that."
-register("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index, _NOTES)
-register("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index, _NOTES)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.rotary import turned_parts
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.network.builder import Value
 from trtdiag.symbolic import Num
 
 
 @converter
 def cat(call: Call) -> Value:
-    """aten::cat(Tensor[] tensors, int dim=0) -> Tensor"""
+    """aten::cat(Tensor[] tensors, int dim=0) -> Tensor
+    aten::concat(Tensor[] tensors, int dim=0) -> Tensor
+    aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor
+    """
     write, tensors = call.write, call.tensors("tensors")
     # A tensor of shape (0,) goes with any other: PyTorch keeps what was once the only empty tensor.
     shaped = [x for x in tensors if x.shape != (Num(0),)] or tensors[:1]
@@ -24,21 +25,11 @@ def cat(call: Call) -> Value:
     return turned if turned is not None else write.concat(parts, axis)
 
 
-register("aten::concat(Tensor[] tensors, int dim=0) -> Tensor", cat)
-register("aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor", cat)
-
-
 @converter
 def stack(call: Call) -> Value:
-    """aten::stack(Tensor[] tensors, int dim=0) -> Tensor"""
+    """aten::stack(Tensor[] tensors, int dim=0) -> Tensor
+    aten::_stack(Tensor[] tensors, int dim=0) -> Tensor
+    """
     write, tensors = call.write, call.tensors("tensors")
     axis = call.axis("dim", tensors[0].rank + 1)
-    return write.concat(_layers(call, tensors, axis), axis)
-
-
-register("aten::_stack(Tensor[] tensors, int dim=0) -> Tensor", stack)
-
-
-def _layers(call: Call, tensors: Sequence[Value], axis: int) -> list[Value]:
-    write = call.write
-    return [write.unsqueeze(write.cast(x, call.out.dtype), [axis]) for x in tensors]
+    return write.concat([write.unsqueeze(write.cast(x, call.out.dtype), [axis]) for x in tensors], axis)

@@ -2,22 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.bitwise import flipped, masked, shifted_left, shifted_right
 from trtdiag.convert.layer_writers.elementary import negated
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import Convert, converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 
-_BITS = {"and": Op.AND, "or": Op.OR, "xor": Op.XOR}
-_ONE_NUMBER = "Of two integers one must be a number that is known when the network is built; bools are free."
-_KNOWN_SHIFT = "The number of places must be known when the network is built, and below the bits of the integer."
+
+@converter
+def logical(call: Call) -> Value:
+    """aten::logical_and(Tensor self, Tensor other) -> Tensor
+    aten::logical_or(Tensor self, Tensor other) -> Tensor
+    aten::logical_xor(Tensor self, Tensor other) -> Tensor
+    """
+    op = Op[call.op_name.removeprefix("logical_").upper()]
+    return call.write.elementwise(op, call.operand("self", DType.BOOL), call.operand("other", DType.BOOL))
+
+
+@converter
+def bitwise(call: Call) -> Value:
+    """aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+    aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::__and__.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+    aten::__or__.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::__or__.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+    aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor
+
+    Of two integers one must be a number that is known when the network is built; bools are free.
+    """
+    dtype, write = computed(call), call.write
+    op = Op[call.op_name.removeprefix("bitwise_").strip("_").upper()]
+    if dtype is DType.BOOL:
+        return write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
+    for name, other in (("self", "other"), ("other", "self")):
+        mask = _known(call, other)
+        if mask is not None:
+            return _with_mask(write, op, call.operand(name, dtype), mask)
+    raise refuse(
+        "integer-bits",
+        "it combines the bits of two integer tensors, and TensorRT has no layer for bits of integers",
+        "use bool tensors, or make one operand a Python number",
+    )
+
+
+@converter
+def shift(call: Call) -> Value:
+    """aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor
+    aten::__lshift__.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::__lshift__.Scalar(Tensor self, Scalar other) -> Tensor
+    aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor
+    aten::__rshift__.Tensor(Tensor self, Tensor other) -> Tensor
+    aten::__rshift__.Scalar(Tensor self, Scalar other) -> Tensor
+
+    The number of places must be known when the network is built, and below the bits of the integer.
+    """
+    x = call.operand("self", computed(call))
+    places = _known(call, "other")
+    if places is None:
+        raise refuse(
+            "shift-amount",
+            "the number of places is known only when the network runs",
+            "shift by a Python number, or multiply with a power of two",
+        )
+    left = call.op_name in ("bitwise_left_shift", "__lshift__")
+    return (shifted_left if left else shifted_right)(call.write, x, places)
 
 
 @converter
@@ -31,46 +95,6 @@ def bitwise_not(call: Call) -> Value:
     """aten::bitwise_not(Tensor self) -> Tensor"""
     x = call.operand("self", computed(call))
     return negated(call.write, x) if x.dtype is DType.BOOL else flipped(call.write, x)
-
-
-def _logical(op: Op) -> Convert:
-    def run(call: Call) -> Value:
-        return call.write.elementwise(op, call.operand("self", DType.BOOL), call.operand("other", DType.BOOL))
-
-    return run
-
-
-def _bitwise(op: Op) -> Convert:
-    def run(call: Call) -> Value:
-        dtype, write = computed(call), call.write
-        if dtype is DType.BOOL:
-            return write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
-        for name, other in (("self", "other"), ("other", "self")):
-            mask = _known(call, other)
-            if mask is not None:
-                return _with_mask(write, op, call.operand(name, dtype), mask)
-        raise refuse(
-            "integer-bits",
-            "it combines the bits of two integer tensors, and TensorRT has no layer for bits of integers",
-            "use bool tensors, or make one operand a Python number",
-        )
-
-    return run
-
-
-def _shift(shift: Callable[[Writer, Value, int], Value]) -> Convert:
-    def run(call: Call) -> Value:
-        x = call.operand("self", computed(call))
-        places = _known(call, "other")
-        if places is None:
-            raise refuse(
-                "shift-amount",
-                "the number of places is known only when the network runs",
-                "shift by a Python number, or multiply with a power of two",
-            )
-        return shift(call.write, x, places)
-
-    return run
 
 
 def _known(call: Call, name: str) -> int | None:
@@ -99,23 +123,3 @@ def _with_mask(write: Writer, op: Op, x: Value, mask: int) -> Value:
         return write.elementwise(Op.SUM, rest, write.scalar(mask, x))
     missing = write.elementwise(Op.SUB, write.scalar(mask, x), shared)
     return write.elementwise(Op.SUM, rest, missing)
-
-
-for _name, _op in _BITS.items():
-    register(f"aten::logical_{_name}(Tensor self, Tensor other) -> Tensor", _logical(_op))
-    for _schema in (
-        f"aten::bitwise_{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
-        f"aten::bitwise_{_name}.Scalar(Tensor self, Scalar other) -> Tensor",
-        f"aten::bitwise_{_name}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-        f"aten::__{_name}__.Tensor(Tensor self, Tensor other) -> Tensor",
-        f"aten::__{_name}__.Scalar(Tensor self, Scalar other) -> Tensor",
-    ):
-        register(_schema, _bitwise(_op), _ONE_NUMBER)
-for _side, _run in (("left", shifted_left), ("right", shifted_right)):
-    for _schema in (
-        f"aten::bitwise_{_side}_shift.Tensor(Tensor self, Tensor other) -> Tensor",
-        f"aten::bitwise_{_side}_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
-        f"aten::__{_side[0]}shift__.Tensor(Tensor self, Tensor other) -> Tensor",
-        f"aten::__{_side[0]}shift__.Scalar(Tensor self, Scalar other) -> Tensor",
-    ):
-        register(_schema, _shift(_run), _KNOWN_SHIFT)

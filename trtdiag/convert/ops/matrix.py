@@ -21,72 +21,43 @@ def linear(call: Call) -> Value:
 
 @converter
 def matmul(call: Call) -> Value:
-    """aten::matmul(Tensor self, Tensor other) -> Tensor"""
-    return product(call.write, call.tensor("self"), call.tensor("other"))
+    """aten::matmul(Tensor self, Tensor other) -> Tensor
+    aten::mm(Tensor self, Tensor mat2) -> Tensor
+    aten::bmm(Tensor self, Tensor mat2) -> Tensor
+    aten::mv(Tensor self, Tensor vec) -> Tensor
+    aten::dot(Tensor self, Tensor tensor) -> Tensor
+    aten::vdot(Tensor self, Tensor other) -> Tensor
+    """
+    left, right = (call.tensor(name) for name in call.arguments)  # the second has four names
+    return product(call.write, left, right)
 
 
 @converter
-def mm(call: Call) -> Value:
-    """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
-    return product(call.write, call.tensor("self"), call.tensor("mat2"))
-
-
-@converter
-def bmm(call: Call) -> Value:
-    """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
-    return product(call.write, call.tensor("self"), call.tensor("mat2"))
-
-
-@converter
-def mv(call: Call) -> Value:
-    """aten::mv(Tensor self, Tensor vec) -> Tensor"""
-    return product(call.write, call.tensor("self"), call.tensor("vec"))
-
-
-@converter
-def dot(call: Call) -> Value:
-    """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
-    return product(call.write, call.tensor("self"), call.tensor("tensor"))
-
-
-@converter
-def vdot(call: Call) -> Value:
-    """aten::vdot(Tensor self, Tensor other) -> Tensor"""
-    return product(call.write, call.tensor("self"), call.tensor("other"))
-
-
-@converter
-def addmm(call: Call) -> Value:
-    """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _added(call, product(call.write, call.tensor("mat1"), call.tensor("mat2")))
-
-
-@converter
-def baddbmm(call: Call) -> Value:
-    """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _added(call, product(call.write, call.tensor("batch1"), call.tensor("batch2")))
-
-
-@converter
-def addbmm(call: Call) -> Value:
-    """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    products = product(call.write, call.tensor("batch1"), call.tensor("batch2"))
-    return _added(call, call.write.reduce(ReduceOperation.SUM, products, [0]))
-
-
-@converter
-def addmv(call: Call) -> Value:
-    """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _added(call, product(call.write, call.tensor("mat"), call.tensor("vec")))
-
-
-@converter
-def addr(call: Call) -> Value:
-    """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+def sum_with_product(call: Call) -> Value:
+    """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+    aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+    aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+    aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+    aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+    """
     write, dtype = call.write, call.out.dtype
-    column = write.unsqueeze(write.cast(call.tensor("vec1"), dtype), [1])
-    row = write.unsqueeze(write.cast(call.tensor("vec2"), dtype), [0])
-    return _added(call, write.elementwise(Op.PROD, column, row))
+    _, left, right = (call.tensor(name) for name in list(call.arguments)[:3])
+    if call.op_name == "addr":
+        column, row = write.unsqueeze(write.cast(left, dtype), [1]), write.unsqueeze(write.cast(right, dtype), [0])
+        products = write.elementwise(Op.PROD, column, row)
+    else:
+        products = product(write, left, right)
+        products = write.reduce(ReduceOperation.SUM, products, [0]) if call.op_name == "addbmm" else products
+    # With beta 0 what self holds does not matter, not even a NaN.
+    alpha, beta = call.number("alpha"), call.number("beta")
+    if alpha != 1:
+        products = write.elementwise(Op.PROD, products, write.scalar(alpha, products))
+    if beta == 0:
+        return products
+    own = write.cast(call.tensor("self"), products.dtype)
+    if beta != 1:
+        own = write.elementwise(Op.PROD, own, write.scalar(beta, own))
+    return write.elementwise(Op.SUM, own, products)
 
 
 @converter
@@ -104,17 +75,3 @@ def bilinear(call: Call) -> Value:
     products = write.elementwise(Op.PROD, rows, write.unsqueeze(right, [right.rank - 1]))
     y = write.reduce(ReduceOperation.SUM, products, [products.rank - 1])
     return y if bias is None else write.elementwise(Op.SUM, y, bias)
-
-
-def _added(call: Call, products: Value) -> Value:
-    """``beta * self + alpha * products``; with beta 0 what self holds does not matter, not even a NaN."""
-    write = call.write
-    alpha, beta = call.number("alpha"), call.number("beta")
-    if alpha != 1:
-        products = write.elementwise(Op.PROD, products, write.scalar(alpha, products))
-    if beta == 0:
-        return products
-    own = write.cast(call.tensor("self"), products.dtype)
-    if beta != 1:
-        own = write.elementwise(Op.PROD, own, write.scalar(beta, own))
-    return write.elementwise(Op.SUM, own, products)

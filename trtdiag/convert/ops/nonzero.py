@@ -16,39 +16,29 @@ from trtdiag.network.facts import product
 @converter
 def nonzero(call: Call) -> Value:
     """aten::nonzero(Tensor self) -> Tensor
+    aten::argwhere(Tensor self) -> Tensor
 
     The data decides how many elements it finds; TensorRT 8.6 does not build that.
     """
-    write, x = call.write, _with_dims(call)
+    write, x = call.write, _with_dims(call, "self")
     found = write.permute(true_places(write, x, call.out.shape[0]), [1, 0])
     return write.cast(found, call.out.dtype)
 
 
 @converter
-def nonzero_numpy(call: Call) -> Sequence[Value]:
+def nonzero_by_dim(call: Call) -> Sequence[Value]:
     """aten::nonzero_numpy(Tensor self) -> Tensor[]
+    aten::where(Tensor condition) -> Tensor[]
 
     The data decides how many elements it finds; TensorRT 8.6 does not build that.
     """
-    return _by_dim(call, "self")
-
-
-@converter
-def where_condition(call: Call) -> Sequence[Value]:
-    """aten::where(Tensor condition) -> Tensor[]
-
-    The data decides how many elements it finds; TensorRT 8.6 does not build that.
-    """
-    return _by_dim(call, "condition")
-
-
-@converter
-def argwhere(call: Call) -> Value:
-    """aten::argwhere(Tensor self) -> Tensor
-
-    The data decides how many elements it finds; TensorRT 8.6 does not build that.
-    """
-    return nonzero(call)
+    (name,) = call.arguments
+    write, x = call.write, _with_dims(call, name)
+    out = next((each for each in call.outputs if each is not None), None)
+    if out is None:
+        raise refuse("output-unknown", "nothing reads its outputs")
+    found = write.cast(true_places(write, x, out.shape[0]), out.dtype)
+    return [write.reshape(write.part(found, 0, axis, 1), [out.shape[0]]) for axis in range(x.rank)]
 
 
 @converter
@@ -63,17 +53,7 @@ def masked_select(call: Call) -> Value:
     return write.gather(flat[0], places_in_row(write, flat[1], call.out.shape[0]), 0)
 
 
-def _by_dim(call: Call, name: str) -> Sequence[Value]:
-    """One vector of indices for each dim."""
-    write, x = call.write, _with_dims(call, name)
-    out = next((each for each in call.outputs if each is not None), None)
-    if out is None:
-        raise refuse("output-unknown", "nothing reads its outputs")
-    found = write.cast(true_places(write, x, out.shape[0]), out.dtype)
-    return [write.reshape(write.part(found, 0, axis, 1), [out.shape[0]]) for axis in range(x.rank)]
-
-
-def _with_dims(call: Call, name: str = "self") -> Value:
+def _with_dims(call: Call, name: str) -> Value:
     x = call.tensor(name)
     if x.rank == 0:
         raise refuse("no-dims", f"{name} has no dims, and no layer gives places without indices", "give it a dim")

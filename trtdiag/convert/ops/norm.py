@@ -6,7 +6,7 @@ import math
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.reduction import is_empty, precise, reduced, truths
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import FLOATS, DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
@@ -15,25 +15,16 @@ from trtdiag.network.layers.unary import UnaryOperation
 
 
 @converter
-def vector_norm(call: Call) -> Value:
-    """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *,
-    ScalarType? dtype=None) -> Tensor
+def norm(call: Call) -> Value:
+    """aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor
+    aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor
+    aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor
+    aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor
+    aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)
+        -> Tensor
     """
-    return _norm(call, float(call.number("ord")))
-
-
-def _p_norm(call: Call) -> Value:
-    given = call.number_or_none("p")
+    given = call.number_or_none("ord" if call.op_name == "linalg_vector_norm" else "p")
     return _norm(call, 2.0 if given is None else float(given))
-
-
-register("aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", _p_norm)
-register("aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", _p_norm)
-register("aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", _p_norm)
-register(
-    "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
-    _p_norm,
-)
 
 
 def _norm(call: Call, order: float) -> Value:

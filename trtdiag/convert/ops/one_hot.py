@@ -9,7 +9,7 @@ from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.layer_writers.reduction import negated, wide
 from trtdiag.convert.promotion import promoted
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.gather import Gather, GatherMode
@@ -32,14 +32,22 @@ def one_hot(call: Call) -> Value:
     return write.add(OneHot(x.rank), x, values, write.number(classes, x.dtype))
 
 
-def _searched(call: Call, sequence: str, values: str) -> Value:
-    """How many elements of the sequence stand before each value: compared one by one.
+@converter
+def searchsorted(call: Call) -> Value:
+    """aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str?
+        side=None, Tensor? sorter=None) -> Tensor
+    aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str?
+        side=None, Tensor? sorter=None) -> Tensor
+    aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor
+    aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor
 
-    Cost: the elements of the sequence times those of the values.
+    Every value is compared with every boundary.
     """
+    # How many elements of the sequence stand before each value: compared one by one.
     write = call.write
-    dtype = wide(promoted(call, sequence, values))
-    ordered, wanted = write.cast(call.tensor(sequence), dtype), call.operand(values, dtype)
+    sequence = "boundaries" if call.op_name == "bucketize" else "sorted_sequence"
+    dtype = wide(promoted(call, sequence, "self"))
+    ordered, wanted = write.cast(call.tensor(sequence), dtype), call.operand("self", dtype)
     if call.has("sorter"):
         ordered = write.add(Gather(GatherMode.ELEMENT, ordered.rank - 1), ordered, call.tensor("sorter"))
     right = call.flag("right") or call.arguments.get("side") == "right"
@@ -56,18 +64,3 @@ def _searched(call: Call, sequence: str, values: str) -> Value:
         behind = write.elementwise(Op.OR, behind, write.elementwise(Op.EQUAL, ordered, wanted))
     ones = write.cast(negated(write, behind), write.index)
     return write.cast(write.reduce(Fold.SUM, ones, [ones.rank - 1]), call.out.dtype)
-
-
-_NOTES = "Every value is compared with every boundary."
-for _schema in (
-    "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
-    "str? side=None, Tensor? sorter=None) -> Tensor",
-    "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, "
-    "str? side=None, Tensor? sorter=None) -> Tensor",
-):
-    register(_schema, lambda call: _searched(call, "sorted_sequence", "self"), _NOTES)
-for _schema in (
-    "aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-    "aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-):
-    register(_schema, lambda call: _searched(call, "boundaries", "self"), _NOTES)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Size
 from trtdiag.network.builder import Value
 from trtdiag.network.known_values import greater
@@ -16,49 +16,34 @@ from trtdiag.symbolic import Expr, Num, add, neg
 Pairs = Sequence[tuple[Expr, Expr]]
 
 
-@converter
-def constant_pad_nd(call: Call) -> Value:
-    """aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
-    return _constant(call, _pairs(call, "pad"), "value")
-
-
-@converter
-def reflection_pad(call: Call) -> Value:
-    """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
-    return _sampled(call, _pairs(call, "padding"), SampleMode.REFLECT)
-
-
-@converter
-def replication_pad(call: Call) -> Value:
-    """aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
-    return _sampled(call, _pairs(call, "padding"), SampleMode.CLAMP)
-
-
-for _dims in (2, 3):
-    register(f"aten::reflection_pad{_dims}d(Tensor self, SymInt[{2 * _dims}] padding) -> Tensor", reflection_pad)
-    register(f"aten::replication_pad{_dims}d(Tensor self, SymInt[{2 * _dims}] padding) -> Tensor", replication_pad)
-
-
-@converter
-def pad_circular(call: Call) -> Value:
-    """aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
-    return _circular(call, _pairs(call, "pad"))
+# How the modes of pad, and the ops that have one alone, begin.
+_MODES = {"constant": SampleMode.FILL, "reflect": SampleMode.REFLECT, "replicat": SampleMode.CLAMP}
 
 
 @converter
 def pad(call: Call) -> Value:
-    """aten::pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor"""
-    pairs = _pairs(call, "pad")
-    match call.text("mode"):
-        case "constant":
-            return _constant(call, pairs, "value")
-        case "reflect":
-            return _sampled(call, pairs, SampleMode.REFLECT)
-        case "replicate":
-            return _sampled(call, pairs, SampleMode.CLAMP)
-        case "circular":
-            return _circular(call, pairs)
-    raise refuse("pad-mode", f"there is no padding {call.text('mode')!r}")
+    """aten::pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor
+    aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor
+    aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor
+    aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor
+    aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor
+    aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor
+    aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor
+    aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor
+    aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor
+    """
+    name = call.text("mode") if call.op_name == "pad" else call.op_name
+    pairs = _pairs(call, "pad" if "pad" in call.arguments else "padding")
+    if name in ("circular", "_pad_circular"):
+        return _circular(call, pairs)
+    mode = next((mode for begin, mode in _MODES.items() if name.startswith(begin)), None)
+    if mode is None:
+        raise refuse("pad-mode", f"there is no padding {name!r}")
+    if mode is not SampleMode.FILL:
+        return _sampled(call, pairs, mode)
+    dtype = call.tensor("self").dtype
+    value = call.operand("value", dtype) if call.has("value") else call.write.number(0, dtype)
+    return _sampled(call, pairs, mode, value)
 
 
 def _pairs(call: Call, name: str) -> list[tuple[Expr, Expr]]:
@@ -67,12 +52,6 @@ def _pairs(call: Call, name: str) -> list[tuple[Expr, Expr]]:
     rank = call.tensor("self").rank
     found = [(flat[2 * i], flat[2 * i + 1]) for i in range(len(flat) // 2)]
     return [(Num(0), Num(0))] * (rank - len(found)) + found[::-1]
-
-
-def _constant(call: Call, pairs: Pairs, name: str) -> Value:
-    x = call.tensor("self")
-    value = call.operand(name, x.dtype) if call.has(name) else call.write.number(0, x.dtype)
-    return _sampled(call, pairs, SampleMode.FILL, value)
 
 
 def _sampled(call: Call, pairs: Pairs, mode: SampleMode, fill: Value | None = None) -> Value:

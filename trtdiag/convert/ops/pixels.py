@@ -8,7 +8,7 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.index_grids import index_grid
 from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Size
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
@@ -68,13 +68,12 @@ def pixel_unshuffle(call: Call) -> Value:
 
 @converter
 def channel_shuffle(call: Call) -> Value:
-    """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
+    """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor
+    aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor
+    """
     write, x, groups = call.write, call.tensor("self"), call.size("groups")
     apart = write.reshape(x, [x.shape[0], groups, floordiv(x.shape[1], groups), *x.shape[2:]])
     return write.reshape(write.permute(apart, [0, 2, 1, *range(3, apart.rank)]), x.shape)
-
-
-register("aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor", channel_shuffle)
 
 
 @converter

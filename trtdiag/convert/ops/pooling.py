@@ -16,94 +16,40 @@ from trtdiag.network.layers.pooling import PaddingMode, PoolingType
 
 
 @converter
-def max_pool1d(call: Call) -> Value:
-    """aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1],
-    bool ceil_mode=False) -> Tensor
+def max_pool(call: Call) -> list[Value]:
+    """aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool
+        ceil_mode=False) -> Tensor
+    aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool
+        ceil_mode=False) -> Tensor
+    aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool
+        ceil_mode=False) -> Tensor
+    aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2]
+        dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
+    aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3]
+        dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
     """
-    return _max_pool(call, 1)
+    found = windows(call, call.dims)
+    indices = call.outputs[1] if len(call.outputs) > 1 else None
+    values = [greatest(found)] if indices is None else with_indices(found, indices.dtype)
+    return [found.space.leave(value) for value in values]
 
 
 @converter
-def max_pool2d(call: Call) -> Value:
-    """aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1,
-    bool ceil_mode=False) -> Tensor
-    """
-    return _max_pool(call, 2)
-
-
-@converter
-def max_pool3d(call: Call) -> Value:
-    """aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1,
-    bool ceil_mode=False) -> Tensor
-    """
-    return _max_pool(call, 3)
-
-
-@converter
-def max_pool2d_with_indices(call: Call) -> list[Value]:
-    """aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0,
-    int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
-    """
-    return _with_indices(call, 2)
-
-
-@converter
-def max_pool3d_with_indices(call: Call) -> list[Value]:
-    """aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0,
-    int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
-    """
-    return _with_indices(call, 3)
-
-
-@converter
-def avg_pool1d(call: Call) -> Value:
+def avg_pool(call: Call) -> Value:
     """aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False,
-    bool count_include_pad=True) -> Tensor
+        bool count_include_pad=True) -> Tensor
+    aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool
+        count_include_pad=True, int? divisor_override=None) -> Tensor
+    aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool
+        count_include_pad=True, int? divisor_override=None) -> Tensor
 
     Integers are refused: PyTorch cuts their average off.
     """
-    return _avg_pool(call, 1)
-
-
-@converter
-def avg_pool2d(call: Call) -> Value:
-    """aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False,
-    bool count_include_pad=True, int? divisor_override=None) -> Tensor
-
-    Integers are refused: PyTorch cuts their average off.
-    """
-    return _avg_pool(call, 2)
-
-
-@converter
-def avg_pool3d(call: Call) -> Value:
-    """aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False,
-    bool count_include_pad=True, int? divisor_override=None) -> Tensor
-
-    Integers are refused: PyTorch cuts their average off.
-    """
-    return _avg_pool(call, 3)
-
-
-def _max_pool(call: Call, dims: int) -> Value:
-    found = windows(call, dims)
-    return found.space.leave(greatest(found))
-
-
-def _with_indices(call: Call, dims: int) -> list[Value]:
-    found = windows(call, dims)
-    indices = call.outputs[1]
-    if indices is None:
-        return [found.space.leave(greatest(found))]
-    return [found.space.leave(value) for value in with_indices(found, indices.dtype)]
-
-
-def _avg_pool(call: Call, dims: int) -> Value:
-    write, found = call.write, windows(call, dims)
+    write, found = call.write, windows(call, call.dims)
     x = found.space.x
     if not x.dtype.is_float:
         raise refuse("integer-average", "the layer averages no integers", "compute the average in float32")
-    override = call.number_or_none("divisor_override") if "divisor_override" in call.arguments else None
+    override = call.number_or_none("divisor_override")
     includes = call.flag("count_include_pad")
     mode = found.rounding()
     # What lies beyond the padding counts in the layer, and not in PyTorch.

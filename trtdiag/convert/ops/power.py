@@ -24,21 +24,16 @@ def pow_tensor_scalar(call: Call) -> Value:
 
 
 @converter
-def pow_tensor_tensor(call: Call) -> Value:
+def power(call: Call) -> Value:
     """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
+    aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor
 
     Integers to integers are refused.
     """
-    return _power(call)
-
-
-@converter
-def pow_scalar(call: Call) -> Value:
-    """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor
-
-    Integers to integers are refused.
-    """
-    return _power(call)
+    dtype = computed(call)
+    if not dtype.is_float:
+        raise _unknown_exponent()
+    return call.write.elementwise(Op.POW, call.operand("self", dtype), call.operand("exponent", dtype))
 
 
 def constant_power(write: Writer, base: Value, exponent: float) -> Value:
@@ -72,13 +67,6 @@ def _repeated(write: Writer, base: Value, times: int) -> Value:
             assert result is not None
             return result
         base = write.elementwise(Op.PROD, base, base)
-
-
-def _power(call: Call) -> Value:
-    dtype = computed(call)
-    if not dtype.is_float:
-        raise _unknown_exponent()
-    return call.write.elementwise(Op.POW, call.operand("self", dtype), call.operand("exponent", dtype))
 
 
 def _unknown_exponent() -> Exception:

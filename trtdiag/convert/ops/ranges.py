@@ -6,7 +6,7 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import INPUT
@@ -14,12 +14,19 @@ from trtdiag.network.layers.constant import Fill
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.symbolic import Expr, Num, as_expr, is_condition, is_integer
 
-_OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
-_NOTE = "Where the length is dynamic and the step is not whole, elements are start + i * step in float32."
 
-
+@converter
 def arange(call: Call) -> Value:
-    """``start + i * step``, exactly where both are whole or the length is known."""
+    """aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+        pin_memory=None) -> Tensor
+    aten::arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
+        bool? pin_memory=None) -> Tensor
+    aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None,
+        Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Where the length is dynamic and the step is not whole, elements are start + i * step in float32.
+    """
+    # ``start + i * step``, exactly where both are whole or the length is known.
     write, out = call.write, call.out
     length = out.shape[0]
     terms = [_term(call, name, default) for name, default in (("start", 0), ("step", 1))]
@@ -37,11 +44,6 @@ def arange(call: Call) -> Value:
     shape = write.sizes.vector([length])
     counted = write.add(Fill(INPUT, DType.FLOAT32, INPUT, INPUT), shape, first, write.reshape(by, [1]))
     return write.cast(counted, out.dtype)
-
-
-register(f"aten::arange(Scalar end, {_OPTIONS}) -> Tensor", arange, _NOTE)
-register(f"aten::arange.start(Scalar start, Scalar end, {_OPTIONS}) -> Tensor", arange, _NOTE)
-register(f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {_OPTIONS}) -> Tensor", arange, _NOTE)
 
 
 def _term(call: Call, name: str, default: int) -> int | float | Expr:
@@ -66,8 +68,18 @@ def _real(call: Call, term: float | Expr) -> Value:
     return write.reshape(write.sizes.real(term, DType.FLOAT32), [])
 
 
+@converter
 def linspace(call: Call) -> Value:
-    """From both ends to the middle, as PyTorch does, so that both ends are exact."""
+    """aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device?
+        device=None, bool? pin_memory=None) -> Tensor
+    aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None,
+        Device? device=None, bool? pin_memory=None) -> Tensor
+    aten::linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None,
+        Device? device=None, bool? pin_memory=None) -> Tensor
+    aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None,
+        Device? device=None, bool? pin_memory=None) -> Tensor
+    """
+    # From both ends to the middle, as PyTorch does, so that both ends are exact.
     write, out, steps = call.write, call.out, call.integer("steps")
     if call.is_number("start") and call.is_number("end"):
         start, end = call.number("start"), call.number("end")
@@ -86,37 +98,26 @@ def linspace(call: Call) -> Value:
     return write.cast(write.select(lower, up, down), out.dtype)
 
 
-register(f"aten::linspace(Scalar start, Scalar end, int steps, {_OPTIONS}) -> Tensor", linspace)
-register(f"aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, {_OPTIONS}) -> Tensor", linspace)
-register(f"aten::linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, {_OPTIONS}) -> Tensor", linspace)
-register(f"aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, {_OPTIONS}) -> Tensor", linspace)
-
-
+@converter
 def eye(call: Call) -> Value:
-    """1 where row and column are the same."""
+    """aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None)
+        -> Tensor
+    aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+        pin_memory=None) -> Tensor
+    """
     write, (rows, columns) = call.write, call.out.shape
     row = write.unsqueeze(write.counting(rows), [1])
     column = write.unsqueeze(write.counting(columns), [0])
     return write.cast(write.elementwise(Op.EQUAL, row, column), call.out.dtype)
 
 
-register(f"aten::eye(SymInt n, {_OPTIONS}) -> Tensor", eye)
-register(f"aten::eye.m(SymInt n, SymInt m, {_OPTIONS}) -> Tensor", eye)
-
-
 @converter
-def tril_indices(call: Call) -> Value:
-    """aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None,
-    Device? device=None, bool? pin_memory=None) -> Tensor
+def indices_of_triangle(call: Call) -> Value:
+    """aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device?
+        device=None, bool? pin_memory=None) -> Tensor
+    aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None,
+        bool? pin_memory=None) -> Tensor
     """
-    found = torch.tril_indices(*(call.integer(name) for name in ("row", "col", "offset")))
-    return call.write.constant(found.to(call.out.dtype.torch))
-
-
-@converter
-def triu_indices(call: Call) -> Value:
-    """aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None,
-    Device? device=None, bool? pin_memory=None) -> Tensor
-    """
-    found = torch.triu_indices(*(call.integer(name) for name in ("row", "col", "offset")))
+    indices = torch.tril_indices if call.op_name == "tril_indices" else torch.triu_indices
+    found = indices(*(call.integer(name) for name in ("row", "col", "offset")))
     return call.write.constant(found.to(call.out.dtype.torch))

@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.slice import SampleMode
 from trtdiag.symbolic import Expr, Num, mul
 
-_EXPANSIONS = (
-    "aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-    "aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
-    "aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-    "aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-)
 
-
-def expanded(call: Call) -> Value:
-    """``self`` broadcast to the shape of the output."""
+@converter
+def expand(call: Call) -> Value:
+    """aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)
+    aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor
+    aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)
+    aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)
+    """
     return call.write.broadcast_to(call.tensor("self"), call.out.shape)
 
 
-for _schema in _EXPANSIONS:
-    register(_schema, expanded)
+@converter
+def repeat(call: Call) -> Value:
+    """aten::repeat(Tensor self, SymInt[] repeats) -> Tensor
+    aten::tile(Tensor self, SymInt[] dims) -> Tensor
+    """
+    # Read round and round, in one layer.
+    write, shape = call.write, call.out.shape
+    x = write.with_rank(call.tensor("self"), len(shape))
+    facts = write.builder.facts
+    if all(size == Num(1) or facts.equal(size, goal) for size, goal in zip(x.shape, shape, strict=True)):
+        return write.broadcast_to(x, shape)
+    return write.slice(x, [0] * x.rank, shape, [1] * x.rank, SampleMode.WRAP)
 
 
 @converter
@@ -32,25 +40,6 @@ def broadcast_tensors(call: Call) -> Sequence[Value | None]:
     """aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
     pairs = zip(call.tensors("tensors"), call.outputs, strict=True)
     return [None if out is None else call.write.broadcast_to(x, out.shape) for x, out in pairs]
-
-
-@converter
-def repeat(call: Call) -> Value:
-    """aten::repeat(Tensor self, SymInt[] repeats) -> Tensor"""
-    return _tiled(call)
-
-
-register("aten::tile(Tensor self, SymInt[] dims) -> Tensor", repeat)
-
-
-def _tiled(call: Call) -> Value:
-    """``self`` read round and round, in one layer."""
-    write, shape = call.write, call.out.shape
-    x = write.with_rank(call.tensor("self"), len(shape))
-    facts = write.builder.facts
-    if all(size == Num(1) or facts.equal(size, goal) for size, goal in zip(x.shape, shape, strict=True)):
-        return write.broadcast_to(x, shape)
-    return write.slice(x, [0] * x.rank, shape, [1] * x.rank, SampleMode.WRAP)
 
 
 @converter
@@ -69,20 +58,12 @@ def repeat_interleave(call: Call) -> Value:
 
 @converter
 def meshgrid(call: Call) -> Sequence[Value | None]:
-    """aten::meshgrid(Tensor[] tensors) -> Tensor[]"""
-    return _grids(call, "ij")
-
-
-@converter
-def meshgrid_indexing(call: Call) -> Sequence[Value | None]:
-    """aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
-    return _grids(call, call.text("indexing"))
-
-
-def _grids(call: Call, indexing: str) -> Sequence[Value | None]:
+    """aten::meshgrid(Tensor[] tensors) -> Tensor[]
+    aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]
+    """
     write, lines = call.write, call.tensors("tensors")
     places = list(range(len(lines)))
-    if indexing == "xy" and len(lines) >= 2:
+    if call.arguments.get("indexing") == "xy" and len(lines) >= 2:
         places[:2] = [1, 0]
     found: list[Value | None] = []
     for line, place, out in zip(lines, places, call.outputs, strict=True):

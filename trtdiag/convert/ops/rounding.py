@@ -14,21 +14,13 @@ from trtdiag.network.layers.unary import UnaryOperation
 
 
 @converter
-def floor(call: Call) -> Value:
-    """aten::floor(Tensor self) -> Tensor"""
-    return _rounded(call, UnaryOperation.FLOOR)
-
-
-@converter
-def ceil(call: Call) -> Value:
-    """aten::ceil(Tensor self) -> Tensor"""
-    return _rounded(call, UnaryOperation.CEIL)
-
-
-@converter
-def round_default(call: Call) -> Value:
-    """aten::round(Tensor self) -> Tensor"""
-    return _rounded(call, UnaryOperation.ROUND)
+def rounded(call: Call) -> Value:
+    """aten::floor(Tensor self) -> Tensor
+    aten::ceil(Tensor self) -> Tensor
+    aten::round(Tensor self) -> Tensor
+    """
+    x = call.tensor("self")
+    return call.write.unary(UnaryOperation[call.op_name.upper()], x) if x.dtype.is_float else x
 
 
 @converter
@@ -65,8 +57,3 @@ def frac(call: Call) -> Value:
     if not x.dtype.is_float:
         return times(call.write, x, 0)
     return call.write.elementwise(Op.SUB, x, truncated(call.write, x))
-
-
-def _rounded(call: Call, op: UnaryOperation) -> Value:
-    x = call.tensor("self")
-    return call.write.unary(op, x) if x.dtype.is_float else x

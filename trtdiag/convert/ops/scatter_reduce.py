@@ -7,7 +7,7 @@ from trtdiag.convert.layer_writers.indices import inverse, moved, with_dims
 from trtdiag.convert.layer_writers.reduction import precise, wide
 from trtdiag.convert.layer_writers.scatter import overwritten
 from trtdiag.convert.layer_writers.scatter_add import Folded, folded_by_element, neutral
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
@@ -34,65 +34,39 @@ def scatter(call: Call) -> Value:
     """aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
 
     Where an index occurs twice the result is one of the elements, as in PyTorch.
+
+    aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor
     """
-    return _scattered(call, _source(call))
-
-
-@converter
-def scatter_value(call: Call) -> Value:
-    """aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
-    return _scattered(call, _value(call))
-
-
-def _scattered(call: Call, source: Value) -> Value:
     write, x = call.write, call.tensor("self")
     index = with_dims(write, call.tensor("index"))
     axis = call.axis("dim", x.rank)
-    made = overwritten(write, with_dims(write, x), index, source, ScatterMode.ELEMENT, axis)
+    made = overwritten(write, with_dims(write, x), index, _source(call), ScatterMode.ELEMENT, axis)
     return write.reshape(made, x.shape)
 
 
-def _source(call: Call, name: str = "src") -> Value:
-    """The first elements of the source, as many as the index has in each dim."""
+def _source(call: Call) -> Value:
+    """The first elements of the source, as many as the index has in each dim, or as many of the one value."""
     write = call.write
-    source, index = with_dims(write, call.tensor(name)), with_dims(write, call.tensor("index"))
+    index = with_dims(write, call.tensor("index"))
+    if "value" in call.arguments:
+        return write.filled(index.shape, call.number("value"), call.tensor("self").dtype)
+    source = with_dims(write, call.tensor("src"))
     for axis, size in enumerate(index.shape):
         source = write.part(source, axis, 0, size)
     return source
 
 
-def _value(call: Call) -> Value:
-    index = with_dims(call.write, call.tensor("index"))
-    return call.write.filled(index.shape, call.number("value"), call.tensor("self").dtype)
-
-
-@converter
-def scatter_add(call: Call) -> Value:
-    """aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
-    return _joined(call, _source(call), "sum", include_self=True)
-
-
 @converter
 def scatter_reduce(call: Call) -> Value:
-    """aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *,
-    bool include_self=True) -> Tensor
+    """aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
+    aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) ->
+        Tensor
+    aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor
+    aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor
     """
-    return _joined(call, _source(call), call.text("reduce"), include_self=call.flag("include_self"))
-
-
-register(
-    "aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
-    lambda call: _joined(call, _source(call), call.text("reduce"), include_self=True),
-)
-register(
-    "aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
-    lambda call: _joined(call, _value(call), call.text("reduce"), include_self=True),
-)
-
-
-def _joined(call: Call, source: Value, reduce: str, *, include_self: bool) -> Value:
-    """The elements for each place folded, and joined with what is there, or in its place."""
-    write, x = call.write, call.tensor("self")
+    # The elements for each place folded, and joined with what is there, or in its place.
+    write, x, source = call.write, call.tensor("self"), _source(call)
+    reduce, include_self = call.arguments.get("reduce", "sum"), bool(call.arguments.get("include_self", True))
     fold = _FOLDS[reduce]
     if x.dtype is DType.BOOL and fold in (Fold.SUM, Fold.PROD):
         fold = Fold.MAX if fold is Fold.SUM else Fold.MIN

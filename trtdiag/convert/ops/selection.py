@@ -18,81 +18,43 @@ from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 
 
 @converter
-def where_tensors(call: Call) -> Value:
-    """aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
-    return _where(call, "condition", "self", "other")
+def where(call: Call) -> Value:
+    """aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor
+    aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor
+    aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor
+    aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor
+    aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor
+    aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor
+    """
+    names = ("condition", "self", "other") if call.op_name == "where" else ("mask", "value", "self")
+    condition, then, otherwise = names
+    dtype = call.out.dtype
+    chosen = call.write.cast(call.tensor(condition), DType.BOOL)
+    return call.write.select(chosen, call.operand(then, dtype), call.operand(otherwise, dtype))
 
 
 @converter
-def where_scalar_self(call: Call) -> Value:
-    """aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor"""
-    return _where(call, "condition", "self", "other")
-
-
-@converter
-def where_scalar_other(call: Call) -> Value:
-    """aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor"""
-    return _where(call, "condition", "self", "other")
-
-
-@converter
-def where_scalars(call: Call) -> Value:
-    """aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor"""
-    return _where(call, "condition", "self", "other")
-
-
-@converter
-def masked_fill_scalar(call: Call) -> Value:
-    """aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
-    return _where(call, "mask", "value", "self")
-
-
-@converter
-def masked_fill_tensor(call: Call) -> Value:
-    """aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
-    return _where(call, "mask", "value", "self")
-
-
-@converter
-def maximum(call: Call) -> Value:
+def extreme(call: Call) -> Value:
     """aten::maximum(Tensor self, Tensor other) -> Tensor
+    aten::minimum(Tensor self, Tensor other) -> Tensor
 
     Beside NaN the other operand on TensorRT 8.6.
+
+    aten::max.other(Tensor self, Tensor other) -> Tensor
+    aten::min.other(Tensor self, Tensor other) -> Tensor
+    aten::fmax(Tensor self, Tensor other) -> Tensor
+    aten::fmin(Tensor self, Tensor other) -> Tensor
     """
-    return _extreme(call, Op.MAX)
-
-
-@converter
-def minimum(call: Call) -> Value:
-    """aten::minimum(Tensor self, Tensor other) -> Tensor
-
-    Beside NaN the other operand on TensorRT 8.6.
-    """
-    return _extreme(call, Op.MIN)
-
-
-@converter
-def max_other(call: Call) -> Value:
-    """aten::max.other(Tensor self, Tensor other) -> Tensor"""
-    return _extreme(call, Op.MAX)
-
-
-@converter
-def min_other(call: Call) -> Value:
-    """aten::min.other(Tensor self, Tensor other) -> Tensor"""
-    return _extreme(call, Op.MIN)
-
-
-@converter
-def fmax(call: Call) -> Value:
-    """aten::fmax(Tensor self, Tensor other) -> Tensor"""
-    return _extreme(call, Op.MAX, ignore_nan=True)
-
-
-@converter
-def fmin(call: Call) -> Value:
-    """aten::fmin(Tensor self, Tensor other) -> Tensor"""
-    return _extreme(call, Op.MIN, ignore_nan=True)
+    dtype, write, name = computed(call), call.write, call.op_name
+    op = Op.MAX if "max" in name else Op.MIN
+    left, right = call.operand("self", dtype), call.operand("other", dtype)
+    if dtype is DType.BOOL:
+        return write.elementwise(Op.OR if op is Op.MAX else Op.AND, left, right)
+    result = write.elementwise(op, left, right)
+    if not (name in ("fmax", "fmin") and dtype.is_float):
+        return result
+    result = write.select(is_nan(write, right), left, result)
+    return write.select(is_nan(write, left), right, result)
 
 
 @converter
@@ -100,50 +62,28 @@ def clamp(call: Call) -> Value:
     """aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
 
     NaN gives a bound on TensorRT 8.6.
+
+    aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
+    aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
+    aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
+    aten::clamp_min(Tensor self, Scalar min) -> Tensor
+    aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor
+    aten::clamp_max(Tensor self, Scalar max) -> Tensor
+    aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor
     """
-    return _clamped(call, "min", "max")
-
-
-@converter
-def clamp_tensor(call: Call) -> Value:
-    """aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
-    return _clamped(call, "min", "max")
-
-
-@converter
-def clip(call: Call) -> Value:
-    """aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
-    return _clamped(call, "min", "max")
-
-
-@converter
-def clip_tensor(call: Call) -> Value:
-    """aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
-    return _clamped(call, "min", "max")
-
-
-@converter
-def clamp_min(call: Call) -> Value:
-    """aten::clamp_min(Tensor self, Scalar min) -> Tensor"""
-    return _clamped(call, "min", None)
-
-
-@converter
-def clamp_min_tensor(call: Call) -> Value:
-    """aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
-    return _clamped(call, "min", None)
-
-
-@converter
-def clamp_max(call: Call) -> Value:
-    """aten::clamp_max(Tensor self, Scalar max) -> Tensor"""
-    return _clamped(call, None, "max")
-
-
-@converter
-def clamp_max_tensor(call: Call) -> Value:
-    """aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
-    return _clamped(call, None, "max")
+    # ``min(max(x, low), high)``: where the bounds cross, the upper one is the result, as in PyTorch.
+    dtype, write = computed(call), call.write
+    x = call.operand("self", dtype)
+    least, most = (call.number(name) if call.is_number(name) else None for name in ("min", "max"))
+    if any(number is not None and isnan(number) for number in (least, most)):
+        raise refuse("nan-bound", "one of its bounds is NaN")
+    if dtype.is_float and least is not None and most is not None and -inf < least <= most < inf:
+        return write.activation(ActivationType.CLIP, x, float(least), float(most))
+    upwards, downwards = (Op.OR, Op.AND) if dtype is DType.BOOL else (Op.MAX, Op.MIN)
+    for name, number, op, never in (("min", least, upwards, -inf), ("max", most, downwards, inf)):
+        if call.has(name) and number != never:
+            x = write.elementwise(op, x, call.operand(name, dtype))
+    return x
 
 
 @converter
@@ -160,39 +100,3 @@ def nan_to_num(call: Call) -> Value:
         result = write.select(is_infinite(write, x, positive=positive), write.scalar(bound, x), result)
     nan = call.number_or_none("nan")
     return write.select(is_nan(write, x), write.scalar(0.0 if nan is None else nan, x), result)
-
-
-def _where(call: Call, condition: str, then: str, otherwise: str) -> Value:
-    dtype = call.out.dtype
-    chosen = call.write.cast(call.tensor(condition), DType.BOOL)
-    return call.write.select(chosen, call.operand(then, dtype), call.operand(otherwise, dtype))
-
-
-def _extreme(call: Call, op: Op, *, ignore_nan: bool = False) -> Value:
-    dtype, write = computed(call), call.write
-    left, right = call.operand("self", dtype), call.operand("other", dtype)
-    if dtype is DType.BOOL:
-        return write.elementwise(Op.OR if op is Op.MAX else Op.AND, left, right)
-    result = write.elementwise(op, left, right)
-    if not (ignore_nan and dtype.is_float):
-        return result
-    result = write.select(is_nan(write, right), left, result)
-    return write.select(is_nan(write, left), right, result)
-
-
-def _clamped(call: Call, low: str | None, high: str | None) -> Value:
-    """``min(max(x, low), high)``: where the bounds cross, the upper one is the result, as in PyTorch."""
-    dtype, write = computed(call), call.write
-    x = call.operand("self", dtype)
-    numbers = [call.number(name) if name is not None and call.is_number(name) else None for name in (low, high)]
-    if any(number is not None and isnan(number) for number in numbers):
-        raise refuse("nan-bound", "one of its bounds is NaN")
-    least, most = numbers
-    if dtype.is_float and least is not None and most is not None and -inf < least <= most < inf:
-        return write.activation(ActivationType.CLIP, x, float(least), float(most))
-    upwards, downwards = (Op.OR, Op.AND) if dtype is DType.BOOL else (Op.MAX, Op.MIN)
-    for name, number, op, never in ((low, least, upwards, -inf), (high, most, downwards, inf)):
-        if name is None or not call.has(name) or number == never:
-            continue
-        x = write.elementwise(op, x, call.operand(name, dtype))
-    return x

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.index_grids import index_grid
+from trtdiag.convert.layer_writers.indices import moved
 from trtdiag.convert.layer_writers.negative_indices import clamped_start, counted_from_front
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value
 from trtdiag.symbolic import Expr, Num
@@ -16,8 +17,8 @@ from trtdiag.symbolic import Expr, Num
 
 @converter
 def slice_(call: Call) -> Value:
-    """aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None,
-    SymInt step=1) -> Tensor(a)
+    """aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)
+    aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor
     """
     x, write = call.tensor("self"), call.write
     axis, step = call.axis("dim", x.rank), call.integer("step")
@@ -25,61 +26,49 @@ def slice_(call: Call) -> Value:
     return write.part(x, axis, start, call.out.shape[axis], step)
 
 
-register(
-    "aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-    slice_,
-)
-
-
 @converter
 def narrow(call: Call) -> Value:
-    """aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
+    """aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)
+    aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor
+    """
     x, write = call.tensor("self"), call.write
     axis = call.axis("dim", x.rank)
     start = counted_from_front(call.size("start"), x.shape[axis], write.builder.facts)
     return write.part(x, axis, start, call.out.shape[axis])
 
 
-register("aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", narrow)
-
-
 @converter
 def select(call: Call) -> Value:
-    """aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)"""
+    """aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)
+    aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor
+    """
     x, write = call.tensor("self"), call.write
     axis = call.axis("dim", x.rank)
     index = counted_from_front(call.size("index"), x.shape[axis], write.builder.facts)
     return _picked(write, x, axis, index)
 
 
-register("aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor", select)
-
-
 @converter
 def unbind(call: Call) -> Sequence[Value | None]:
-    """aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
+    """aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]
+    aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]
+    """
     x, write = call.tensor("self"), call.write
     axis = call.axis("dim", x.rank)
     return [None if out is None else _picked(write, x, axis, Num(index)) for index, out in enumerate(call.outputs)]
 
 
-register("aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]", unbind)
-
-
 @converter
 def unfold(call: Call) -> Value:
-    """aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
+    """aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)
+    aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor
+    """
     x, write = call.tensor("self"), call.write
     if not x.rank:
         raise refuse("rank", "a tensor without dims has no windows")
     axis, size, step = call.axis("dimension", x.rank), call.integer("size"), call.integer("step")
-    places = index_grid(write, [call.out.shape[axis], size], [step, 1])
-    windows = write.gather(x, places, axis)
-    order = [dim for dim in range(windows.rank) if dim != axis + 1]
-    return write.permute(windows, [*order, axis + 1])
-
-
-register("aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", unfold)
+    windows = write.gather(x, index_grid(write, [call.out.shape[axis], size], [step, 1]), axis)
+    return write.permute(windows, moved(windows.rank, axis + 1, x.rank))
 
 
 def _picked(write: Writer, x: Value, axis: int, index: Expr) -> Value:

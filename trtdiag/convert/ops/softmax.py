@@ -17,20 +17,37 @@ from trtdiag.symbolic import Num
 
 @converter
 def softmax(call: Call) -> Value:
-    """aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
-    return _softmax(call)
+    """aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+    aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+    aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
+    """
+    write, x = call.write, _input(call)
+    least = max(1, write.target.least_rank(SoftMax.__name__))
+    if x.rank >= least:
+        return write.add(SoftMax(call.axis("dim", x.rank)), x)
+    # It has one dim or none, so what stands before it is one row.
+    row = write.reshape(x, [*[1] * (least - x.rank), *x.shape])
+    return write.reshape(write.add(SoftMax(least - 1), row), x.shape)
 
 
 @converter
-def special_softmax(call: Call) -> Value:
-    """aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
-    return _softmax(call)
-
-
-@converter
-def underscore_softmax(call: Call) -> Value:
-    """aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
-    return _softmax(call)
+def log_softmax(call: Call) -> Value:
+    """aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+    aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+    aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
+    """
+    write = call.write
+    x = write.cast(_input(call), DType.FLOAT32)
+    if not x.rank:
+        x = write.reshape(x, [1])
+    axis = call.axis("dim", x.rank)
+    if x.shape[axis] == Num(0):  # there is no greatest element, and no result either
+        return write.cast(x, call.out.dtype)
+    top = write.reduce(ReduceOperation.MAX, x, [axis], keep_dims=True)
+    below = write.elementwise(Op.SUB, x, top)
+    sums = write.reduce(ReduceOperation.SUM, write.unary(UnaryOperation.EXP, below), [axis], keep_dims=True)
+    y = write.elementwise(Op.SUB, below, write.unary(UnaryOperation.LOG, sums))
+    return write.cast(write.reshape(y, call.out.shape), call.out.dtype)
 
 
 @converter
@@ -40,25 +57,7 @@ def safe_softmax(call: Call) -> Value:
     Rows of -inf give 0.
     """
     x = _input(call)
-    return without_empty_rows(call.write, x, call.axis("dim", x.rank), _softmax(call))
-
-
-@converter
-def log_softmax(call: Call) -> Value:
-    """aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
-    return _log_softmax(call)
-
-
-@converter
-def special_log_softmax(call: Call) -> Value:
-    """aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    return _log_softmax(call)
-
-
-@converter
-def underscore_log_softmax(call: Call) -> Value:
-    """aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
-    return _log_softmax(call)
+    return without_empty_rows(call.write, x, call.axis("dim", x.rank), softmax(call))
 
 
 def without_empty_rows(write: Writer, scores: Value, axis: int, weights: Value) -> Value:
@@ -73,28 +72,3 @@ def _input(call: Call) -> Value:
     if not call.out.dtype.is_float:
         raise refuse("not-float", "it is of integers, and PyTorch has none of those")
     return call.write.cast(call.tensor("self"), call.out.dtype)
-
-
-def _softmax(call: Call) -> Value:
-    write, x = call.write, _input(call)
-    least = max(1, write.target.least_rank(SoftMax.__name__))
-    if x.rank >= least:
-        return write.add(SoftMax(call.axis("dim", x.rank)), x)
-    # It has one dim or none, so what stands before it is one row.
-    row = write.reshape(x, [*[1] * (least - x.rank), *x.shape])
-    return write.reshape(write.add(SoftMax(least - 1), row), x.shape)
-
-
-def _log_softmax(call: Call) -> Value:
-    write = call.write
-    x = write.cast(_input(call), DType.FLOAT32)
-    if not x.rank:
-        x = write.reshape(x, [1])
-    axis = call.axis("dim", x.rank)
-    if x.shape[axis] == Num(0):  # there is no greatest element, and no result either
-        return write.cast(x, call.out.dtype)
-    top = write.reduce(ReduceOperation.MAX, x, [axis], keep_dims=True)
-    below = write.elementwise(Op.SUB, x, top)
-    sums = write.reduce(ReduceOperation.SUM, write.unary(UnaryOperation.EXP, below), [axis], keep_dims=True)
-    y = write.elementwise(Op.SUB, below, write.unary(UnaryOperation.LOG, sums))
-    return write.cast(write.reshape(y, call.out.shape), call.out.dtype)

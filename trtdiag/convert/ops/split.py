@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.negative_indices import clamped_start
-from trtdiag.convert.registry import converter, register
+from trtdiag.convert.registry import converter
 from trtdiag.network.builder import Value
 from trtdiag.symbolic import Expr, Num, add, floordiv, minimum, mod, mul
 
@@ -15,46 +15,33 @@ Parts = Sequence["Value | None"]
 
 @converter
 def split(call: Call) -> Parts:
-    """aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
+    """aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]
+    aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]
+    aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]
+    """
     size = call.size("split_size")
     return _parts(call, [mul(index, size) for index in range(len(call.outputs))])
 
 
-register("aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", split)
-register("aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", split)
-
-
 @converter
 def split_with_sizes(call: Call) -> Parts:
-    """aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]"""
-    return _parts(call, _running(call.sizes("split_sizes")))
-
-
-register(
-    "aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-    split_with_sizes,
-)
-register(
-    "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-    split_with_sizes,
-)
-
-
-@converter
-def split_sizes(call: Call) -> Parts:
-    """aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]"""
-    return _parts(call, _running(call.sizes("split_size")))
+    """aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]
+    aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]
+    aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]
+    aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]
+    """
+    sizes = call.sizes("split_size" if call.op_name == "split" else "split_sizes")
+    return _parts(call, [add(0, *sizes[:index]) for index in range(len(sizes))])
 
 
 @converter
 def chunk(call: Call) -> Parts:
-    """aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
+    """aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]
+    aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]
+    """
     x, chunks = call.tensor("self"), call.integer("chunks")
     size = floordiv(add(x.shape[call.axis("dim", x.rank)], chunks - 1), chunks)
     return _parts(call, [mul(index, size) for index in range(len(call.outputs))])
-
-
-register("aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", chunk)
 
 
 @converter
@@ -73,11 +60,6 @@ def tensor_split_indices(call: Call) -> Parts:
     size = x.shape[call.axis("dim", x.rank)]
     starts = [clamped_start(index, size, facts) for index in call.sizes("indices")]
     return _parts(call, [Num(0), *starts])
-
-
-def _running(sizes: Sequence[Expr]) -> list[Expr]:
-    """Where each part begins."""
-    return [add(0, *sizes[:index]) for index in range(len(sizes))]
 
 
 def _parts(call: Call, starts: Sequence[Expr]) -> Parts:

@@ -15,20 +15,11 @@ def as_strided(call: Call) -> Value:
     """aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)
 
     Of a tensor that lies in memory in the order of its dims; memory beyond its elements is refused.
-    """
-    return _strided(call)
 
-
-@converter
-def as_strided_copy(call: Call) -> Value:
-    """aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor
+    aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor
 
     As ``as_strided``.
     """
-    return _strided(call)
-
-
-def _strided(call: Call) -> Value:
     write, x = call.write, call.tensor("self")
     if not call.row_major("self"):
         raise refuse("memory-layout", "its tensor does not lie in memory in the order of its dims, without gaps")
@@ -44,7 +35,5 @@ def _strided(call: Call) -> Value:
     place = write.reshape(write.sizes.element(start), [1] * rank)
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         steps = write.elementwise(Op.PROD, write.counting(size), write.sizes.element(stride))
-        shape: list[Expr | int] = [1] * rank
-        shape[axis] = size
-        place = write.elementwise(Op.SUM, place, write.reshape(steps, shape))
+        place = write.elementwise(Op.SUM, place, write.along(steps, axis, rank))
     return write.gather(flat, place, 0)

@@ -16,35 +16,15 @@ from trtdiag.symbolic import Num, as_expr, sub
 
 
 @converter
-def variance(call: Call) -> Value:
-    """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    return _moments(call)[0]
-
-
-@converter
-def deviation(call: Call) -> Value:
-    """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    return _moments(call, root=True)[0]
-
-
-@converter
-def variance_and_mean(call: Call) -> Sequence[Value]:
-    """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None,
-    bool keepdim=False) -> (Tensor, Tensor)
+def variance(call: Call) -> Sequence[Value]:
+    """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
+    aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
+    aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor,
+        Tensor)
+    aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor,
+        Tensor)
     """
-    return _moments(call)
-
-
-@converter
-def deviation_and_mean(call: Call) -> Sequence[Value]:
-    """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None,
-    bool keepdim=False) -> (Tensor, Tensor)
-    """
-    return _moments(call, root=True)
-
-
-def _moments(call: Call, *, root: bool = False) -> tuple[Value, Value]:
-    """The mean of squared distances from the mean, over the count less the correction; and the mean."""
+    # The mean of squared distances from the mean, over the count less the correction; and the mean.
     write, x = call.write, call.tensor("self")
     x = write.cast(x, precise(x.dtype))
     axes, keep = call.axes("dim", x.rank), call.flag("keepdim")
@@ -52,7 +32,7 @@ def _moments(call: Call, *, root: bool = False) -> tuple[Value, Value]:
     distance = write.elementwise(Op.SUB, x, mean)
     total = reduced(write, Fold.SUM, write.elementwise(Op.PROD, distance, distance), axes, keep)
     spread = write.elementwise(Op.DIV, total, _count(call, x, axes))
-    if root:
+    if call.op_name.startswith("std"):
         spread = write.unary(UnaryOperation.SQRT, spread)
     if not keep:
         mean = write.squeeze(mean, axes)
