@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import torch
@@ -214,6 +215,11 @@ class Step:
         """How many inputs there are."""
         return len(self.placed.inputs)
 
+    @property
+    def tensors(self) -> list[Any]:
+        """The ``ITensor`` of each input."""
+        return [self.emission.tensor(number) for number in self.placed.inputs]
+
     def tensor(self, index: int) -> Any:
         """The ``ITensor`` of an input."""
         return self.emission.tensor(self.placed.inputs[index])
@@ -243,7 +249,7 @@ class Step:
         """A further constant as an ``ITensor``."""
         return self.emission.constant(self.placed, value)
 
-    def place(self, made: Any, *dtypes: DType) -> Outputs:
+    def place(self, made: Any, *dtypes: DType, **attributes: object) -> Outputs:
         """The outputs of a layer that was added for this step.
 
         Args:
@@ -251,15 +257,24 @@ class Step:
             dtypes: What its outputs are, and what it computes in, if not the step's: of the indices that a TopK gives,
                 TensorRT 8.6.0 refuses a Shuffle that is held to float16 ("cannot use precision Half for layer that
                 computes indices", seen on an H200).
+            attributes: What the layer is told beside; of our enums TensorRT's members.
         """
         outputs = dtypes or tuple(self.emission.network.tensors[number].dtype for number in self.placed.outputs)
         read = () if dtypes else tuple(self.emission.network.tensors[number].dtype for number in self.placed.inputs)
         compute = next((dtype for dtype in (*outputs, *read) if dtype.is_float), None)
-        return self.emission.adopt(self.placed, made, self.placed.layer.kind, (compute, outputs))
+        return self._told(made, (compute, outputs), attributes)
 
-    def place_untyped(self, made: Any) -> Outputs:
+    def place_untyped(self, made: Any, **attributes: object) -> Outputs:
         """The outputs of a layer whose types cannot be pinned, since its attributes say them."""
-        return self.emission.adopt(self.placed, made, self.placed.layer.kind, None)
+        return self._told(made, None, attributes)
+
+    def _told(
+        self, made: Any, pin: tuple[DType | None, tuple[DType, ...]] | None, attributes: Mapping[str, object]
+    ) -> Outputs:
+        outputs = self.emission.adopt(self.placed, made, self.placed.layer.kind, pin)
+        for name, value in attributes.items():
+            setattr(made, name, self.dialect.member(value) if isinstance(value, Enum) else value)
+        return outputs
 
     def require(self, has: bool, what: str) -> None:
         """Refuse a layer that the version lacks.

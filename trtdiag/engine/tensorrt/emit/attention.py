@@ -1,4 +1,4 @@
-"""Writes Attention."""
+"""Writes Attention, and what stands around it in decoders."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from trtdiag.engine.tensorrt.emit.registry import emitter
 from trtdiag.network import DType
 from trtdiag.network.layers.attention import Attention, CausalMaskKind
 from trtdiag.network.layers.elementwise import ElementWiseOperation
+from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
+from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
 from trtdiag.network.layers.unary import UnaryOperation
 
 _KINDS_SINCE = (11,)
@@ -18,7 +20,7 @@ _QUERIES, _KEYS = 2, 2
 """The dim of query and key that counts them."""
 
 
-@emitter(Attention)
+@emitter
 def attention(step: Step, layer: Attention) -> Outputs:
     """One layer, which TensorRT may take apart where it has no kernel for it.
 
@@ -34,8 +36,7 @@ def attention(step: Step, layer: Attention) -> Outputs:
         made = step.definition.add_attention_v2(*arguments, step.dialect.member(own))
     else:
         made = step.definition.add_attention(*arguments, own is not CausalMaskKind.NONE)
-    outputs = step.place(made)
-    made.decomposable = True
+    outputs = step.place(made, decomposable=True)
     if layer.quantize_to is not None:
         made.normalization_quantize_scale = step.tensor(step.count - 1)
         made.normalization_quantize_to_type = step.dialect.dtype(layer.quantize_to)
@@ -69,14 +70,11 @@ def _seen(step: Step, causal: CausalMaskKind) -> Any:
     queries, keys = _size(step, 0, _QUERIES), _size(step, 1, _KEYS)
     ones = step.constant(torch.ones(2, dtype=torch.int64))
     shape = step.definition.add_concatenation([ones, queries, keys])
-    sizes = step.place_untyped(shape)[0]
-    shape.axis = 0
+    sizes = step.place_untyped(shape, axis=0)[0]
     alpha = step.constant(torch.tensor(0))
     if causal is CausalMaskKind.LOWER_RIGHT:
         more = _both(step, keys, queries, ElementWiseOperation.SUB, DType.INT64)
-        scalar = step.definition.add_shuffle(more)
-        alpha = step.place_untyped(scalar)[0]
-        scalar.reshape_dims = ()
+        alpha = step.place_untyped(step.definition.add_shuffle(more), reshape_dims=())[0]
     steps = [0, 0, 0, 0] if causal is CausalMaskKind.NONE else [0, 0, 1, -1]
     made = step.dialect.add_fill(step.definition, (0,) * 4, DType.INT64)
     distance = step.place_untyped(made)[0]
@@ -96,3 +94,28 @@ def _size(step: Step, index: int, axis: int) -> Any:
 
 def _both(step: Step, one: Any, other: Any, operation: ElementWiseOperation, dtype: DType) -> Any:
     return step.place(step.definition.add_elementwise(one, other, step.dialect.member(operation)), dtype)[0]
+
+
+@emitter
+def rotary_embedding(step: Step, layer: RotaryEmbedding) -> Outputs:
+    """One layer; positions are a further input of it."""
+    made = step.definition.add_rotary_embedding(*step.tensors[:3], layer.interleaved, layer.rotary_embedding_dim)
+    outputs = step.place(made)
+    if step.count == 4:
+        made.set_input(3, step.tensor(3))
+    return outputs
+
+
+@emitter
+def kv_cache_update(step: Step, layer: KVCacheUpdate) -> Outputs:
+    """One layer.
+
+    Both have one memory: "The cache tensor must be a network input", "The output tensor must be a network output",
+    tensorrt-rtx 1.4.0.76 and 1.7.1.116.
+    """
+    network, placed = step.emission.network, step.placed
+    given = placed.inputs[0] in {port.tensor for port in network.inputs}
+    left = placed.outputs[0] in {port.tensor for port in network.outputs}
+    step.require(given, "KVCacheUpdate of what is no input of the network")
+    step.require(left, "KVCacheUpdate whose result is no output of the network")
+    return step.place(step.definition.add_kv_cache_update(*step.tensors, step.dialect.member(layer.mode)))

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar, get_args, get_type_hints
 
-from trtdiag.engine.tensorrt.emission import Emitter, Outputs, Step
+from trtdiag.engine.tensorrt.emission import Emitter
 from trtdiag.network import Layer
 
-_L = TypeVar("_L", bound=Layer)
+_E = TypeVar("_E", bound=Emitter)
 
 REGISTERED: dict[type[Layer], Emitter] = {}
 
 
-def emitter(kind: type[_L]) -> Callable[[Callable[[Step, _L], Outputs]], Callable[[Step, _L], Outputs]]:
-    """Register a function as the one that writes layers of a kind."""
-
-    def register(function: Callable[[Step, _L], Outputs]) -> Callable[[Step, _L], Outputs]:
+def emitter(function: _E) -> _E:
+    """Register a function as the one that writes layers of the kinds that its parameter ``layer`` can be."""
+    kinds = get_type_hints(function)["layer"]
+    for kind in get_args(kinds) or (kinds,):
         assert kind not in REGISTERED
-        written: Callable[[Step, Any], Outputs] = function
-        REGISTERED[kind] = written
-        return function
-
-    return register
+        REGISTERED[kind] = function
+    return function
