@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from trtdiag.errors import ArtifactError
+from trtdiag.files.typed_json import TypedJson
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 
 MEMBER = "trtdiag.json"
@@ -27,6 +28,11 @@ class EngineEntry:
     buffer: str
     sha256: str
     network_sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        for digest in (self.sha256, self.network_sha256):
+            if digest is not None and not _SHA256.fullmatch(digest):
+                raise ValueError(f"{digest!r} is no sha256")
 
 
 @dataclass(frozen=True)
@@ -52,25 +58,12 @@ class Description:
     build_s: float | None = None
 
 
+_FORMS = TypedJson(keys={EngineEntry: {"network_sha256": "network"}}, added={Description: ("build_s",)})
+
+
 def description_to_text(description: Description) -> str:
     """The description as a JSON text."""
-    return json.dumps(
-        {
-            "schema": SCHEMA,
-            "trtdiag": description.trtdiag,
-            "torch": description.torch,
-            "target": description.target,
-            "engines": [
-                {"buffer": entry.buffer, "sha256": entry.sha256, "network": entry.network_sha256}
-                for entry in description.engines
-            ],
-            "options": dict(description.options),
-            "source": description.source,
-            "build_s": description.build_s,
-        },
-        indent=1,
-        sort_keys=True,
-    )
+    return json.dumps({"schema": SCHEMA, **_FORMS.written(Description, description)}, indent=1, sort_keys=True)
 
 
 def description_from_text(text: str, file: str) -> Description:
@@ -90,15 +83,7 @@ def description_from_text(text: str, file: str) -> Description:
                 fix="load it with the trtdiag that saved it, or compile the program again with this one",
                 reference="artifact-version",
             )
-        return Description(
-            str(document["trtdiag"]),
-            str(document["torch"]),
-            document["target"],
-            tuple(_entry(entry) for entry in document["engines"]),
-            dict(document["options"]),
-            None if document["source"] is None else str(document["source"]),
-            None if document.get("build_s") is None else float(document["build_s"]),
-        )
+        return cast(Description, _FORMS.read(Description, document))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtifactError(
             f"the description in {file} cannot be read",
@@ -144,11 +129,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence):
         return [_plain(item) for item in value]
     return plain_options(value)
-
-
-def _entry(entry: Any) -> EngineEntry:
-    digests = [entry["sha256"], *([entry["network"]] if entry["network"] is not None else [])]
-    for digest in digests:
-        if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
-            raise ValueError(f"{digest!r} is no sha256")
-    return EngineEntry(str(entry["buffer"]), entry["sha256"], entry["network"])

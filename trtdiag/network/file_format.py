@@ -16,8 +16,7 @@ from typing import Any
 import torch
 
 from trtdiag.errors import ArtifactError, InternalError
-from trtdiag.graph.source import Frame
-from trtdiag.network.attributes import AttributeTextError, attributes_from_json, attributes_to_json
+from trtdiag.network.attributes import FORMS, attributes_from_json, attributes_to_json
 from trtdiag.network.builder import NetworkBuilder, Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import LayerError
@@ -38,7 +37,7 @@ def to_json(network: Network) -> str:
     sizes = {key: weight_bytes(weight).nbytes for key, weight in network.weights.items()}
     document = {
         "version": 1,
-        "ranges": {name: [range_.min, range_.max] for name, range_ in network.ranges.items()},
+        "ranges": FORMS.written(Mapping[str, Range], network.ranges),
         "given": [to_text(condition) for condition in network.given],
         "definitions": {name: to_text(expr) for name, expr in network.definitions.items()},
         "inputs": [
@@ -51,7 +50,7 @@ def to_json(network: Network) -> str:
                 "attributes": attributes_to_json(placed.layer),
                 "inputs": list(placed.inputs),
                 "outputs": [str(network.tensors[number]) for number in placed.outputs],
-                "origin": _origin_to_json(placed.origin),
+                "origin": FORMS.written(Origin, placed.origin),
             }
             for placed in network.layers
         ],
@@ -137,7 +136,7 @@ def _weights_from(table: Any, content: memoryview) -> dict[str, torch.Tensor]:
 
 
 def _built(document: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Network:
-    ranges = {str(name): _range(ends) for name, ends in document["ranges"].items()}
+    ranges = FORMS.read(Mapping[str, Range], document["ranges"])
     definitions = {str(name): parse_expr(text) for name, text in document["definitions"].items()}
     given = [parse_condition(text) for text in document["given"]]
     keys = WeightKeys()
@@ -149,7 +148,7 @@ def _built(document: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> 
         known = None if elements is None else [parse_expr(text) for text in elements]
         values.append(builder.input(name, DType(dtype), [parse_expr(size) for size in shape], known))
     for entry in document["layers"]:
-        origin = _origin_from_json(entry["origin"])
+        origin = FORMS.read(Origin, entry["origin"])
         layer = attributes_from_json(KINDS[entry["kind"]], entry["attributes"])
         inputs = [values[_index(number)] for number in entry["inputs"]]
         made: tuple[Value, ...]
@@ -163,13 +162,6 @@ def _built(document: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> 
     return builder.build()
 
 
-def _range(ends: Any) -> Range:
-    low, high = ends
-    if not all(end is None or type(end) is int for end in (low, high)):
-        raise AttributeTextError(f"{ends!r} is no range")
-    return Range(low, high)
-
-
 def _index(number: Any) -> int:
     if type(number) is not int or number < 0:
         raise LayerError(f"{number!r} is no index or size")
@@ -178,16 +170,6 @@ def _index(number: Any) -> int:
 
 def _values_to_json(tensor: Tensor) -> list[str] | None:
     return None if tensor.values is None else [to_text(value) for value in tensor.values]
-
-
-def _origin_to_json(origin: Origin) -> list[Any]:
-    frame = origin.frame
-    return [origin.op, origin.node, None if frame is None else [frame.file, frame.line, frame.function, frame.code]]
-
-
-def _origin_from_json(entry: Any) -> Origin:
-    op, node, frame = entry
-    return Origin(str(op), str(node), None if frame is None else Frame(*frame))
 
 
 def _damaged(why: str) -> ArtifactError:
