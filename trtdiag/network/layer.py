@@ -48,6 +48,10 @@ class Layer(ABC):
     labels: ClassVar[frozenset[str]] = frozenset()
     """Fields that only name something: two layers that differ in them alone compute the same."""
 
+    def __init_subclass__(cls, inputs: int | tuple[int, int | None] | None = None) -> None:
+        if inputs is not None:
+            cls.fewest_inputs, cls.most_inputs = inputs if isinstance(inputs, tuple) else (inputs, inputs)
+
     @property
     def kind(self) -> str:
         """The name of the kind."""

@@ -1,5 +1,7 @@
 """All layer kinds, by name: what a converter writes, a backend reads, and a file may contain."""
 
+# ruff: noqa: F401  # all that is imported here is a kind
+
 from trtdiag.network.layer import Layer
 from trtdiag.network.layers.activation import Activation, ParametricReLU
 from trtdiag.network.layers.attention import Attention
@@ -30,45 +32,9 @@ from trtdiag.network.layers.topk import TopK
 from trtdiag.network.layers.unary import Unary
 
 KINDS: dict[str, type[Layer]] = {
-    kind.__name__: kind
-    for kind in (
-        Activation,
-        Attention,
-        Cast,
-        Concatenation,
-        Constant,
-        Convolution,
-        Cumulative,
-        Deconvolution,
-        Dequantize,
-        DynamicQuantize,
-        ElementWise,
-        Fill,
-        Gather,
-        GridSample,
-        Identity,
-        KVCacheUpdate,
-        MatrixMultiply,
-        NonZero,
-        Normalization,
-        OneHot,
-        ParametricReLU,
-        Pooling,
-        Quantize,
-        Reduce,
-        Resize,
-        RotaryEmbedding,
-        Scatter,
-        Select,
-        Shape,
-        Shuffle,
-        Slice,
-        SoftMax,
-        Squeeze,
-        TopK,
-        Unary,
-        Unsqueeze,
-    )
+    name: kind
+    for name, kind in sorted(globals().items())
+    if isinstance(kind, type) and issubclass(kind, Layer) and kind is not Layer
 }
 
 __all__ = ["KINDS", *KINDS]

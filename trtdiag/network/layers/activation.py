@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -99,11 +98,8 @@ class Activation(Layer):
 
 
 @dataclass(frozen=True)
-class ParametricReLU(Layer):
+class ParametricReLU(Layer, inputs=2):
     """``x if x >= 0 else slope * x``; the slopes broadcast to the input (inputs: x, slopes)."""
-
-    fewest_inputs: ClassVar[int] = 2
-    most_inputs: ClassVar[int | None] = 2
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of x."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 import torch
 
@@ -36,7 +35,7 @@ class CausalMaskKind(Enum):
 
 
 @dataclass(frozen=True)
-class Attention(Layer):
+class Attention(Layer, inputs=(3, 5)):
     """``softmax(query @ key^T + mask) @ value``, without a scale: the query brings it.
 
     Inputs are query (batch, heads, queries, d), key and value (batch, key heads, keys, d) and, optionally, a mask that
@@ -50,8 +49,6 @@ class Attention(Layer):
     op: AttentionNormalizationOp = AttentionNormalizationOp.SOFTMAX
     causal: CausalMaskKind = CausalMaskKind.NONE
     quantize_to: DType | None = None
-    fewest_inputs: ClassVar[int] = 3
-    most_inputs: ClassVar[int | None] = 5
 
     def __post_init__(self) -> None:
         to = self.quantize_to

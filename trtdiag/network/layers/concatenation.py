@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,11 +17,10 @@ from trtdiag.symbolic import add
 
 
 @dataclass(frozen=True)
-class Concatenation(Layer):
+class Concatenation(Layer, inputs=(1, None)):
     """The inputs one after the other along ``axis``; their other dims are equal (nothing broadcasts)."""
 
     axis: int
-    most_inputs: ClassVar[int | None] = None
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The first input's shape with the sum along the axis."""

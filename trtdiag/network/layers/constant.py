@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -28,14 +27,12 @@ from trtdiag.symbolic import Num, add, mul
 
 
 @dataclass(frozen=True)
-class Constant(Layer):
+class Constant(Layer, inputs=0):
     """A tensor of the network's weights, named by its content (see ``weights``)."""
 
     weights: str
     dtype: DType
     shape: tuple[int, ...]
-    fewest_inputs: ClassVar[int] = 0
-    most_inputs: ClassVar[int | None] = 0
 
     def __post_init__(self) -> None:
         require(all(size >= 0 for size in self.shape), f"the shape {self.shape} has a negative size")
@@ -50,7 +47,7 @@ class Constant(Layer):
 
 
 @dataclass(frozen=True)
-class Fill(Layer):
+class Fill(Layer, inputs=(0, 3)):
     """``alpha + beta[0] * i[0] + beta[1] * i[1] + ...`` at index i: TensorRT's LINSPACE.
 
     With ``alpha`` and ``beta`` static they are numbers of ``dtype``; else both come as inputs, a scalar and a vector
@@ -61,8 +58,6 @@ class Fill(Layer):
     dtype: DType
     alpha: int | float | Given = 0
     beta: tuple[int | float, ...] | Given = ()
-    fewest_inputs: ClassVar[int] = 0
-    most_inputs: ClassVar[int | None] = 3
 
     def __post_init__(self) -> None:
         require(self.dtype in (DType.FLOAT32, *INDICES), f"Fill gives float32, int32 and int64, not {self.dtype.value}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +17,7 @@ from trtdiag.symbolic import Num, add, mul
 
 
 @dataclass(frozen=True)
-class _Windowed(Layer):
+class _Windowed(Layer, inputs=(2, 3)):
     """What both layers have.
 
     Inputs are x (batch, channels, spatial...), the kernel and, optionally, a bias with one element for each output
@@ -30,8 +29,6 @@ class _Windowed(Layer):
     post_padding: tuple[int, ...]
     dilation: tuple[int, ...]
     groups: int = 1
-    fewest_inputs: ClassVar[int] = 2
-    most_inputs: ClassVar[int | None] = 3
 
     def __post_init__(self) -> None:
         dims = len(self.stride)

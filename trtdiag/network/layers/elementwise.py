@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -78,15 +78,13 @@ _FUNCTIONS: dict[ElementWiseOperation, Callable[[torch.Tensor, torch.Tensor], to
 
 
 @dataclass(frozen=True)
-class ElementWise(Layer):
+class ElementWise(Layer, inputs=2):
     """``op`` of two tensors of one dtype and rank.
 
     Arithmetic and comparisons take floats and integers, POW floats only, AND, OR and XOR bools only.
     """
 
     op: ElementWiseOperation
-    fewest_inputs: ClassVar[int] = 2
-    most_inputs: ClassVar[int | None] = 2
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The common shape; comparisons give bools."""
@@ -144,11 +142,8 @@ class ElementWise(Layer):
 
 
 @dataclass(frozen=True)
-class Select(Layer):
+class Select(Layer, inputs=3):
     """``then`` where the condition is true, else ``otherwise`` (inputs: condition, then, otherwise)."""
-
-    fewest_inputs: ClassVar[int] = 3
-    most_inputs: ClassVar[int | None] = 3
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The common shape of all three, the dtype of the last two."""

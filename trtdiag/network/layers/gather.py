@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,7 +25,7 @@ class GatherMode(Enum):
 
 
 @dataclass(frozen=True)
-class Gather(Layer):
+class Gather(Layer, inputs=2):
     """Elements of the first input at the indices of the second.
 
     DEFAULT: the indices' dims take the place of ``axis``.  ELEMENT: ``out[i][j] = x[indices[i][j]][j]`` for axis 0,
@@ -38,8 +37,6 @@ class Gather(Layer):
     mode: GatherMode = GatherMode.DEFAULT
     axis: int = 0
     elementwise_dims: int = 0
-    fewest_inputs: ClassVar[int] = 2
-    most_inputs: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         require(self.elementwise_dims >= 0, f"elementwise_dims is {self.elementwise_dims}")

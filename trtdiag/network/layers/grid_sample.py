@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +25,7 @@ _PADDINGS = {SampleMode.FILL: "zeros", SampleMode.CLAMP: "border", SampleMode.RE
 
 
 @dataclass(frozen=True)
-class GridSample(Layer):
+class GridSample(Layer, inputs=2):
     """The image at the points of a grid (inputs: image (n, c, h, w), grid (n, h', w', 2) of x and y in -1..1).
 
     Attributes:
@@ -38,8 +37,6 @@ class GridSample(Layer):
     mode: InterpolationMode = InterpolationMode.LINEAR
     align_corners: bool = False
     sample: SampleMode = SampleMode.FILL
-    fewest_inputs: ClassVar[int] = 2
-    most_inputs: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         require(self.sample in _PADDINGS, f"GridSample has no {self.sample.name}")

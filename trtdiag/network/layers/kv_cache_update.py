@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 import torch
 
@@ -23,7 +22,7 @@ class KVCacheMode(Enum):
 
 
 @dataclass(frozen=True)
-class KVCacheUpdate(Layer):
+class KVCacheUpdate(Layer, inputs=3):
     """``out[i, :, indices[i] + s, :] = update[i, :, s, :]``; all else is the cache's.
 
     Inputs are cache (batch, heads, most steps, width), update (batch, heads, steps, width) and where to begin in each
@@ -34,8 +33,6 @@ class KVCacheUpdate(Layer):
     """
 
     mode: KVCacheMode = KVCacheMode.LINEAR
-    fewest_inputs: ClassVar[int] = 3
-    most_inputs: ClassVar[int | None] = 3
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of the cache."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 import torch
 
@@ -25,7 +24,7 @@ class MatrixOperation(Enum):
 
 
 @dataclass(frozen=True)
-class MatrixMultiply(Layer):
+class MatrixMultiply(Layer, inputs=2):
     """Products of matrices, the last two dims, or vectors, the last dim; the dims before them broadcast.
 
     Operands have equally many dims before their matrix or vector.  A vector on the left is a row, on the right a
@@ -34,8 +33,6 @@ class MatrixMultiply(Layer):
 
     op0: MatrixOperation = MatrixOperation.NONE
     op1: MatrixOperation = MatrixOperation.NONE
-    fewest_inputs: ClassVar[int] = 2
-    most_inputs: ClassVar[int | None] = 2
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The batch dims, then rows and columns."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -16,7 +15,7 @@ from trtdiag.symbolic import Num, mod, to_text
 
 
 @dataclass(frozen=True)
-class Normalization(Layer):
+class Normalization(Layer, inputs=3):
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` (inputs: x, scale, bias).
 
     Mean and (biased) variance are over ``axes``; layer norm: the last ones, instance norm: all after the channels.
@@ -28,8 +27,6 @@ class Normalization(Layer):
     axes: tuple[int, ...]
     epsilon: float
     groups: int = 1
-    fewest_inputs: ClassVar[int] = 3
-    most_inputs: ClassVar[int | None] = 3
 
     def __post_init__(self) -> None:
         require(len(self.axes) > 0, "there is no axis")

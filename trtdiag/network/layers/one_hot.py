@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -15,7 +14,7 @@ from trtdiag.network.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class OneHot(Layer):
+class OneHot(Layer, inputs=3):
     """The second of two values where a new dim's index equals the input, the first elsewhere.
 
     Inputs are the indices, the two values ``(off, on)`` and the depth, a scalar: the new dim's size.  ``axis`` is the
@@ -23,8 +22,6 @@ class OneHot(Layer):
     """
 
     axis: int
-    fewest_inputs: ClassVar[int] = 3
-    most_inputs: ClassVar[int | None] = 3
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The indices' shape with the depth at the axis, the dtype of the values."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -31,7 +30,7 @@ _LEAST_EXPONENT, _GREATEST_EXPONENT = -127, 127
 
 
 @dataclass(frozen=True)
-class Quantize(Layer):
+class Quantize(Layer, inputs=2):
     """``clamp(x / scale)``, rounded to the nearest number that ``to`` has, ties to even.
 
     Scales are one number, one for each element of ``axis``, or one for each block: then they have the rank of x, and
@@ -44,8 +43,6 @@ class Quantize(Layer):
 
     to: DType
     axis: int = 0
-    fewest_inputs: ClassVar[int] = 2
-    most_inputs: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         require(self.to in TAKEN, f"nothing is quantized to {self.to.value}")
@@ -64,7 +61,7 @@ class Quantize(Layer):
 
 
 @dataclass(frozen=True)
-class Dequantize(Layer):
+class Dequantize(Layer, inputs=2):
     """``x * scale``, with scales as those of ``Quantize``; those of E8M0 go with FP8 in blocks.
 
     Attributes:
@@ -74,8 +71,6 @@ class Dequantize(Layer):
 
     to: DType
     axis: int = 0
-    fewest_inputs: ClassVar[int] = 2
-    most_inputs: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         require(self.to in FLOATS, f"nothing is dequantized to {self.to.value}")
@@ -95,7 +90,7 @@ class Dequantize(Layer):
 
 
 @dataclass(frozen=True)
-class DynamicQuantize(Layer):
+class DynamicQuantize(Layer, inputs=(1, 2)):
     """x quantized in blocks along ``axis`` by scales that follow from each block, and these scales.
 
     To FP8 (MXFP8) the scales are powers of two, in E8M0; to FP4 (NVFP4) they are FP8, themselves quantized by a second
@@ -110,7 +105,6 @@ class DynamicQuantize(Layer):
     to: DType
     axis: int
     block_size: int
-    most_inputs: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         sizes = {DType.FP8: 32, DType.FP4: 16}

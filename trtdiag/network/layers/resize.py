@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import ClassVar
 
 import torch
 
@@ -50,7 +49,7 @@ class ResizeRoundMode(Enum):
 
 
 @dataclass(frozen=True)
-class Resize(Layer):
+class Resize(Layer, inputs=(1, 2)):
     """The input interpolated to other sizes; elements outside are those at the border.
 
     Attributes:
@@ -73,7 +72,6 @@ class Resize(Layer):
     rounding: ResizeRoundMode = ResizeRoundMode.FLOOR
     cubic_coeff: float = -0.75
     exclude_outside: bool = False
-    most_inputs: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         require((self.size is None) != (self.scales is None), "either the size or the scales are given")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -23,7 +22,7 @@ from trtdiag.symbolic import Num, mul
 
 
 @dataclass(frozen=True)
-class RotaryEmbedding(Layer):
+class RotaryEmbedding(Layer, inputs=(3, 4)):
     """``(a, b)`` becomes ``(a cos - b sin, b cos + a sin)`` for each pair of the last dim.
 
     Inputs are x (batch, heads, steps, width) and cosines and sines (batch, steps, pairs); or these are (positions,
@@ -36,8 +35,6 @@ class RotaryEmbedding(Layer):
 
     interleaved: bool = False
     rotary_embedding_dim: int = 0
-    fewest_inputs: ClassVar[int] = 3
-    most_inputs: ClassVar[int | None] = 4
 
     def __post_init__(self) -> None:
         dim = self.rotary_embedding_dim

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 import torch
 
@@ -24,7 +23,7 @@ class ScatterMode(Enum):
 
 
 @dataclass(frozen=True)
-class Scatter(Layer):
+class Scatter(Layer, inputs=3):
     """The first input with updates at indices (inputs: x, indices, updates).
 
     ELEMENT: ``out[indices[i][j]][j] = updates[i][j]`` for axis 0.  ND: each row of the indices' last dim is a position
@@ -34,8 +33,6 @@ class Scatter(Layer):
 
     mode: ScatterMode
     axis: int = 0
-    fewest_inputs: ClassVar[int] = 3
-    most_inputs: ClassVar[int | None] = 3
 
     def __post_init__(self) -> None:
         require(self.mode is not ScatterMode.ND or self.axis == 0, "ND has no axis")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ _SAME = Num(0)
 
 
 @dataclass(frozen=True)
-class Shuffle(Layer):
+class Shuffle(Layer, inputs=(1, 2)):
     """The input's dims reordered, its elements in a new shape, and those dims reordered.
 
     Attributes:
@@ -35,7 +34,6 @@ class Shuffle(Layer):
     reshape: tuple[int, ...] | Given | None = None
     second: tuple[int, ...] | None = None
     zero_is_placeholder: bool = True
-    most_inputs: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         for name, order in (("first", self.first), ("second", self.second)):

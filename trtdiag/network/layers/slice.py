@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 import torch
 
@@ -36,7 +35,7 @@ class SampleMode(Enum):
 
 
 @dataclass(frozen=True)
-class Slice(Layer):
+class Slice(Layer, inputs=(1, 5)):
     """The elements ``start[d] + i * stride[d]`` for i from 0 to ``size[d] - 1`` of each dim d.
 
     Each of the three is static or ``INPUT``: then it comes as a further input, in this order.  With FILL a scalar may
@@ -47,7 +46,6 @@ class Slice(Layer):
     size: Sizes
     stride: Sizes
     mode: SampleMode = SampleMode.STRICT_BOUNDS
-    most_inputs: ClassVar[int | None] = 5
 
     def __post_init__(self) -> None:
         static = [numbers for numbers in (self.start, self.size, self.stride) if isinstance(numbers, tuple)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 import torch
 
@@ -24,7 +23,7 @@ class TopKOperation(Enum):
 
 
 @dataclass(frozen=True)
-class TopK(Layer):
+class TopK(Layer, inputs=(1, 2)):
     """The ``k`` greatest or least elements along an axis, best first, and their indices.
 
     Of equal elements the one with the lower index comes first.  TensorRT does not promise that.
@@ -40,7 +39,6 @@ class TopK(Layer):
     k: int | Given
     axis: int
     indices: DType = DType.INT32
-    most_inputs: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         require(self.indices in INDICES, f"the indices cannot be {self.indices.value}")
