@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,7 +17,7 @@ from trtdiag.errors import PlatformError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.targets import Target, installed_rtx_version, installed_version
+from trtdiag.targets import Target, chosen_gpus, get_target, installed_rtx_version, installed_version
 
 Profile = Mapping[str, tuple[DimProfile, ...]]
 """The sizes of each input by its name: one entry for each dim, and for a size one for its value."""
@@ -57,8 +58,10 @@ class Runner(Protocol):
         ...
 
 
-class Backend(Protocol):
+class Backend(ABC):
     """Builds engines and runs them; several threads may use it at once.
+
+    What a backend does not say for itself is so where engines run on what they are built on.
 
     Attributes:
         name: Its name in the registry.
@@ -68,14 +71,15 @@ class Backend(Protocol):
     name: str
     device: str
 
+    @abstractmethod
     def require(self, target: Target) -> None:
         """Nothing, where engines for this target can be built here.
 
         Raises:
             PlatformError: What is missing, and how to get it.
         """
-        ...
 
+    @abstractmethod
     def build(
         self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch
     ) -> bytes | bytearray:
@@ -91,15 +95,14 @@ class Backend(Protocol):
         Raises:
             EngineBuildError: The backend refuses the network.
         """
-        ...
 
+    @abstractmethod
     def load(self, blob: bytes | memoryview, manifest: Manifest) -> Runner:
         """The engine of these bytes, ready to run.
 
         Raises:
             ArtifactError: The bytes are damaged, or an engine that cannot run here.
         """
-        ...
 
     def target(self, asked: str | None) -> Target:
         """The target of this version, or the one that it builds for where none is asked.
@@ -107,7 +110,7 @@ class Backend(Protocol):
         Raises:
             UserError: ``unknown-target``.
         """
-        ...
+        return get_target(asked)
 
     def chosen_gpus(self, target: Target, asked: Sequence[str]) -> tuple[str, ...]:
         """The GPU generations to build for; none, where that is the GPU here.
@@ -115,27 +118,29 @@ class Backend(Protocol):
         Raises:
             UserError: ``unknown-gpu``; ``wrong-option`` where it has none.
         """
-        ...
+        return chosen_gpus(target, asked)
 
     def cannot_run(self, gpus: Sequence[str]) -> str:
         """Why engines for these generations can be built here and not run, in words; empty where they can."""
-        ...
+        del gpus
+        return ""
 
     def built_by(self) -> BuiltBy:
         """What engines built here need."""
-        ...
+        return BuiltBy()
 
+    @abstractmethod
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """What else decides over an engine's bytes, for JSON: beside what the network computes, its names and sizes.
 
         Raises:
             UserError: An option that the backend does not have.
         """
-        ...
 
     def differences(self, manifest: Manifest) -> tuple[str, ...]:
         """What of this machine an engine cannot run on, in words; empty where it can run."""
-        ...
+        del manifest
+        return ()
 
 
 def get_backend(name: str | None) -> Backend:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from trtdiag.engine.backend import BuiltBy, Profile
+from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, UserError
@@ -15,7 +15,7 @@ from trtdiag.network import Network, from_bytes, to_json
 from trtdiag.network.file_format import to_parts
 from trtdiag.network.run import PreparedRun
 from trtdiag.options import CompileOptions
-from trtdiag.targets import Target, chosen_gpus, get_target
+from trtdiag.targets import Target
 
 
 class _Run:
@@ -37,7 +37,7 @@ class _Run:
         return _own_memory(self._run(inputs))
 
 
-class _Reference:
+class _Reference(Backend):
     """The reference backend."""
 
     name = "reference"
@@ -71,32 +71,10 @@ class _Reference:
             )
         return _Run(network)
 
-    def target(self, asked: str | None) -> Target:
-        """Any target; where none is asked, that of the installed TensorRT, else the newest known."""
-        return get_target(asked)
-
-    def chosen_gpus(self, target: Target, asked: Sequence[str]) -> tuple[str, ...]:
-        """Those that are asked, of a target that has some."""
-        return chosen_gpus(target, asked)
-
-    def cannot_run(self, gpus: Sequence[str]) -> str:
-        """Nothing: what is built here runs here."""
-        del gpus
-        return ""
-
-    def built_by(self) -> BuiltBy:
-        """Nothing: it runs anywhere."""
-        return BuiltBy()
-
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """The network as it is written into the engine, source lines included."""
         del options
         return {"network": hashlib.sha256(to_json(network).encode()).hexdigest()}
-
-    def differences(self, manifest: Manifest) -> tuple[str, ...]:
-        """None: it runs anywhere."""
-        del manifest
-        return ()
 
 
 def backend() -> _Reference:

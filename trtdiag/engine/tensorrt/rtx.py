@@ -4,39 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-import torch
+from typing import Any
 
 from trtdiag.engine.backend import BuiltBy, Profile
 from trtdiag.engine.build_watch import Watch
-from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.tensorrt.backend import TensorRTBackend, told_options
 from trtdiag.engine.tensorrt.build import build
-from trtdiag.engine.tensorrt.config import chosen_sources
 from trtdiag.engine.tensorrt.engine_per_gpu import packed, unpacked
 from trtdiag.engine.tensorrt.lazy_import import TENSORRT_RTX, Door, compute_capability, open_door, require_gpu
-from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.rtx_contexts import RtxScratch
-from trtdiag.engine.tensorrt.runner import EngineRunner
-from trtdiag.errors import ArtifactError, EngineBuildError, PlatformError, UserError
+from trtdiag.errors import EngineBuildError, PlatformError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.targets import GENERATIONS, Target, chosen_gpus, get_rtx_target
 
 
-class TensorRTRTXBackend:
+class TensorRTRTXBackend(TensorRTBackend):
     """Builds engines with the TensorRT-RTX that is installed, for GPU generations that need not be here."""
 
     name = "tensorrt-rtx"
-    device = "cuda"
-
-    def require(self, target: Target) -> None:
-        """Nothing, where TensorRT-RTX of the target's version is installed.
-
-        Raises:
-            PlatformError: It is missing, or another than the target (``engine-target``).
-        """
-        self._door_for(target)
+    scratch = RtxScratch  # what it makes never ran, for want of a GPU that TensorRT-RTX takes
+    product = "TensorRT-RTX"
+    elsewhere = "run the program where there is such a GPU; for outputs here compile with backend='reference'"
+    again = "compile the program again with the release that is installed here"
 
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> bytes:
         """The serialised engine, or where the options ask for one for each generation, all of them.
@@ -45,7 +36,7 @@ class TensorRTRTXBackend:
             EngineBuildError: TensorRT-RTX refuses the network; names the generation.
             PlatformError: TensorRT-RTX is missing, or another than the target (``engine-target``).
         """
-        door = self._door_for(target)
+        door = self.door_for(target)
         options = replace(options, gpu=self.chosen_gpus(self.target(None), options.gpu))
         if not options.engine_per_gpu:
             return build(door, network, profile, options, watch)
@@ -59,39 +50,13 @@ class TensorRTRTXBackend:
                 raise _of_gpu(error, gpu) from error
         return packed(engines)
 
-    def load(self, blob: bytes | memoryview, manifest: Manifest) -> EngineRunner:
-        """The engine, on the current GPU; this never ran, for want of a GPU that TensorRT-RTX takes.
+    def trust(self, runtime: Any, manifest: Manifest) -> None:
+        """Nothing: its engines bring no code."""
 
-        Raises:
-            ArtifactError: ``engine-elsewhere`` where it was built for another release or GPU, ``engine-damaged``.
-            PlatformError: TensorRT-RTX or a GPU is missing.
-        """
-        door = open_door(TENSORRT_RTX)
-        differences = _differences(door, manifest)
-        if differences:
-            raise ArtifactError(
-                "an engine cannot run here",
-                because="; ".join(differences),
-                fix="run the program where there is such a GPU; for outputs here compile with backend='reference'",
-                reference="engine-elsewhere",
-            )
-        logger = logger_of(door.trt)
+    def own_engine(self, blob: bytes | memoryview) -> bytes | memoryview:
+        """The engine for the GPU here, where there is one for each generation."""
         engines = unpacked(blob)
-        mine = blob if engines is None else engines[_gpu_here()]
-        with logger.listeners.listening() as lines:
-            with TURNS.alone():
-                runtime = door.trt.Runtime(logger)
-            with TURNS.beside():
-                engine = runtime.deserialize_cuda_engine(mine)
-            if engine is None:
-                raise ArtifactError(
-                    "TensorRT-RTX cannot read an engine",
-                    because=last_lines(lines),
-                    fix="compile the program again with the release that is installed here",
-                    reference="engine-damaged",
-                )
-        device = torch.device("cuda", torch.cuda.current_device())
-        return EngineRunner(door.trt, engine, manifest, device, alive=runtime, scratch=RtxScratch)
+        return blob if engines is None else engines[_gpu_here()]
 
     def target(self, asked: str | None) -> Target:
         """A target of TensorRT-RTX; where none is asked, that of the installed one.
@@ -130,31 +95,26 @@ class TensorRTRTXBackend:
 
     def built_by(self) -> BuiltBy:
         """The TensorRT-RTX that is installed; the GPU here does not matter."""
-        return BuiltBy(open_door(TENSORRT_RTX).version)
+        return BuiltBy(self.door().version)
 
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """The options that TensorRT-RTX is told."""
         del network
-        return {
-            "gpus": list(self.chosen_gpus(open_door(TENSORRT_RTX).target, options.gpu)),
-            "engine_per_gpu": options.engine_per_gpu,
-            "workspace_mib": options.workspace_mib,
-            "optimization_level": options.optimization_level,
-            "tactic_sources": sorted(set(chosen_sources(options))),
-            "tf32": options.tf32,
-            "version_compatible": options.version_compatible,
-        }
+        gpus = list(self.chosen_gpus(self.door().target, options.gpu))
+        return {**told_options(options), "gpus": gpus, "engine_per_gpu": options.engine_per_gpu}
 
-    def differences(self, manifest: Manifest) -> tuple[str, ...]:
-        """What of this machine an engine cannot run on: another TensorRT-RTX, another GPU, or none of them."""
-        try:
-            door = open_door(TENSORRT_RTX)
-        except PlatformError as error:
-            return (f"{error.message}: {error.because}",)
-        return _differences(door, manifest)
+    def each_difference(self, door: Door, manifest: Manifest) -> tuple[str, str]:
+        """Those of the TensorRT-RTX and of the GPU here."""
+        other = f"it was built by TensorRT-RTX {manifest.tensorrt}, and {door.version} is installed"
+        return "" if manifest.tensorrt == door.version else other, _other_gpu(manifest.compatibility.gpus)
 
-    def _door_for(self, target: Target) -> Door:
-        door = open_door(TENSORRT_RTX)
+    def door(self) -> Door:
+        """The TensorRT-RTX that is installed; building needs no GPU."""
+        return open_door(TENSORRT_RTX)
+
+    def door_for(self, target: Target) -> Door:
+        """The TensorRT-RTX that builds for this target."""
+        door = self.door()
         if door.target.version == target.version:
             return door
         if door.target.api == target.version:  # its builder alone, tried for a network of that TensorRT
@@ -170,13 +130,6 @@ class TensorRTRTXBackend:
 def backend() -> TensorRTRTXBackend:
     """The backend, for the registry."""
     return TensorRTRTXBackend()
-
-
-def _differences(door: Door, manifest: Manifest) -> tuple[str, ...]:
-    other = ""
-    if manifest.tensorrt != door.version:
-        other = f"it was built by TensorRT-RTX {manifest.tensorrt}, and {door.version} is installed"
-    return tuple(difference for difference in (other, _other_gpu(manifest.compatibility.gpus)) if difference)
 
 
 def _other_gpu(gpus: Sequence[str]) -> str:

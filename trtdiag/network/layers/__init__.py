@@ -1,6 +1,6 @@
 """All layer kinds, by name: what a converter writes, a backend reads, and a file may contain."""
 
-# ruff: noqa: F401  # all that is imported here is a kind
+# all that is imported here is a kind
 
 from trtdiag.network.layer import Layer
 from trtdiag.network.layers.activation import Activation, ParametricReLU

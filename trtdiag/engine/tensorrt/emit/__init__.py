@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.engine.tensorrt.emission import Emitter
-from trtdiag.engine.tensorrt.emit import (  # noqa: F401  # they enter themselves
+from trtdiag.engine.tensorrt.emit import (  # they enter themselves
     attention,
     elements,
     indexing,
