@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from threading import local
 from weakref import WeakKeyDictionary
+
+from cachetools import LRUCache
 
 from trtdiag.engine.graph_choice import GraphChoice, running_call
 from trtdiag.engine.tensorrt.context import EngineContext
@@ -35,7 +36,7 @@ class Place:
 class _Places(local):
     """Those of one thread by stream, which must not share scratch memory, and by how their contexts are made."""
 
-    by_stream: OrderedDict[tuple[int, Hashable], Place] = field(default_factory=OrderedDict)
+    by_stream: LRUCache[tuple[int, Hashable], Place] = field(default_factory=lambda: LRUCache(MOST_STREAMS))
 
 
 class Contexts:
@@ -57,9 +58,6 @@ class Contexts:
         place = known.get(key)
         if place is None:
             place = known[key] = Place()
-            while len(known) > MOST_STREAMS:
-                known.popitem(last=False)
-        known.move_to_end(key)
         return place
 
     def plain(self, place: Place, stream: int) -> EngineContext:

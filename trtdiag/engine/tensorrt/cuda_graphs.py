@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from cachetools import LRUCache
 
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
@@ -68,7 +69,7 @@ class EngineGraphs:
     def __init__(self, ports: Ports, scratch: Scratch, gpu: Gpu, most: int) -> None:
         self._ports, self._scratch, self._gpu, self._most = ports, scratch, gpu, most
         self._kept: OrderedDict[Key, EngineGraph] = OrderedDict()
-        self._seen: OrderedDict[Key, None] = OrderedDict()
+        self._seen: LRUCache[Key, None] = LRUCache(4 * most)  # sizes that came once and may come again
         self._empty: set[Key] = set()
         self.refused = ""
 
@@ -95,10 +96,8 @@ class EngineGraphs:
         """Whether a graph for these sizes is worth recording now."""
         if key not in self._seen:
             self._seen[key] = None
-            while len(self._seen) > 4 * self._most:  # sizes that came once and may come again
-                self._seen.popitem(last=False)
             return False
-        self._seen.move_to_end(key)
+        self._seen[key] = None  # now the one that came last
         if len(self._kept) < self._most:
             return True
         oldest = next(iter(self._kept.values()))
