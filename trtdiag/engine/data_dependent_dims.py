@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trtdiag.engine.manifest import EngineOutput
@@ -65,12 +65,7 @@ def _most(network: Network, most: Expr, given: frozenset[str]) -> Expr | None:
 
 
 def _free_name(network: Network, index: int) -> str:
-    taken = {*network.ranges, *network.counts}
-    return next(name for name in _names(index) if name not in taken)
-
-
-def _names(index: int) -> Iterator[str]:
     name = f"n{index}"
-    while True:
-        yield name
+    while name in network.ranges or name in network.counts:
         name += "_"
+    return name

@@ -8,8 +8,7 @@ import torch
 
 from trtdiag.engine.manifest import EngineOutput, Manifest
 from trtdiag.errors import ShapeOutOfRangeError
-from trtdiag.runtime.sizes_as_shapes import read_size
-from trtdiag.runtime.symbol_values import Reading, symbol_values
+from trtdiag.runtime.symbol_values import number_of, symbol_values
 from trtdiag.symbolic import Sym, free_symbols, holds, to_text
 
 
@@ -19,12 +18,8 @@ def check_counts(manifest: Manifest, inputs: Sequence[torch.Tensor], outputs: Se
     Raises:
         ShapeOutOfRangeError: ``engine-count``: names the output, its size and what is allowed.
     """
-
-    def number(reading: Reading) -> int:
-        shape = inputs[reading.input].shape
-        return int(read_size(manifest.inputs[reading.input], shape) if reading.dim is None else shape[reading.dim])
-
-    values = symbol_values(manifest, number)
+    shapes = [tensor.shape for tensor in inputs]
+    values = symbol_values(manifest, lambda reading: int(number_of(manifest, shapes, reading)))
     seen: dict[str, EngineOutput] = {}
     for port, tensor in zip(manifest.outputs, outputs, strict=True):
         for dim, size in zip(port.dims, tensor.shape, strict=True):

@@ -11,8 +11,8 @@ from trtdiag.engine.backend import get_backend
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.errors import ArtifactError, InternalError, ShapeOutOfRangeError, UserError
-from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
-from trtdiag.runtime.symbol_values import Reading, readings, symbol_values
+from trtdiag.runtime.sizes_as_shapes import carrier_rank
+from trtdiag.runtime.symbol_values import Reading, number_of, readings, symbol_values
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Range, evaluate, free_symbols, holds, to_text
 
@@ -65,14 +65,19 @@ def wrong_carrier(port: EngineInput) -> InternalError:
     )
 
 
+def wrong_dtype(port: EngineInput, dtype: torch.dtype) -> UserError:
+    """The error of a tensor of another dtype than the engine takes."""
+    return UserError(
+        f"input {port.name!r} of an engine is {dtype}",
+        because=f"the engine was built for {port.dtype}",
+        fix="give the dtypes that the program was exported with",
+        reference="engine-dtype",
+    )
+
+
 def _check_kind(manifest: Manifest, port: EngineInput, dtype: torch.dtype, device: str) -> None:
     if dtype is not port.dtype:
-        raise UserError(
-            f"input {port.name!r} of an engine is {dtype}",
-            because=f"the engine was built for {port.dtype}",
-            fix="give the dtypes that the program was exported with",
-            reference="engine-dtype",
-        )
+        raise wrong_dtype(port, dtype)
     if device != manifest.device:
         _require_fitting_gpu(manifest)
         raise UserError(
@@ -85,10 +90,7 @@ def _check_kind(manifest: Manifest, port: EngineInput, dtype: torch.dtype, devic
 
 def _check_numbers(manifest: Manifest, shapes: Sequence[tuple[int, ...]]) -> None:
     def number(reading: Reading) -> int:
-        shape = shapes[reading.input]
-        if reading.dim is not None:
-            return shape[reading.dim]
-        return int(read_size(manifest.inputs[reading.input], shape))
+        return int(number_of(manifest, shapes, reading))
 
     values = symbol_values(manifest, number)
     for reading in readings(manifest):

@@ -8,14 +8,14 @@ import torch
 
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
-from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.errors import ShapeOutOfRangeError
 from trtdiag.graph.symbolic_checks import expect
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_counts import check_counts
-from trtdiag.runtime.engine_inputs import check_engine_inputs, wrong_carrier
+from trtdiag.runtime.engine_inputs import check_engine_inputs, wrong_carrier, wrong_dtype
 from trtdiag.runtime.size_calls import call_now, computed
 from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
-from trtdiag.runtime.symbol_values import Reading, readings, symbol_values
+from trtdiag.runtime.symbol_values import Reading, number_of, readings, symbol_values
 from trtdiag.symbolic import Num, Range, to_text
 
 
@@ -60,7 +60,8 @@ def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) ->
     manifest = manifest_from_text(text)
     for port, tensor in zip(manifest.inputs, inputs, strict=True):
         _expect_kind(port, tensor)
-    numbers = {reading: _number(manifest, inputs, reading) for reading in readings(manifest)}
+    shapes = [tensor.shape for tensor in inputs]
+    numbers = {reading: number_of(manifest, shapes, reading) for reading in readings(manifest)}
     values = symbol_values(manifest, numbers.__getitem__)
     for reading, number in numbers.items():
         _expect_size(manifest.inputs[reading.input], reading, number, values)
@@ -84,13 +85,6 @@ def _device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> str:
     return manifest.device
 
 
-def _number(manifest: Manifest, inputs: Sequence[torch.Tensor], reading: Reading) -> int | torch.SymInt:
-    shape = inputs[reading.input].shape
-    found: int | torch.SymInt
-    found = read_size(manifest.inputs[reading.input], shape) if reading.dim is None else shape[reading.dim]
-    return found
-
-
 def _new_size(allowed: Range) -> torch.SymInt:
     found: torch.SymInt = torch.library.get_ctx().new_dynamic_size(min=allowed.min or 0, max=allowed.max)
     return found
@@ -102,12 +96,7 @@ def _expect_kind(port: EngineInput, tensor: torch.Tensor) -> None:
             raise wrong_carrier(port)
         return
     if tensor.dtype is not port.dtype:
-        raise UserError(
-            f"input {port.name!r} of an engine is {tensor.dtype}",
-            because=f"the engine was built for {port.dtype}",
-            fix="give the dtypes that the program was exported with",
-            reference="engine-dtype",
-        )
+        raise wrong_dtype(port, tensor.dtype)
     if tensor.dim() != len(port.dims):
         raise _refused(port, f"it has {tensor.dim()} dims", f"{len(port.dims)} dims")
 

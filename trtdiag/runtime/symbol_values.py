@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trtdiag.engine.manifest import Manifest
 from trtdiag.network.binding import solvable
+from trtdiag.runtime.sizes_as_shapes import read_size
 from trtdiag.symbolic import Expr, Sym
 
 
@@ -50,6 +51,12 @@ def readings(manifest: Manifest) -> Iterator[Reading]:
             yield Reading(index, None, port.value)
         for dim, expr in enumerate(port.dims):
             yield Reading(index, dim, expr)
+
+
+def number_of(manifest: Manifest, shapes: Sequence[Any], reading: Reading) -> Any:
+    """What a reading gives for inputs of these shapes: an int, or a SymInt while tracing."""
+    shape = shapes[reading.input]
+    return read_size(manifest.inputs[reading.input], shape) if reading.dim is None else shape[reading.dim]
 
 
 def solved_symbols(manifest: Manifest) -> tuple[Solved, ...]:
