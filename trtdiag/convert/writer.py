@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import reduce
 from math import prod
 
 import torch
@@ -12,7 +13,7 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.convert.sizes import Ask, SizeWriter
 from trtdiag.network.builder import NetworkBuilder, Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layer import INPUT, Given, Layer
+from trtdiag.network.layer import INPUT, Layer, Sizes
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.concatenation import Concatenation
@@ -106,9 +107,7 @@ class Writer:
         """``start + step * i`` for i below ``length``, in ``index`` dtype."""
         size = as_expr(length)
         first, by = (_number(term) for term in (start, step))
-        static = isinstance(size, Num)
-        shape: tuple[int, ...] | Given = (int(size.value),) if isinstance(size, Num) else INPUT
-        sizes = [] if static else [self.sizes.vector([size])]
+        shape, sizes = self.attribute([size])
         if isinstance(first, int) and isinstance(by, int):
             if not (self.index.holds(first) and self.index.holds(by)):
                 raise refuse("number-range", f"counting from {first} by {by} does not fit into {self.index.value}")
@@ -121,6 +120,11 @@ class Writer:
         """An index without dims, which takes the dim away that it is gathered from."""
         expr = as_expr(index)
         return self.number(int(expr.value), self.index) if isinstance(expr, Num) else self.sizes.scalar(expr)
+
+    def attribute(self, sizes: Sequence[Expr]) -> tuple[Sizes, list[Value]]:
+        """Sizes as an attribute of a layer, or as its next input where not all are numbers."""
+        known = numbers(sizes)
+        return (INPUT, [self.sizes.vector(sizes)]) if known is None else (known, [])
 
     # One element
 
@@ -137,6 +141,10 @@ class Writer:
         return self.add(Activation(op, alpha, beta), x)
 
     # Two and three tensors
+
+    def fold(self, op: ElementWiseOperation, values: Iterable[Value]) -> Value:
+        """The values brought together one after the other."""
+        return reduce(lambda one, other: self.elementwise(op, one, other), values)
 
     def elementwise(self, op: ElementWiseOperation, left: Value, right: Value) -> Value:
         """An ElementWise layer, after the one of lower rank got leading dims of 1.
@@ -188,8 +196,8 @@ class Writer:
         wanted = tuple(as_expr(size) for size in shape)
         if self._is_shape(x, wanted):
             return x
-        static = _ints(wanted)
-        if len(static) == len(wanted):
+        static = numbers(wanted)
+        if static is not None:
             return self.add(Shuffle(reshape=static, zero_is_placeholder=False), x)
         placed = self._placed(x, wanted)
         if placed is not None:
@@ -227,8 +235,8 @@ class Writer:
         return tuple(placed) if found is not None and facts.equal(found, wanted[rest]) else None
 
     def along(self, x: Value, axis: int, rank: int) -> Value:
-        """A vector as one dim of ``rank``, the others 1, so that it broadcasts."""
-        return self.reshape(x, [x.shape[0] if dim == axis else 1 for dim in range(rank)])
+        """The dims of ``x`` as those of ``rank`` dims from ``axis`` on, the others 1, so that it broadcasts."""
+        return self.reshape(x, [*[1] * axis, *x.shape, *[1] * (rank - axis - x.rank)])
 
     def permute(self, x: Value, order: Sequence[int]) -> Value:
         """Dim i of the result is dim ``order[i]`` of ``x``."""
@@ -243,7 +251,7 @@ class Writer:
         shape: list[Expr] = list(x.shape)
         for axis in new:
             shape.insert(axis, ONE)
-        if len(_ints(shape)) == len(shape) or self._placed(x, shape) is not None:
+        if numbers(shape) is not None or self._placed(x, shape) is not None:
             return self.reshape(x, shape)
         # Behind all others, which then keep their places, and from there to where they belong.
         kept = [axis for axis in range(len(shape)) if axis not in new]
@@ -255,7 +263,7 @@ class Writer:
         gone = sorted(set(axes))
         kept = [axis for axis in range(x.rank) if axis not in gone]
         shape = [x.shape[axis] for axis in kept]
-        if len(_ints(shape)) == len(shape) or self._placed(x, shape) is not None:
+        if numbers(shape) is not None or self._placed(x, shape) is not None:
             return self.reshape(x, shape)
         if "Squeeze" in self.target.layers:
             return self.add(Squeeze(tuple(gone)), x)
@@ -291,22 +299,13 @@ class Writer:
             filling = None if fill is None else self.cast(fill, DType.INT32)
             return self.cast(self.slice(self.cast(x, DType.INT32), start, size, stride, mode, filling), DType.BOOL)
         starts = [value if isinstance(value, Value) else as_expr(value) for value in start]
-        sizes = [as_expr(value) for value in size]
-        inputs: list[Value] = []
-        begin: tuple[int, ...] | Given
-        count: tuple[int, ...] | Given
-        if all(isinstance(value, Num) for value in starts):
-            begin = _ints([value for value in starts if isinstance(value, Num)])
-        else:
-            begin = INPUT
-            inputs.append(self._starts(starts))
-        if all(isinstance(value, Num) for value in sizes):
-            count = _ints(sizes)
-        else:
-            count = INPUT
-            inputs.append(self.sizes.vector(sizes))
+        begin = numbers([value for value in starts if isinstance(value, Num)])
+        first: list[Value] = []
+        if len(begin or ()) < len(starts):
+            begin, first = None, [self._starts(starts)]
+        count, inputs = self.attribute([as_expr(value) for value in size])
         inputs += [fill] if fill is not None else []
-        return self.add(Slice(begin, count, tuple(stride), mode), x, *inputs)
+        return self.add(Slice(INPUT if begin is None else begin, count, tuple(stride), mode), x, *first, *inputs)
 
     def _starts(self, starts: Sequence[Expr | Value]) -> Value:
         parts = [
@@ -338,8 +337,10 @@ class Writer:
         return self.add(Reduce(op, tuple(axes), keep_dims), x) if axes else x
 
 
-def _ints(sizes: Sequence[Expr]) -> tuple[int, ...]:
-    return tuple(int(size.value) for size in sizes if isinstance(size, Num))
+def numbers(sizes: Sequence[Expr]) -> tuple[int, ...] | None:
+    """The sizes, where all of them are numbers."""
+    found = tuple(int(size.value) for size in sizes if isinstance(size, Num))
+    return found if len(found) == len(sizes) else None
 
 
 def _number(term: Value | Size) -> Value | Size:
@@ -348,5 +349,5 @@ def _number(term: Value | Size) -> Value | Size:
 
 def elements(shape: Sequence[Expr]) -> int | None:
     """How many elements a shape has, where all sizes are numbers."""
-    numbers = _ints(shape)
-    return prod(numbers) if len(numbers) == len(shape) else None
+    known = numbers(shape)
+    return None if known is None else prod(known)

@@ -36,11 +36,7 @@ def attended(call: Call, mask_name: str | None, *, shared_heads: bool = False) -
         raise refuse("not-float", "it is of integers, and PyTorch has none of those")
     mask = call.tensor_or_none(mask_name) if mask_name is not None else None
     causal = call.flag("is_causal")
-    if isinstance(query.shape[-1], Num):
-        width = write.number(_scale(call, int(query.shape[-1].value)), query.dtype, query.rank)
-    else:
-        width = _measured_scale(call, query)
-    query = write.elementwise(Op.PROD, query, width)
+    query = write.elementwise(Op.PROD, query, _scale(call, query))
     if "Attention" in write.target.layers:
         own = [unrepeated_heads(write, x) for x in (key, value)]
         if own[0] is not None and own[1] is not None and own[0].shape[1] == own[1].shape[1]:
@@ -50,18 +46,15 @@ def attended(call: Call, mask_name: str | None, *, shared_heads: bool = False) -
     return _by_products(write, query, key, value, mask, causal, shared_heads)
 
 
-def _scale(call: Call, width: int) -> float:
-    given = call.number_or_none("scale")
-    return 1 / sqrt(width) if given is None else float(given)
-
-
-def _measured_scale(call: Call, query: Value) -> Value:
-    """The scale where the size of a query is known only when the network runs."""
-    write = call.write
+def _scale(call: Call, query: Value) -> Value:
+    """The scale, of the size of a query where none is given; that may be known only when the network runs."""
+    write, size = call.write, query.shape[-1]
     given = call.number_or_none("scale")
     if given is not None:
         return write.scalar(float(given), query)
-    width = write.sizes.real(query.shape[-1], DType.FLOAT32)
+    if isinstance(size, Num):
+        return write.scalar(1 / sqrt(int(size.value)), query)
+    width = write.sizes.real(size, DType.FLOAT32)
     root = write.unary(UnaryOperation.RECIP, write.unary(UnaryOperation.SQRT, width))
     return write.reshape(write.cast(root, query.dtype), [1] * query.rank)
 

@@ -44,12 +44,14 @@ def masked(write: Writer, x: Value, mask: int) -> Value:
     """``x & mask``: each run of ones in the mask is cut out by a quotient and a rest."""
     if mask < 0:  # all but the bits of ~mask
         return x if mask == -1 else write.elementwise(Op.SUB, x, masked(write, x, ~mask))
-    total: Value | None = None
-    for low, high in _runs(mask):
+    if not mask:
+        return write.elementwise(Op.PROD, x, write.scalar(0, x))
+
+    def cut(low: int, high: int) -> Value:
         part = shifted_right(write, x, low) if low else x
-        part = shifted_left(write, _lowest(write, part, high - low), low) if low else _lowest(write, part, high)
-        total = part if total is None else write.elementwise(Op.SUM, total, part)
-    return write.elementwise(Op.PROD, x, write.scalar(0, x)) if total is None else total
+        return shifted_left(write, _lowest(write, part, high - low), low) if low else _lowest(write, part, high)
+
+    return write.fold(Op.SUM, (cut(low, high) for low, high in _runs(mask)))
 
 
 def _lowest(write: Writer, x: Value, count: int) -> Value:

@@ -57,5 +57,5 @@ def transposed(call: Call, dims: int) -> Value:
     sizes = [add(size, max(0, -number)) for size, number in zip(y.shape[2:], after, strict=True)]
     y = reaching(write, y, [0] * space.dims, sizes, None)
     if bias is not None:
-        y = write.elementwise(Op.SUM, y, write.reshape(bias, [1, *bias.shape, *[1] * space.dims]))
+        y = write.elementwise(Op.SUM, y, write.along(bias, 1, y.rank))
     return space.leave(y)

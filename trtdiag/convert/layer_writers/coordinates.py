@@ -62,7 +62,5 @@ def inside(write: Writer, index: Value, size: Expr) -> Value:
 def weighed(write: Writer, x: Value, positions: Value, weights: Value, axis: int) -> Value:
     """The sums of the elements at ``positions`` (outputs, elements) of one dim, each times its weight; float32."""
     gathered = write.gather(x, positions, axis)
-    shape: list[Expr | int] = [1] * gathered.rank
-    shape[axis], shape[axis + 1] = weights.shape
-    parts = write.elementwise(Op.PROD, gathered, write.reshape(weights, shape))
+    parts = write.elementwise(Op.PROD, gathered, write.along(weights, axis, gathered.rank))
     return write.reduce(ReduceOperation.SUM, parts, [axis + 1])

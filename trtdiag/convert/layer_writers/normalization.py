@@ -8,11 +8,11 @@ import torch
 
 from trtdiag.convert.layer_writers.large_norms import normalized_in_parts, parts_of
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.writer import Size, Writer
+from trtdiag.convert.writer import Size, Writer, numbers
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.normalization import Normalization
-from trtdiag.symbolic import Num
+from trtdiag.symbolic import Num, as_expr
 
 
 def normalized(
@@ -37,12 +37,12 @@ def normalized(
         return normalized_in_parts(write, x, parts, epsilon, scale, bias)
     others = {value.dtype for value in (scale, bias) if value is not None}
     dtype = x.dtype if others <= {x.dtype} else DType.FLOAT32
-    static = [int(size.value) if isinstance(size, Num) else size for size in shape]
-    sizes = [size if isinstance(size, int) else 1 for size in static]
     if scale is None or bias is None:
+        sizes = [as_expr(size) for size in shape]
         given = scale if scale is not None else bias
-        whole = given is None or all(isinstance(size, int) for size in static)
-        missing = torch.ones(sizes if whole else [1] * len(sizes), dtype=dtype.torch)
+        whole = given is None or numbers(sizes) is not None
+        known = [int(size.value) if isinstance(size, Num) and whole else 1 for size in sizes]
+        missing = torch.ones(known, dtype=dtype.torch)
         scale = write.constant(missing) if scale is None else scale
         bias = write.constant(torch.zeros_like(missing)) if bias is None else bias
     layer = Normalization(tuple(axes), epsilon, groups)

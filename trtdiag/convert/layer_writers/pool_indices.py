@@ -11,7 +11,6 @@ from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.unary import UnaryOperation
-from trtdiag.symbolic import Expr
 
 MOST_TAPS = 64
 """Own choice: elements of the largest window that is walked element by element; each is five layers."""
@@ -69,9 +68,7 @@ def _position(found: Windows, places: tuple[int, ...]) -> tuple[Value, Value]:
             write.elementwise(Op.LESS, along, length),
             write.elementwise(Op.GREATER, along, write.scalar(-1, along)),
         )
-        shape: list[Expr | int] = [1] * found.space.x.rank
-        shape[axis + 2] = found.counts[axis]
-        along, within = write.reshape(along, shape), write.reshape(within, shape)
+        along, within = (write.along(each, axis + 2, found.space.x.rank) for each in (along, within))
         if index is None or inside is None:
             index, inside = along, within
             continue

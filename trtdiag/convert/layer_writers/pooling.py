@@ -107,10 +107,7 @@ def greatest(found: Windows) -> Value:
         return found.write.add(found.layer(PoolingType.MAX, None), found.filled(lowest(x)))
     y = found.filled(lowest(x))
     for axis in range(found.space.dims):
-        parts = [tap(found, y, axis, place) for place in range(found.window[axis])]
-        y = parts[0]
-        for part in parts[1:]:
-            y = found.write.elementwise(Op.MAX, y, part)
+        y = found.write.fold(Op.MAX, [tap(found, y, axis, place) for place in range(found.window[axis])])
     return y
 
 
@@ -144,7 +141,5 @@ def divisors(found: Windows, *, includes_padding: bool) -> list[Value]:
             first = write.elementwise(Op.MAX, first, write.scalar(0, first))
         last = write.elementwise(Op.MIN, end, limit)
         count = write.cast(write.elementwise(Op.SUB, last, first), DType.FLOAT32)
-        shape: list[Expr | int] = [1] * found.space.x.rank
-        shape[axis + 2] = found.counts[axis]
-        made.append(write.reshape(count, shape))
+        made.append(write.along(count, axis + 2, found.space.x.rank))
     return made

@@ -9,7 +9,6 @@ from trtdiag.network.builder import Value
 from trtdiag.network.dtype import FLOATS, NUMBERS, DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.unary import UnaryOperation
 from trtdiag.symbolic import Num
 
 _COMPARED = {Fold.MAX: Op.MAX, Fold.MIN: Op.MIN}
@@ -40,8 +39,3 @@ def truths(write: Writer, x: Value) -> Value:
 def is_empty(x: Value, axes: Sequence[int]) -> bool:
     """Whether one of ``axes`` has no elements, so that a reduction has nothing to look at."""
     return any(x.shape[axis] == Num(0) for axis in axes)
-
-
-def negated(write: Writer, truth: Value) -> Value:
-    """The other truth value of each element."""
-    return write.unary(UnaryOperation.NOT, truth)

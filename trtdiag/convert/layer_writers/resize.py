@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.coordinates import Axis, centres, inside, ratio, real_counting, weighed, whole
@@ -11,7 +12,6 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layer import INPUT
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.resize import (
     InterpolationMode,
@@ -63,20 +63,16 @@ def resized(
 ) -> Value:
     """``x`` with its last dims in other sizes."""
     write, dims = call.write, len(axes)
-    if not x.dtype.is_float:
-        return _of_integers(call, x, axes, mode, coordinates, rounding)
-    if coordinates is ResizeCoordinateTransformation.ALIGN_CORNERS or all(axis.factor is None for axis in axes):
-        wanted = [*x.shape[: x.rank - dims], *(axis.count for axis in axes)]
-        if all(isinstance(size, Num) for size in wanted):
-            static = tuple(int(size.value) for size in wanted if isinstance(size, Num))
-            return write.add(Resize(mode, static, coordinates=coordinates, rounding=rounding, cubic_coeff=_CUBIC), x)
-        layer = Resize(mode, INPUT, coordinates=coordinates, rounding=rounding, cubic_coeff=_CUBIC)
-        return write.add(layer, x, write.sizes.vector(wanted))
-    scales = [_scale(write, axis) for axis in axes]
-    if all(scale is not None for scale in scales):
-        numbers = (*[1.0] * (x.rank - dims), *(float(scale) for scale in scales if scale is not None))
-        layer = Resize(mode, scales=numbers, coordinates=coordinates, rounding=rounding, cubic_coeff=_CUBIC)
-        return write.add(layer, x)
+    if not x.dtype.is_float and mode is not InterpolationMode.NEAREST:
+        raise refuse("integer-resize", "no layer interpolates integers", "interpolate in float32")
+    layer = partial(Resize, mode, coordinates=coordinates, rounding=rounding, cubic_coeff=_CUBIC)
+    corners = coordinates is ResizeCoordinateTransformation.ALIGN_CORNERS
+    if x.dtype.is_float and (corners or all(axis.factor is None for axis in axes)):
+        size, inputs = write.attribute([*x.shape[: x.rank - dims], *(axis.count for axis in axes)])
+        return write.add(layer(size), x, *inputs)
+    scales = [scale for axis in axes if (scale := _scale(write, axis)) is not None]
+    if x.dtype.is_float and len(scales) == dims:
+        return write.add(layer(scales=(*[1.0] * (x.rank - dims), *map(float, scales))), x)
     y = x if mode is InterpolationMode.NEAREST else write.cast(x, DType.FLOAT32)
     for place, axis in enumerate(axes):
         y = along(write, y, x.rank - dims + place, axis, mode, coordinates, rounding)
@@ -92,21 +88,6 @@ def _scale(write: Writer, axis: Axis) -> float | None:
     if not 0 < factor <= _EXACT or not float(factor * _EXACT).is_integer():
         return None
     return factor if write.builder.facts.equal(floor(mul(Fraction(factor), axis.size)), axis.count) else None
-
-
-def _of_integers(
-    call: Call,
-    x: Value,
-    axes: Sequence[Axis],
-    mode: InterpolationMode,
-    coordinates: ResizeCoordinateTransformation,
-    rounding: ResizeRoundMode,
-) -> Value:
-    if mode is not InterpolationMode.NEAREST:
-        raise refuse("integer-resize", "no layer interpolates integers", "interpolate in float32")
-    for place, axis in enumerate(axes):
-        x = along(call.write, x, x.rank - len(axes) + place, axis, mode, coordinates, rounding)
-    return x
 
 
 def along(

@@ -50,7 +50,7 @@ def folded_by_element(
     require_few(write, [*index.shape, places], WHY)
     rank = index.rank
     own = write.unsqueeze(index, [rank - 1])
-    place = write.reshape(write.cast(write.counting(places), index.dtype), [*[1] * (rank - 1), places, 1])
+    place = write.along(write.cast(write.counting(places), index.dtype), rank - 1, rank + 1)
     hits = write.elementwise(Op.EQUAL, own, place)
     terms = write.unsqueeze(source, [rank - 1])
     chosen = write.select(hits, terms, write.scalar(neutral(fold, source.dtype), terms))
@@ -64,7 +64,7 @@ def folded_by_row(write: Writer, index: Value, rows: Value, places: Expr, fold: 
     """
     require_few(write, [places, *rows.shape], WHY)
     own = write.unsqueeze(index, [0, 2])
-    place = write.reshape(write.cast(write.counting(places), index.dtype), [places, 1, 1])
+    place = write.along(write.cast(write.counting(places), index.dtype), 0, 3)
     hits = write.elementwise(Op.EQUAL, own, place)
     terms = write.unsqueeze(rows, [0])
     chosen = write.select(hits, terms, write.scalar(neutral(fold, rows.dtype), terms))

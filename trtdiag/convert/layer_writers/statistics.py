@@ -17,9 +17,7 @@ _STATISTICS = ("running_mean", "running_var", "weight", "bias")
 
 def by_channel(write: Writer, x: Value, vector: Value | None) -> Value | None:
     """A vector with one element a channel in a shape that broadcasts to x."""
-    if vector is None:
-        return None
-    return write.reshape(vector, [1, vector.shape[0], *[1] * (x.rank - 2)])
+    return None if vector is None else write.along(vector, 1, x.rank)
 
 
 def inference(call: Call, epsilon: float) -> Value:
@@ -35,22 +33,16 @@ def inference(call: Call, epsilon: float) -> Value:
     if folded is not None:
         a, b = (write.constant(part.reshape(1, -1, *[1] * (x.rank - 2))) for part in folded)
     else:
-        mean, variance, weight, bias = (_float_vector(call, name) for name in _STATISTICS)
-        assert mean is not None
-        assert variance is not None
+        mean, variance = (write.cast(call.tensor(name), DType.FLOAT32) for name in _STATISTICS[:2])
+        weight, bias = (_float_vector(call, name) for name in _STATISTICS[2:])
         scale = reciprocal_deviation(write, variance, epsilon)
         if weight is not None:
             scale = write.elementwise(Op.PROD, scale, weight)
         moved = write.elementwise(Op.PROD, mean, scale)
         zero = write.scalar(0.0, moved)
         shift = write.elementwise(Op.SUB, bias if bias is not None else zero, moved)
-        a, b = (_required(by_channel(write, x, part)) for part in (scale, shift))
+        a, b = (write.along(part, 1, x.rank) for part in (scale, shift))
     return write.cast(affine(write, wide, a, b), x.dtype)
-
-
-def _required(value: Value | None) -> Value:
-    assert value is not None
-    return value
 
 
 def _float_vector(call: Call, name: str) -> Value | None:

@@ -32,17 +32,15 @@ def ordered(write: Writer, x: Value, axis: int, k: Expr, op: TopKOperation) -> t
             "declare a smaller range of sizes, or leave the op to PyTorch",
         )
     y = write.cast(x, _dtype(write, x.dtype))
-    order = list(range(x.rank))
-    if x.rank - axis > MOST_FROM_THE_END:
-        order.append(order.pop(axis))
-        y = write.permute(y, order)
-    place = order.index(axis)
+    place = x.rank - 1 if x.rank - axis > MOST_FROM_THE_END else axis
+    order = moved(x.rank, axis, place)
+    y = write.permute(y, order)
     if write.target.takes(TopK.__name__, y.dtype.value):
         values, indices = _first(write, y, place, k, op)
     else:
         indices = _first(write, _ranks(write, y, place, op), place, k, TopKOperation.MIN)[1]
         values = write.add(Gather(GatherMode.ELEMENT, place), y, indices)
-    back = [order.index(dim) for dim in range(x.rank)]
+    back = inverse(order)
     return write.cast(write.permute(values, back), x.dtype), write.permute(indices, back)
 
 

@@ -33,16 +33,14 @@ class Spans:
     def taken(self, write: Writer, x: Value, axis: int, fill: float) -> Value:
         """``x`` with ``axis`` replaced by two: stretches and their elements, ``fill`` past their ends."""
         gathered = write.gather(x, self.positions, axis)
-        inside = _at(write, self.inside, axis, gathered.rank)
+        inside = write.along(self.inside, axis, gathered.rank)
         return write.select(inside, gathered, write.scalar(fill, gathered))
 
     def mean(self, write: Writer, x: Value, axis: int) -> Value:
         """The average of each stretch of a float32 tensor."""
         sums = write.reduce(ReduceOperation.SUM, self.taken(write, x, axis, 0.0), [axis + 1])
         lengths = write.reshape(self.lengths, [self.lengths.shape[0]])
-        shape: list[Expr | int] = [1] * sums.rank
-        shape[axis] = self.lengths.shape[0]
-        return write.elementwise(Op.DIV, sums, write.reshape(lengths, shape))
+        return write.elementwise(Op.DIV, sums, write.along(lengths, axis, sums.rank))
 
     def greatest(self, write: Writer, x: Value, axis: int, lowest: float) -> Value:
         """The greatest element of each stretch."""
@@ -59,7 +57,7 @@ class Spans:
         if x.dtype.is_float:
             same = write.elementwise(Op.EQUAL, values, values)
             hits = write.elementwise(Op.OR, hits, write.unary(UnaryOperation.NOT, same))
-        hits = write.elementwise(Op.AND, hits, _at(write, self.inside, axis, hits.rank))
+        hits = write.elementwise(Op.AND, hits, write.along(self.inside, axis, hits.rank))
         places = write.gather(index, self.positions, axis)
         beyond = torch.iinfo(torch.int32).max
         places = write.select(hits, places, write.scalar(beyond, places))
@@ -71,22 +69,13 @@ def flat_index(write: Writer, x: Value, dims: int) -> Value:
     """The index of each element counted over the last dims, with dims of 1 before them."""
     index: Value | None = None
     for axis in range(x.rank - dims, x.rank):
-        shape: list[Expr | int] = [1] * x.rank
-        shape[axis] = x.shape[axis]
-        along = write.reshape(write.counting(x.shape[axis]), shape)
+        along = write.along(write.counting(x.shape[axis]), axis, x.rank)
         if index is not None:
             length = write.reshape(write.sizes.element(x.shape[axis]), [1] * x.rank)
             along = write.elementwise(Op.SUM, write.elementwise(Op.PROD, index, length), along)
         index = along
     assert index is not None
     return index
-
-
-def _at(write: Writer, table: Value, axis: int, rank: int) -> Value:
-    """A table of stretches and elements in a shape that broadcasts with what was gathered along ``axis``."""
-    shape: list[Expr | int] = [1] * rank
-    shape[axis], shape[axis + 1] = table.shape
-    return write.reshape(table, shape)
 
 
 def even_spans(write: Writer, size: Expr, count: Expr) -> Spans:

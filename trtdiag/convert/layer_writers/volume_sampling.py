@@ -41,11 +41,7 @@ def sampled_volume(
         at = write.reshape(write.part(places, 2, 2 - axis, 1), [batch, points])
         taps.append(_taps(write, _coordinate(write, at, size, align_corners, sample), size, nearest))
     flat = write.cast(write.reshape(volume, [batch, channels, product(sizes)]), DType.FLOAT32)
-    y: Value | None = None
-    for corner in itertools.product(*taps):
-        part = _part(write, flat, corner, sizes)
-        y = part if y is None else write.elementwise(Op.SUM, y, part)
-    assert y is not None
+    y = write.fold(Op.SUM, (_part(write, flat, corner, sizes) for corner in itertools.product(*taps)))
     return write.cast(write.reshape(y, [batch, channels, *grid.shape[1:4]]), volume.dtype)
 
 

@@ -9,9 +9,9 @@ from trtdiag.convert.layer_writers.convolution_kernels import bias_of, kernel_of
 from trtdiag.convert.layer_writers.spatial_dims import spatial
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
+from trtdiag.convert.writer import numbers
 from trtdiag.network.builder import Value
 from trtdiag.network.layers.convolution import Convolution
-from trtdiag.symbolic import Num
 
 
 @converter
@@ -65,9 +65,8 @@ def _padding(call: Call, dims: int) -> Sequence[tuple[int, int]]:
         return [(number, number) for number in call.integers("padding", dims)]
     if call.text("padding") == "valid":
         return [(0, 0)] * dims
-    sizes = call.tensor("weight").shape[2:]
-    if not all(isinstance(size, Num) for size in sizes):
+    kernel = numbers(call.tensor("weight").shape[2:])
+    if kernel is None:
         raise refuse("dynamic-kernel", "the kernel's spatial sizes are known only when the network runs")
-    kernel = [int(size.value) for size in sizes if isinstance(size, Num)]
     whole = [d * (k - 1) for d, k in zip(call.integers("dilation", dims), kernel, strict=True)]
     return [(number // 2, number - number // 2) for number in whole]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.reduction import negated, reduced
+from trtdiag.convert.layer_writers.elementary import negated
+from trtdiag.convert.layer_writers.reduction import reduced
 from trtdiag.convert.layer_writers.topk import ordered
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer

@@ -6,7 +6,8 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.cost import require_few
-from trtdiag.convert.layer_writers.reduction import negated, wide
+from trtdiag.convert.layer_writers.elementary import negated
+from trtdiag.convert.layer_writers.reduction import wide
 from trtdiag.convert.promotion import promoted
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
@@ -52,7 +53,7 @@ def searchsorted(call: Call) -> Value:
         ordered = write.add(Gather(GatherMode.ELEMENT, ordered.rank - 1), ordered, call.tensor("sorter"))
     right = call.flag("right") or call.arguments.get("side") == "right"
     if ordered.rank == 1:
-        ordered = write.reshape(ordered, [*[1] * wanted.rank, ordered.shape[0]])
+        ordered = write.along(ordered, wanted.rank, wanted.rank + 1)
     else:
         ordered = write.unsqueeze(ordered, [ordered.rank - 1])
     wanted = write.unsqueeze(wanted, [wanted.rank])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import fitted, inverse, moved
+from trtdiag.convert.layer_writers.negative_indices import clamped_start
 from trtdiag.convert.layer_writers.scatter import overwritten
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.builder import Value
-from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layers.scatter import ScatterMode
-from trtdiag.symbolic import Expr, Num, Relation, add, compare, maximum, minimum, sub, where
+from trtdiag.symbolic import Expr, Num, add, sub
 
 
 @converter
@@ -20,7 +20,7 @@ def slice_scatter(call: Call) -> Value:
     """
     write, x, source = call.write, call.tensor("self"), call.tensor("src")
     axis, step = call.axis("dim", x.rank), call.integer("step")
-    start = first_index(write.builder.facts, call.size_or_none("start"), x.shape[axis])
+    start = clamped_start(call.size_or_none("start") or Num(0), x.shape[axis], write.builder.facts)
     source = write.cast(source, x.dtype)
     if step == 1:
         return _between(write, x, source, axis, start)
@@ -38,20 +38,8 @@ def select_scatter(call: Call) -> Value:
     """aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
     write, x = call.write, call.tensor("self")
     axis = call.axis("dim", x.rank)
-    start = first_index(write.builder.facts, call.size("index"), x.shape[axis])
+    start = clamped_start(call.size("index"), x.shape[axis], write.builder.facts)
     return _between(write, x, write.unsqueeze(write.cast(call.tensor("src"), x.dtype), [axis]), axis, start)
-
-
-def first_index(facts: ShapeConstraints, start: Expr | None, size: Expr) -> Expr:
-    """Where a slice begins: counted from the front, and inside."""
-    if start is None:
-        return Num(0)
-    if facts.at_least(start, 0):
-        return start if facts.at_least(sub(size, start), 0) else minimum(start, size)
-    from_end = add(start, size)
-    if facts.never_at_least(start, 0):
-        return from_end if facts.at_least(from_end, 0) else maximum(from_end, 0)
-    return where(compare(Relation.GE, start, 0), minimum(start, size), maximum(from_end, 0))
 
 
 def _between(write: Writer, x: Value, source: Value, axis: int, start: Expr) -> Value:
