@@ -14,8 +14,8 @@ from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Alternative, ConflictSet, DataCheck, Fix, Outcome, Reason, UnreadCondition
 from trtdiag.report.fix_notebook import fix_snippet
 from trtdiag.report.fix_text import fix_text, print_fix
-from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, listed, proof_words
-from trtdiag.report.text import place
+from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, proof_words
+from trtdiag.report.text import joined, place
 from trtdiag.symbolic.proof import Proof, ProofKind
 
 VERDICTS = {
@@ -225,8 +225,8 @@ def test_no_markup_is_read_and_a_log_has_no_colours() -> None:
 
 
 def test_words() -> None:
-    assert listed(["h"]) == "h"
-    assert listed(["b", "h", "w"]) == "b, h and w"
+    assert joined(["h"]) == "h"
+    assert joined(["b", "h", "w"]) == "b, h and w"
     assert [kept_words(k) for k in ((254, 2026), (2026, 2026), (1, 1), None)] == [
         "254 of 2,026 values",
         "all 2,026 values",

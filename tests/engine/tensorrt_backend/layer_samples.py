@@ -45,7 +45,8 @@ _KINDS = (
 _LACKING = {
     "8.6": {name for name in CASES if name.startswith(_KINDS)}
     | {"activation_GELU_ERF", "activation_GELU_TANH", "unary_ISNAN", "topk_min_ties"},
-    **{key: {name for name in CASES if name.startswith("non_zero")} for key in ("rtx-1.4", "rtx-1.7")},
+    "rtx-1.4": {name for name in CASES if name.startswith(("non_zero", "quantize", "dequantize", "dynamic_quantize"))},
+    "rtx-1.7": {name for name in CASES if name.startswith("non_zero")},
 }
 
 # No integer is divided by 0; floats are never drawn as 0.
