@@ -53,11 +53,11 @@ def printed(html: str, scheme: str) -> list[str]:
 @pytest.mark.parametrize("refused", [False, True], ids=["planned", "refused"])
 def test_page_1_holds_verdict_cause_and_fix(refused: bool, scheme: str) -> None:
     first, *others = printed(report(refused).to_html(), scheme)
-    view = report(refused).rendering.view.verdict
-    assert words(view.headline) in first
-    assert words(f"First cause: {view.first_id} {view.first}") in first
-    assert view.fix is not None
-    assert words(f"What to do: {view.fix.title}") in first
+    view = report(refused).rendering.view["verdict"]
+    assert words(view["headline"]) in first
+    assert words("First cause: {first_id} {first}".format_map(view)) in first
+    assert view["fix"] is not None
+    assert words("What to do: {title}".format_map(view["fix"])) in first
     assert ("torch.exportfailed" in first) is refused
     assert "Stages" in first
     assert "Notchecked" in others[-1]  # the page goes on to its end, and no button is on it

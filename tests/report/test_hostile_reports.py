@@ -16,11 +16,10 @@ from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis
 
 from trtdiag.analysis.explain import catalogue
 from trtdiag.errors import UserError
+from trtdiag.report.page import read_page
 from trtdiag.report.report import Report
 from trtdiag.report.saved import read_report
 from trtdiag.report.terminal import page_summary
-from trtdiag.report.view_json import page_view
-from trtdiag.report.view_page import ReportView
 
 ATTACKS = (
     *(name for name in HOSTILE_NAMES if len(name) < 100 and "\ud800" not in name),
@@ -125,7 +124,7 @@ def test_the_data_of_the_graph_stay_data(attack: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
 def test_the_terminal_shows_what_cannot_be_seen(attack: str, tmp_path: Path) -> None:
-    view = page_view({"format": body()["page"]["format"], "view": attacked(body()["page"]["view"], attack)})
+    view = read_page({"format": body()["page"]["format"], "view": attacked(body()["page"]["view"], attack)})
     shown = io.StringIO()
     Console(file=shown, width=90).print(page_summary(view, [attack]))
     assert not set(shown.getvalue()) & {"\x1b", "\x07", "\x00", "\u202e"}
@@ -201,7 +200,7 @@ def test_reports_of_earlier_versions_are_read(tmp_path: Path) -> None:
 
 
 def test_the_views_of_own_reports_have_the_words_that_are_expected() -> None:
-    assert isinstance(page_view(body()["page"]), ReportView)
+    assert read_page(body()["page"]) == body()["page"]["view"]
 
 
 def test_a_benchmark_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from trtdiag.report.drawing.graph_model import MOST_BOXES, Group, all_groups, hi
 from trtdiag.report.drawing.levels import MOST_ARROWS, levels
 from trtdiag.report.drawing.marks import marks
 from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
+from trtdiag.report.page import Part
 
 
 def node(name: str, path: str = "", reads: Sequence[int] = (), role: Role = Role.OP) -> DrawnNode:
@@ -130,19 +131,19 @@ def test_findings_are_counted_on_every_box_around_them() -> None:
     assert marked.worst(()) == ""
 
 
-def data_of(view: object) -> dict[str, object]:
-    return json.loads(view.payload)
+def data_of(view: Part) -> dict[str, object]:
+    return json.loads(view["payload"])
 
 
 def test_real_program_is_drawn_by_module() -> None:
     exported = exported_net()
     view = graph_view(graph_analysis(exported), "builtin")
     assert view is not None
-    labels = [box.label for box in view.picture.boxes]
+    labels = [box["label"] for box in view["picture"]["boxes"]]
     assert labels[:3] == ["x", "sum", "layers.0"]
     assert labels[-1] == "output"
-    assert [box.classes for box in view.picture.boxes][:3] == ["box input", "box op", "box group"]
-    assert "Not drawn, listed with their modules: 3 shape computations, 38 weights." in view.summary
+    assert [box["classes"] for box in view["picture"]["boxes"]][:3] == ["box input", "box op", "box group"]
+    assert "Not drawn, listed with their modules: 3 shape computations, 38 weights." in view["summary"]
     data = data_of(view)
     names = [data["texts"][at] for at in accumulate(data["nodes"]["name"])]
     assert [name for name in names if name == "output"] == ["output"]
@@ -208,8 +209,8 @@ def test_program_that_returns_its_input_is_drawn() -> None:
 
     view = graph_view(graph_analysis(torch.export.export(Same(), (torch.randn(3),))), "builtin")
     assert view is not None
-    assert [box.label for box in view.picture.boxes] == ["x", "output"]
-    assert len(view.picture.edges) == 1
+    assert [box["label"] for box in view["picture"]["boxes"]] == ["x", "output"]
+    assert len(view["picture"]["edges"]) == 1
 
 
 def test_frames_tell_whose_they_are() -> None:

@@ -14,9 +14,9 @@ from trtdiag.analysis.finding import Evidence, Impact, Severity
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.report.page import FORMAT, page_json, read_page
 from trtdiag.report.report import Report
 from trtdiag.report.saved import read_report
-from trtdiag.report.view_json import FORMAT, page_json, page_view
 
 FORMATS = ("html", "json", "sarif", "markdown")
 
@@ -49,7 +49,7 @@ def test_a_saved_report_gives_the_same_bytes_in_every_format(name: str, tmp_path
 
 def test_the_view_survives_a_round_trip() -> None:
     view = planned().rendering.view
-    assert page_view(json.loads(json.dumps(page_json(view)))) == view
+    assert read_page(json.loads(json.dumps(page_json(view)))) == view
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))

@@ -24,10 +24,10 @@ from trtdiag.graph.source import Frame
 from trtdiag.graph.walk import NodeKind
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.report.json_report import SCHEMA_PATH
+from trtdiag.report.page import read_page
 from trtdiag.report.report import Report
 from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.view_inputs import inputs_view
-from trtdiag.report.view_json import page_view
 from trtdiag.report.view_strip import MOST_PIECES, strip_view
 from trtdiag.shapes.opt_sizes import EngineSizes
 
@@ -66,9 +66,9 @@ def test_all_causes_together_are_a_counterfactual_of_their_own(blocks: Report) -
 
 def test_a_finding_says_what_it_costs() -> None:
     report = report_of(3)
-    view = next(found for found in report.rendering.view.findings if found.rule == "OPS501")
+    view = next(found for found in report.rendering.view["findings"] if found["rule"] == "OPS501")
     (group,) = facts_of(report).groups
-    assert view.impact.startswith(f"costs {group.engines_saved} engines, keeps 2 ops out of engines, ")
+    assert view["impact"].startswith(f"costs {group.engines_saved} engines, keeps 2 ops out of engines, ")
     body = next(found for found in json.loads(report.to_json())["findings"] if found["rule"] == "OPS501")
     assert body["impact"] == {"engines": 2, "ops": 2, "crossing_bytes": group.crossing.opt}
 
@@ -78,13 +78,13 @@ def test_a_whole_program_is_told_as_one() -> None:
     text = words(section(report, "splits"))
     assert re.search(r"Nothing splits the program: (\d+) of \1 ops in 1 engine\.", text)
     assert "With other least sizes" not in text
-    assert report.rendering.view.verdict.headline.endswith("planned as 1 engine")
+    assert report.rendering.view["verdict"]["headline"].endswith("planned as 1 engine")
 
 
 def test_a_program_of_which_nothing_goes_into_engines_says_so() -> None:
     report = trtdiag.analyze(exported_net(2), target="11.4", keep_in_torch=["aten"])
     assert re.search(r"Nothing goes into an engine: all \d+ ops stay in PyTorch", words(section(report, "splits")))
-    assert report.rendering.view.verdict.headline.endswith("nothing goes into an engine")
+    assert report.rendering.view["verdict"]["headline"].endswith("nothing goes into an engine")
 
 
 def test_coverage_counts_every_call_once(blocks: Report) -> None:
@@ -122,16 +122,18 @@ def test_asserts_and_no_ops_are_no_fallback() -> None:
 def widths(report: Report) -> list[tuple[str, float]]:
     view = strip_view(facts_of(report))
     assert view is not None
-    return [(piece.kind, float(piece.width.rstrip("%")) * 12) for piece in view.pieces]  # of a bar of 1,200 pixels
+    return [
+        (piece["kind"], float(piece["width"].rstrip("%")) * 12) for piece in view["pieces"]
+    ]  # of a bar of 1,200 pixels
 
 
 def test_what_the_bar_has_no_room_for_is_counted() -> None:
     report = report_of(MOST_PIECES // 2 + 4, min_segment_ops=1)
     view = strip_view(facts_of(report))
     assert view is not None
-    assert len(view.pieces) == MOST_PIECES
-    assert view.badges[0] == f"{MOST_PIECES // 2 + 4} engines"
-    assert view.note == "7 more steps not drawn."
+    assert len(view["pieces"]) == MOST_PIECES
+    assert view["badges"][0] == f"{MOST_PIECES // 2 + 4} engines"
+    assert view["note"] == "7 more steps not drawn."
 
 
 @pytest.mark.parametrize("count", [1, 2, 61])
@@ -149,17 +151,17 @@ def test_the_bar_is_full_and_no_piece_is_too_thin(count: int) -> None:
 def test_symbols_stand_with_origin_profile_guards_and_verdict() -> None:
     dims = {"x": {0: Dim("batch", min=1, max=7), 1: Dim("seq", min=2, max=31)}}
     report = trtdiag.analyze((Net(2), (torch.randn(2, 5, 8),), {}, dims), target="11.4")
-    view = report.rendering.view.inputs
+    view = report.rendering.view["inputs"]
     profiles = EngineSizes(report.analysis.program).profiles()
-    assert view.inputs is not None
-    assert view.inputs.rows[0][0] == "x"
-    assert view.inputs.rows[0][1] == "float32[batch, seq, 8]"
-    rows = {row.name: row for row in view.rows}
-    assert rows["batch"].origin == "x.shape[0]"
-    assert rows["batch"].range == "1..7"
-    assert rows["seq"].profile == "2 / 5 / 31"
+    assert view["inputs"] is not None
+    assert view["inputs"]["rows"][0][0] == "x"
+    assert view["inputs"]["rows"][0][1] == "float32[batch, seq, 8]"
+    rows = {row["name"]: row for row in view["rows"]}
+    assert rows["batch"]["origin"] == "x.shape[0]"
+    assert rows["batch"]["range"] == "1..7"
+    assert rows["seq"]["profile"] == "2 / 5 / 31"
     assert {(p.min, p.opt, p.max) for p in profiles.values()} == {(1, 2, 7), (2, 5, 31)}
-    assert all(row.verdict == "ok" for row in view.rows)
+    assert all(row["verdict"] == "ok" for row in view["rows"])
     body = json.loads(report.to_json())
     assert {each["name"]: each["profile"] for each in body["symbols"]} == {
         "batch": {"min": 1, "opt": 2, "max": 7},
@@ -169,7 +171,7 @@ def test_symbols_stand_with_origin_profile_guards_and_verdict() -> None:
 
 def test_pinned_dims_and_broken_symbols_stand_in_the_same_table() -> None:
     view = inputs_view(replace(clean_analysis(), dims=dim_system(), symbols=None))
-    assert [(row.origin, row.verdict) for row in view.rows] == [("y.shape[2]", "specialised to 4")]
+    assert [(row["origin"], row["verdict"]) for row in view["rows"]] == [("y.shape[2]", "specialised to 4")]
     page = Report(replace(clean_analysis(), dims=dim_system())).to_html()
     assert words(page).count("specialised to 4") == 1
 
@@ -177,9 +179,9 @@ def test_pinned_dims_and_broken_symbols_stand_in_the_same_table() -> None:
 def test_a_derived_dim_has_an_example_too() -> None:
     module = nn.Conv2d(3, 2, 4, stride=4).eval()
     exported = export(module, (torch.randn(1, 3, 12, 8),), dynamic_shapes=({2: 4 * Dim("rows", min=1, max=7)},))
-    inputs = trtdiag.analyze(exported).rendering.view.inputs.inputs
+    inputs = trtdiag.analyze(exported).rendering.view["inputs"]["inputs"]
     assert inputs is not None
-    ((name, shape, example),) = inputs.rows
+    ((name, shape, example),) = inputs["rows"]
     assert re.fullmatch(r"float32\[1, 3, 4\*\w+, 8\]", shape)
     assert (name, example) == ("input", "[1, 3, 12, 8]")
 
@@ -187,15 +189,17 @@ def test_a_derived_dim_has_an_example_too() -> None:
 def test_derived_sizes_stand_by_their_numbers() -> None:
     x = torch.randn(1, 3, 96, 8)
     net = nn.Sequential(*[nn.Sequential(nn.Conv2d(3, 3, 2, stride=2), *[nn.ReLU()] * n) for n in (1, 3, 2)]).eval()
-    rows = trtdiag.analyze(export(net, (x,), dynamic_shapes=({2: 8 * Dim("r", min=2, max=12)},))).rendering.view.inputs
-    (symbol,) = rows.rows
-    assert [int(text.partition("*")[0]) for text in symbol.expressions.split(", ") if "*" in text] == [2, 4, 8]
+    rows = trtdiag.analyze(export(net, (x,), dynamic_shapes=({2: 8 * Dim("r", min=2, max=12)},))).rendering.view[
+        "inputs"
+    ]
+    (symbol,) = rows["rows"]
+    assert [int(text.partition("*")[0]) for text in symbol["expressions"].split(", ") if "*" in text] == [2, 4, 8]
 
 
 def test_a_symbol_without_end_has_no_maximum() -> None:
     program = export(nn.Linear(5, 5), (torch.randn(3, 5),), dynamic_shapes={"input": {0: Dim("rows", min=2)}})
-    (row,) = trtdiag.analyze(program).rendering.view.inputs.rows
-    assert (row.profile, row.verdict) == ("2 / 3 / no maximum", "no upper bound")
+    (row,) = trtdiag.analyze(program).rendering.view["inputs"]["rows"]
+    assert (row["profile"], row["verdict"]) == ("2 / 3 / no maximum", "no upper bound")
 
 
 def test_a_page_without_symbols_says_so() -> None:
@@ -242,8 +246,12 @@ def test_what_the_user_keeps_is_told_with_what_it_costs() -> None:
     assert kept.cost.segments_after == 1
     assert facts.groups == ()
     assert facts.together == replace(kept.cost, op="all of them")
-    (row,) = report.rendering.view.splits.rows
-    assert (row.reason, row.engines, row.finding) == ("kept by you", f"{len(facts.partitioned.segments)} → 1", "")
+    (row,) = report.rendering.view["splits"]["rows"]
+    assert (row["reason"], row["engines"], row["finding"]) == (
+        "kept by you",
+        f"{len(facts.partitioned.segments)} → 1",
+        "",
+    )
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
@@ -262,16 +270,16 @@ def test_hostile_names_stay_text_in_every_section(blocks: Report, name: str) -> 
     assert "<script>alert(1)" not in page
     assert "<img" not in page
     assert not set(page) & {"\x1b", "\x07", "\x00", "\u202e"}
-    assert page_view(json.loads(report.to_json())["page"]).splits == report.rendering.view.splits
+    assert read_page(json.loads(report.to_json())["page"])["splits"] == report.rendering.view["splits"]
     assert "<img" not in report._repr_html_()
 
 
 def test_what_to_do_about_engines_that_the_user_split_names_what_is_kept() -> None:
     program = export(nn.Sequential(*[nn.Linear(5, 5), nn.ReLU()] * 5), (torch.randn(3, 5),))
     report = trtdiag.analyze(program, min_segment_ops=1, keep_in_torch=["aten.relu"])
-    fix = report.rendering.view.verdict.fix
+    fix = report.rendering.view["verdict"]["fix"]
     assert fix is not None
-    assert fix.title == "let aten.relu.default into engines: that you keep it in PyTorch costs most"
+    assert fix["title"] == "let aten.relu.default into engines: that you keep it in PyTorch costs most"
     assert [each.fact for each in report.findings[0].evidence[1:]] == [
         "aten.relu.default (5 calls): without it 1 engine"
     ]

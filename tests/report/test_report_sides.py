@@ -110,7 +110,7 @@ def inside(group: Group) -> list[int]:
 
 
 def test_both_hierarchies_hold_every_drawn_node_once(scanned: Report, nodes: tuple[DrawnNode, ...]) -> None:
-    data = json.loads(graph_view(scanned.analysis, "builtin").payload)
+    data = json.loads(graph_view(scanned.analysis, "builtin")["payload"])
     drawn = sorted(at for at, node in enumerate(nodes) if node.role.drawn)
     for name, groups in data["views"]:
         items = [item for group in groups for item in accumulate(group[5])]
@@ -154,7 +154,7 @@ def test_a_compiled_program_is_drawn_with_its_layers() -> None:
     layer = LayerInfo("one", "kind", (Origin("aten.relu.default", "relu"),), True)
     engines = (replace(facts.engines[0], built=ToldLayers((layer,))), *facts.engines[1:])
     view = graph_view(replace(analysis, compilation=replace(facts, engines=engines)), "builtin")
-    data = json.loads(view.payload)
+    data = json.loads(view["payload"])
     assert [[data["texts"][each] for each in told] for told in data["layers"]] == [
         ["engine 0, layer 0", "one", "kind, 1 op"]
     ]

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from trtdiag.report.templates_path import templates_path
+from trtdiag.report.templates import templates_path
 
 LEAST_CONTRAST = 4.5
 PAIRS = (

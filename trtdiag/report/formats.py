@@ -16,13 +16,12 @@ from trtdiag.arguments import checked, path
 from trtdiag.report.html import html_page
 from trtdiag.report.json_report import body_text, with_page
 from trtdiag.report.markdown import markdown_text
+from trtdiag.report.page import Part, page_json
 from trtdiag.report.record import Record, read_record
 from trtdiag.report.sarif import sarif_log, sarif_text
 from trtdiag.report.save import write_atomically
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.suffixes import format_of, format_unknown
-from trtdiag.report.view_json import page_json
-from trtdiag.report.view_page import ReportView
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Rendering:
     """
 
     body: Mapping[str, Json]
-    view: ReportView
+    view: Part
     rules: tuple[RuleMeta, ...] = ()
 
     @cached_property

@@ -8,12 +8,10 @@ import hashlib
 import re
 from functools import lru_cache
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from trtdiag.report.templates_path import templates_path
-from trtdiag.report.text import visible
-from trtdiag.report.view_page import ReportView
+from trtdiag.report.page import Part
+from trtdiag.report.templates import html_templates, templates_path
 
 _PLAIN_PAYLOAD_CHARS = 16_384
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -24,7 +22,7 @@ _START = ("start.js",)
 _SCRIPTS = ("report.js", "geometry.js", "graph_data.js", "panel.js", "explorer.js")
 
 
-def html_page(view: ReportView, machine_json: str, machine_sarif: str) -> str:
+def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
     """The report as one self-contained page.
 
     Args:
@@ -39,7 +37,7 @@ def html_page(view: ReportView, machine_json: str, machine_sarif: str) -> str:
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     return (
-        _environment()
+        html_templates()
         .get_template("report.html.j2")
         .render(
             view=view,
@@ -47,7 +45,7 @@ def html_page(view: ReportView, machine_json: str, machine_sarif: str) -> str:
             style=Markup(style),
             start=Markup(start),
             program=packed(script),
-            payload=payload_element(view.graph.payload) if view.graph is not None else "",
+            payload=payload_element(view["graph"]["payload"]) if view["graph"] is not None else "",
             machine_json=packed(machine_json),
             machine_sarif=packed(machine_sarif),
         )
@@ -91,16 +89,3 @@ def _tight(style: str) -> str:
     """A style sheet without comments and the spaces beside its marks; no string in ours holds such a mark."""
     tight = _AROUND.sub(r"\1", _COMMENT.sub("", style))
     return re.sub(r"(?<=[a-z-]): ", ":", tight).replace(";}", "}").strip()
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(templates_path()),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # The last net: whatever a view forgot to make visible is made so here, before it is escaped.
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )

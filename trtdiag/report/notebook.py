@@ -67,16 +67,16 @@ def _overview(analysis: Analysis) -> Markup:
     if analysis.partition is None:
         return Markup("")
     bar = strip_view(analysis.partition)
-    pieces = [] if bar is None else bar.pieces
+    pieces = [] if bar is None else bar["pieces"]
     drawn = Markup("").join(
         Markup(
             '<span title="{}" style="flex:{} 0 3px;overflow:hidden;white-space:nowrap;text-align:center;'
             'font-size:11px;line-height:20px;border:1px {};background:{}">{}</span>'
-        ).format(piece.title, piece.width.rstrip("%"), *_PIECES[piece.kind], piece.label)
+        ).format(piece["title"], piece["width"].rstrip("%"), *_PIECES[piece["kind"]], piece["label"])
         for piece in pieces
     )
     told = Markup("").join(
-        Markup("<p>{}</p>").format(text) for text in splits_view(analysis.partition, analysis.findings).outcomes
+        Markup("<p>{}</p>").format(text) for text in splits_view(analysis.partition, analysis.findings)["outcomes"]
     )
     return Markup('<div style="display:flex;max-width:60em;margin:.4em 0">{}</div>{}').format(drawn, told)
 

@@ -14,11 +14,11 @@ from trtdiag.report.comparison import Comparison, compared
 from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import report_json
 from trtdiag.report.notebook import plain_text, snippet
+from trtdiag.report.page import named_page
 from trtdiag.report.record import Record, read_record
 from trtdiag.report.saved import SavedReport, read_report
 from trtdiag.report.verdict import verdict
 from trtdiag.report.view_build import report_view
-from trtdiag.report.view_names import named_view
 
 _LAYOUT = one_of("auto", "dot", "builtin")
 
@@ -97,8 +97,7 @@ class Report(Saveable):
         """The report in every format."""
         body = report_json(self.analysis, self.comparison)
         view = report_view(self.analysis, command=self.command, layout=self.layout, comparison=self.comparison)
-        view = named_view(view, self.analysis.program.names)
-        return Rendering(body, view, self.rules)
+        return Rendering(body, named_page(view, self.analysis.program.names), self.rules)
 
     def to_json(self) -> str:
         """The report as JSON, see ``report-1.schema.json``."""

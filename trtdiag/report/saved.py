@@ -15,13 +15,12 @@ from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import SCHEMA_PATH, comparison_json
+from trtdiag.report.page import Part, named_page, page_json, read_page
 from trtdiag.report.record import SCHEMA, Record, read_record, read_times
 from trtdiag.report.schema_check import Schema, fitted
 from trtdiag.report.schema_writer import read_schema
 from trtdiag.report.strict_json import Json, JsonFault, parse_json
 from trtdiag.report.view_comparison import comparison_view
-from trtdiag.report.view_json import page_json, page_view
-from trtdiag.report.view_page import ReportView
 from trtdiag.report.view_speed import speed_view
 
 _LARGEST_BYTES = 1 << 28
@@ -57,8 +56,8 @@ class SavedReport(Saveable):
         """
         return Rendering(self.body, self._view(), self.rules)
 
-    def _view(self) -> ReportView:
-        return page_view(self.page, self.file)
+    def _view(self) -> Part:
+        return read_page(self.page, self.file)
 
     def compare(self, earlier: str | os.PathLike[str] | SavedReport) -> SavedReport:
         """The same report with what changed since an earlier one; see ``Report.compare``.
@@ -69,7 +68,7 @@ class SavedReport(Saveable):
         before = earlier if isinstance(earlier, SavedReport) else read_report(earlier)
         name = f"the report on {before.record.label}" if isinstance(earlier, SavedReport) else os.fspath(earlier)
         found = compared(before.record, self.record, name)
-        view = replace(self._view(), comparison=comparison_view(found))
+        view = {**self._view(), "comparison": named_page(comparison_view(found), {})}
         return replace(self, body={**self.body, "comparison": comparison_json(found)}, page=page_json(view))
 
     def with_times(self, bench: Mapping[str, Json]) -> SavedReport:
@@ -83,7 +82,7 @@ class SavedReport(Saveable):
         """
         times = read_times(_checked_bench(bench))
         self.check_networks(times.networks)
-        view = replace(self._view(), speed=speed_view(times))
+        view = {**self._view(), "speed": named_page(speed_view(times), {})}
         return replace(self, body={**self.body, "bench": dict(bench)}, page=page_json(view))
 
     def check_networks(self, networks: Sequence[str]) -> None:

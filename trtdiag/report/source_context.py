@@ -6,19 +6,23 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 
 from trtdiag.graph.source import Frame
+from trtdiag.report.page import Part
 from trtdiag.report.text import one_line, visible
-from trtdiag.report.view import CodeLine, SourceView
 
 CONTEXT_LINES = 3
 _LARGEST_FILE_BYTES = 8 * 2**20
 _LONGEST_LINE_CHARS = 400
 
 
-def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> SourceView | None:
+def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> Part | None:
     """The frame with lines before and after it; only the recorded line where the file has changed or is gone."""
     if frame is None:
         return None
-    return SourceView(where=one_line(str(frame)), function=one_line(frame.function), lines=_lines(frame, around))
+    return {
+        "where": one_line(str(frame)),
+        "function": one_line(frame.function),
+        "lines": _lines(frame, around),
+    }
 
 
 def short_place(frame: Frame) -> str:
@@ -27,21 +31,21 @@ def short_place(frame: Frame) -> str:
     return one_line(f"{name}:{frame.line}")
 
 
-def _lines(frame: Frame, around: int) -> tuple[CodeLine, ...]:
+def _lines(frame: Frame, around: int) -> list[Part]:
     recorded = frame.code.strip()
     if not recorded:
-        return ()
+        return []
     text = _file_lines(frame.file)
     at = frame.line - 1
     if not 0 <= at < len(text) or text[at].strip() != recorded:
-        return (CodeLine(str(frame.line), _cut(recorded), True),)
+        return [{"number": str(frame.line), "text": _cut(recorded), "current": True}]
     first = max(0, at - around)
     window = text[first : at + around + 1]
     margin = min((len(line) - len(line.lstrip()) for line in window if line.strip()), default=0)
-    return tuple(
-        CodeLine(str(number), _cut(line[margin:].rstrip()), number == frame.line)
+    return [
+        {"number": str(number), "text": _cut(line[margin:].rstrip()), "current": number == frame.line}
         for number, line in enumerate(window, first + 1)
-    )
+    ]
 
 
 def _cut(line: str) -> str:

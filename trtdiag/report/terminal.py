@@ -16,13 +16,12 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Comparison
 from trtdiag.report.engine_words import engines_line
+from trtdiag.report.page import Part
 from trtdiag.report.plain_table import plain_table
 from trtdiag.report.text import one_line, place, visible
 from trtdiag.report.tried_words import tried_line
 from trtdiag.report.verdict import CauseTree, cause_trees, first_frame, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_view
-from trtdiag.report.view_page import ReportView
-from trtdiag.report.view_sections import ComparisonView
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _VERDICT_STYLES = {"error": "bold red", "warning": "bold yellow", "incomplete": "bold yellow", "clean": "bold green"}
@@ -72,31 +71,31 @@ def summary(
     return Group(*parts)
 
 
-def page_summary(view: ReportView, paths: Iterable[str] = ()) -> RenderableType:
+def page_summary(view: Part, paths: Iterable[str] = ()) -> RenderableType:
     """The summary of a saved report: verdict, what changed, where the reports are."""
-    style = _VERDICT_STYLES["clean" if view.verdict.status == "partial" else view.verdict.status]
+    verdict, comparison = view["verdict"], view["comparison"]
+    style = _VERDICT_STYLES["clean" if verdict["status"] == "partial" else verdict["status"]]
     parts: list[RenderableType] = [
-        Text(one_line(view.verdict.text, _LONGEST_MESSAGE_CHARS), style=style, overflow="fold")
+        Text(one_line(verdict["text"], _LONGEST_MESSAGE_CHARS), style=style, overflow="fold"),
+        *([] if comparison is None else [comparison_text(comparison)]),
+        *(Text(f"report: {visible(path)}") for path in paths),
     ]
-    if view.comparison is not None:
-        parts.append(comparison_text(view.comparison))
-    parts.extend(Text(f"report: {visible(path)}") for path in paths)
     return Group(*parts)
 
 
-def comparison_text(view: ComparisonView) -> RenderableType:
+def comparison_text(view: Part) -> RenderableType:
     """What changed since an earlier report: findings that are new or fixed, and numbers that differ."""
-    lines = [Text(visible(f"{view.summary}, since {view.earlier}"), style="bold", overflow="fold")]
-    lines += [Text(visible(note), style="yellow", overflow="fold") for note in view.notes]
+    lines = [Text(visible("{summary}, since {earlier}".format_map(view)), style="bold", overflow="fold")]
+    lines += [Text(visible(note), style="yellow", overflow="fold") for note in view["notes"]]
     styles = {"new": "red", "fixed": "green", "unchanged": "yellow"}
-    for change in view.changes[:_MOST_CHANGES]:
-        told = Text(overflow="fold")
-        told.append(f"  {change.state} ", style=styles[change.state])
-        told.append(visible(f"{change.id} {change.word}: {change.message}"))
-        lines.append(told)
-    if len(view.changes) > _MOST_CHANGES:
-        lines.append(Text(f"  and {len(view.changes) - _MOST_CHANGES:,} more", style="dim"))
-    lines += [Text(visible(f"  {what}: {then} -> {now}")) for what, then, now in view.numbers.rows if then != now]
+    changes = view["changes"]
+    for change in changes[:_MOST_CHANGES]:
+        state = change["state"]
+        told = visible("{id} {word}: {message}".format_map(change))
+        lines.append(Text.assemble((f"  {state} ", styles[state]), told, overflow="fold"))
+    if len(changes) > _MOST_CHANGES:
+        lines.append(Text(f"  and {len(changes) - _MOST_CHANGES:,} more", style="dim"))
+    lines += [Text(visible(f"  {what}: {then} -> {now}")) for what, then, now in view["numbers"]["rows"] if then != now]
     return Padding(Group(*lines), (1, 0))
 
 

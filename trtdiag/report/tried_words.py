@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trtdiag.analysis.tried_builds import TriedBuilds, TriedEngine
+from trtdiag.report.page import Part, table
 from trtdiag.report.text import amount, bytes_text, one_line
-from trtdiag.report.view import TableView
 
 _LONGEST_SAID_CHARS = 300
 
@@ -30,9 +30,9 @@ def tried_line(tried: TriedBuilds) -> str:
     return f"{told}; {one_line(tried.unsearched, _LONGEST_SAID_CHARS)}" if tried.unsearched else told
 
 
-def tried_table(tried: TriedBuilds) -> TableView:
+def tried_table(tried: TriedBuilds) -> Part:
     """A row for each engine."""
-    return TableView(
+    return table(
         ("engine", "layers", "built for", "size", "seconds", "what the builder says"),
         tuple(_row(engine) for engine in tried.engines),
         kinds=("number", "number", "", "number", "number", ""),

@@ -7,17 +7,16 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.report.comparison import Comparison
 from trtdiag.report.drawing.build import graph_view
+from trtdiag.report.page import Part
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, one_line, seconds_text, visible
 from trtdiag.report.verdict import first_frame, verdict
-from trtdiag.report.view import PrecisionView, StageView, VerdictView
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_compiled import compiled_view
 from trtdiag.report.view_coverage import coverage_view, no_work_view
 from trtdiag.report.view_dims import dims_view
 from trtdiag.report.view_findings import finding_views, fix_view
 from trtdiag.report.view_inputs import inputs_view
-from trtdiag.report.view_page import ReportView
 from trtdiag.report.view_partition import partition_view
 from trtdiag.report.view_precision import precision_view
 from trtdiag.report.view_settings import settings_view
@@ -31,7 +30,7 @@ _LONGEST_FAILURE_CHARS = 8000
 
 def report_view(
     analysis: Analysis, *, command: str = "", layout: str = "auto", comparison: Comparison | None = None
-) -> ReportView:
+) -> Part:
     """The page of an analysis.
 
     Args:
@@ -44,33 +43,33 @@ def report_view(
     parts = analysis.partition
     footer = [f"trtdiag {analysis.trtdiag_version}"]
     if graph is not None:
-        footer.append(graph.layout_note)
-    return ReportView(
-        label=one_line(analysis.program.label),
-        verdict=_verdict_view(analysis),
-        stages=_stages(analysis),
-        findings=finding_views(analysis.findings),
-        splits=None if parts is None else splits_view(parts, analysis.findings),
-        inputs=inputs_view(analysis),
-        dims=dims_view(analysis.dims),
-        types=None if analysis.dtypes is None else types_view(analysis.dtypes, parts, _precision(analysis)),
-        strip=None if parts is None else strip_view(parts),
-        partition=None if parts is None else partition_view(analysis, parts),
-        graph=graph,
-        coverage=None if parts is None else coverage_view(parts),
-        compiled=None if analysis.compilation is None else compiled_view(analysis, analysis.compilation),
-        speed=None,  # bench measures it, once there is a report
-        no_work=None if analysis.checked is None else no_work_view(analysis.checked, parts),
-        memory=None if analysis.memory is None else memory_view(analysis.memory),
-        metadata=None if analysis.checked is None else metadata_view(analysis.checked),
-        comparison=None if comparison is None else comparison_view(comparison),
-        settings=settings_view(analysis, command),
-        not_checked=tuple(one_line(text, _LONGEST_NOTE_CHARS) for text in analysis.not_checked),
-        footer=tuple(footer),
-    )
+        footer.append(graph["layout_note"])
+    return {
+        "label": one_line(analysis.program.label),
+        "verdict": _verdict_view(analysis),
+        "stages": _stages(analysis),
+        "findings": finding_views(analysis.findings),
+        "splits": None if parts is None else splits_view(parts, analysis.findings),
+        "inputs": inputs_view(analysis),
+        "dims": dims_view(analysis.dims),
+        "types": None if analysis.dtypes is None else types_view(analysis.dtypes, parts, _precision(analysis)),
+        "strip": None if parts is None else strip_view(parts),
+        "partition": None if parts is None else partition_view(analysis, parts),
+        "graph": graph,
+        "coverage": None if parts is None else coverage_view(parts),
+        "compiled": None if analysis.compilation is None else compiled_view(analysis, analysis.compilation),
+        "speed": None,  # bench measures it, once there is a report
+        "no_work": None if analysis.checked is None else no_work_view(analysis.checked, parts),
+        "memory": None if analysis.memory is None else memory_view(analysis.memory),
+        "metadata": None if analysis.checked is None else metadata_view(analysis.checked),
+        "comparison": None if comparison is None else comparison_view(comparison),
+        "settings": settings_view(analysis, command),
+        "not_checked": [one_line(text, _LONGEST_NOTE_CHARS) for text in analysis.not_checked],
+        "footer": footer,
+    }
 
 
-def _verdict_view(analysis: Analysis) -> VerdictView:
+def _verdict_view(analysis: Analysis) -> Part:
     result = verdict(analysis)
     failure = analysis.program.failure
     words = text = ""
@@ -86,19 +85,19 @@ def _verdict_view(analysis: Analysis) -> VerdictView:
         source = source_view(failure.stack.best)
     status = "partial" if result.status == "clean" and (result.caveat or analysis.not_checked) else result.status
     first = result.first
-    return VerdictView(
-        status=status,
-        text=result.text,
-        headline=result.headline,
-        first="" if first is None else _first_cause(first),
-        first_id="" if first is None else one_line(first.id),
-        fix=None if first is None else fix_view(first.fix),
-        counts=result.counts,
-        caveat=result.uncovered,
-        failure=words,
-        failure_text=text,
-        failure_source=source,
-    )
+    return {
+        "status": status,
+        "text": result.text,
+        "headline": result.headline,
+        "first": "" if first is None else _first_cause(first),
+        "first_id": "" if first is None else one_line(first.id),
+        "fix": None if first is None else fix_view(first.fix),
+        "counts": result.counts,
+        "caveat": result.uncovered,
+        "failure": words,
+        "failure_text": text,
+        "failure_source": source,
+    }
 
 
 def _first_cause(finding: Finding) -> str:
@@ -110,19 +109,31 @@ def _first_cause(finding: Finding) -> str:
     return told + (f" ({amount(len(finding.places), 'place')})" if len(finding.places) > 1 else "")
 
 
-def _precision(analysis: Analysis) -> PrecisionView | None:
+def _precision(analysis: Analysis) -> Part | None:
     facts = None if analysis.partition is None else analysis.partition.plan.lowered.precision
     return None if facts is None else precision_view(facts)
 
 
-def _stages(analysis: Analysis) -> tuple[StageView, ...]:
+def _stages(analysis: Analysis) -> list[Part]:
     """Every stage; those of compiling are there, too, so that a plan does not read as an engine."""
     stages = [_stage(stage) for stage in analysis.stages]
     if analysis.compilation is None:
-        stages.append(StageView("convert, build, verify", "not run", "", "trtdiag compile does that"))
-    return tuple(stages)
+        stages.append(
+            {
+                "name": "convert, build, verify",
+                "state": "not run",
+                "time": "",
+                "message": "trtdiag compile does that",
+            }
+        )
+    return stages
 
 
-def _stage(stage: StageTiming) -> StageView:
+def _stage(stage: StageTiming) -> Part:
     time = "" if stage.state == "not run" else seconds_text(stage.seconds)
-    return StageView(one_line(stage.name), stage.state, time, one_line(stage.message, _LONGEST_NOTE_CHARS))
+    return {
+        "name": one_line(stage.name),
+        "state": stage.state,
+        "time": time,
+        "message": one_line(stage.message, _LONGEST_NOTE_CHARS),
+    }

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.report.comparison import Change, Comparison
+from trtdiag.report.page import Part, table
 from trtdiag.report.record import RecordedEngines, RecordedSymbol
 from trtdiag.report.text import amount, bytes_text, one_line
 from trtdiag.report.verdict import severity_word
-from trtdiag.report.view import TableView
 from trtdiag.report.view_inputs import profile_text
-from trtdiag.report.view_sections import ChangeView, ComparisonView
 from trtdiag.report.view_types import folding_table
 
 _MOST_CHANGES = 100
 _LONGEST_CHARS = 400
 
 
-def comparison_view(found: Comparison) -> ComparisonView:
+def comparison_view(found: Comparison) -> Part:
     """The section of the page."""
     changed = [*found.of("new"), *found.of("fixed"), *(each for each in found.of("unchanged") if each.before)]
     same = [each for each in found.of("unchanged") if not each.before]
@@ -25,14 +24,14 @@ def comparison_view(found: Comparison) -> ComparisonView:
     notes = [*(one_line(note, _LONGEST_CHARS) for note in found.notes)]
     if hidden:
         notes.append(f"{hidden:,} more changes are in the JSON report")
-    return ComparisonView(
-        summary=comparison_line(found),
-        earlier=one_line(found.earlier),
-        changes=tuple(_change(each) for each in changed[:_MOST_CHANGES]),
-        folded=tuple(_change(each) for each in same[:_MOST_CHANGES]),
-        more=amount(len(same), "finding is unchanged", "findings are unchanged") if same else "",
-        numbers=_numbers(found),
-        symbols=folding_table(
+    return {
+        "summary": comparison_line(found),
+        "earlier": one_line(found.earlier),
+        "changes": [_change(each) for each in changed[:_MOST_CHANGES]],
+        "folded": [_change(each) for each in same[:_MOST_CHANGES]],
+        "more": amount(len(same), "finding is unchanged", "findings are unchanged") if same else "",
+        "numbers": _numbers(found),
+        "symbols": folding_table(
             ("symbol", "range before", "now", "profile before", "now"),
             [
                 (
@@ -46,8 +45,8 @@ def comparison_view(found: Comparison) -> ComparisonView:
             ],
             ("code",),
         ),
-        notes=tuple(f"{note}." for note in notes),
-    )
+        "notes": [f"{note}." for note in notes],
+    }
 
 
 def comparison_line(found: Comparison) -> str:
@@ -65,19 +64,19 @@ def comparison_line(found: Comparison) -> str:
     return line
 
 
-def _change(change: Change) -> ChangeView:
+def _change(change: Change) -> Part:
     finding = change.finding
     was = f" (was {severity_word(change.before)})" if change.before is not None else ""
-    return ChangeView(
-        state=change.state,
-        id=one_line(finding.id),
-        severity=finding.severity.value,
-        word=severity_word(finding.severity) + was,
-        message=one_line(finding.message, _LONGEST_CHARS),
-    )
+    return {
+        "state": change.state,
+        "id": one_line(finding.id),
+        "severity": finding.severity.value,
+        "word": severity_word(finding.severity) + was,
+        "message": one_line(finding.message, _LONGEST_CHARS),
+    }
 
 
-def _numbers(found: Comparison) -> TableView:
+def _numbers(found: Comparison) -> Part:
     before, after = found.engines
     rows = [
         ("engines", _count(before, "engines"), _count(after, "engines")),
@@ -86,7 +85,7 @@ def _numbers(found: Comparison) -> TableView:
         *_built(before, after),
         *_calls(found),
     ]
-    return TableView(("", "before", "now"), tuple(rows), kinds=("", "number", "number"))
+    return table(("", "before", "now"), tuple(rows), kinds=("", "number", "number"))
 
 
 def _count(engines: RecordedEngines | None, what: str) -> str:

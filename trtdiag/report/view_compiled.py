@@ -18,9 +18,9 @@ from trtdiag.report.compile_words import (
     point_sizes,
 )
 from trtdiag.report.engine_words import also_words, op_counts, saved_words
+from trtdiag.report.page import Part, table
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, bytes_text, one_line
-from trtdiag.report.view import CompiledView, EngineView, PointRowView, TableView, VerificationView
 from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.profile import DimProfile
@@ -34,20 +34,20 @@ _OPEN_ENGINES = 2
 _LONGEST_WHY_CHARS = 400
 
 
-def compiled_view(analysis: Analysis, facts: CompilationFacts) -> CompiledView:
+def compiled_view(analysis: Analysis, facts: CompilationFacts) -> Part:
     """The section of the page."""
     names = analysis.program.names
     origins = analysis.partition.plan.lowered.origins if analysis.partition is not None else {}
     hidden = len(facts.engines) - _MOST_ENGINES
-    return CompiledView(
-        summary=_summary(analysis, facts),
-        verification=None if facts.verification is None else _verification(facts.verification, names),
-        engines=tuple(
+    return {
+        "summary": _summary(analysis, facts),
+        "verification": None if facts.verification is None else _verification(facts.verification, names),
+        "engines": [
             _engine(index, engine, CompileWords(names), origins, is_open=len(facts.engines) <= _OPEN_ENGINES)
             for index, engine in enumerate(facts.engines[:_MOST_ENGINES])
-        ),
-        more_engines=f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
-    )
+        ],
+        "more_engines": f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
+    }
 
 
 def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
@@ -71,7 +71,7 @@ def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
     return text + "".join(f" {one_line(note[:1].upper() + note[1:], _LONGEST_WHY_CHARS)}." for note in facts.notes)
 
 
-def _verification(found: Verification, names: Mapping[str, str]) -> VerificationView:
+def _verification(found: Verification, names: Mapping[str, str]) -> Part:
     # What differs is never among those that are folded, and what is unstable only behind it.
     order = sorted(found.results, key=lambda result: (bool(result.passed or result.skipped), not result.unstable))
     rows = [row for result in order for row in _point_rows(result, names)]
@@ -83,43 +83,52 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Verification
     frame = None if culprit is None or culprit.origin is None else culprit.origin.frame
     told = "" if culprit is None else culprit_line(culprit, names)
     line = outcome_line(found)
-    return VerificationView(
-        state=outcome(found),
-        text=line[0].upper() + line[1:],
-        rows=tuple(rows[:_SHOWN_ROWS]),
-        folded=tuple(rows[_SHOWN_ROWS:_LISTED_ROWS]),
-        more=more,
-        allowed=one_line(allowed_line(found), _LONGEST_WHY_CHARS),
-        culprit=told[:1].upper() + told[1:],
-        source=source_view(frame),
-        notes=tuple(one_line(note, _LONGEST_WHY_CHARS) for note in found.notes),
-    )
+    return {
+        "state": outcome(found),
+        "text": line[0].upper() + line[1:],
+        "rows": rows[:_SHOWN_ROWS],
+        "folded": rows[_SHOWN_ROWS:_LISTED_ROWS],
+        "more": more,
+        "allowed": one_line(allowed_line(found), _LONGEST_WHY_CHARS),
+        "culprit": told[:1].upper() + told[1:],
+        "source": source_view(frame),
+        "notes": [one_line(note, _LONGEST_WHY_CHARS) for note in found.notes],
+    }
 
 
-def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[PointRowView]:
+def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Part]:
     label = one_line(point_label(result.point, names))
     sizes = one_line(point_sizes(result.point.sizes, names), _LONGEST_WHY_CHARS)
     if result.skipped or result.failed:
         state = "skipped" if result.skipped else "failed"
         why = one_line(result.skipped or result.failed, _LONGEST_WHY_CHARS)
-        yield PointRowView(label, sizes, "", "", "", "", state, why)
+        yield {
+            "point": label,
+            "sizes": sizes,
+            "output": "",
+            "max_abs": "",
+            "max_rel": "",
+            "allowed": "",
+            "state": state,
+            "why": why,
+        }
         return
     for index, output in enumerate(result.outputs):
-        yield PointRowView(
-            label if index == 0 else "",
-            sizes if index == 0 else "",
-            one_line(output.output),
-            f"{output.max_abs:.2e}" if output.max_abs else "0",
-            f"{output.max_rel:.2e}" if output.max_rel else "0",
-            f"{output.allowed:.2e}" if output.allowed else "0",
-            "unstable" if output.unstable else "agrees" if output.passed else "differs",
-            one_line(output.why or movement_words(output), _LONGEST_WHY_CHARS),
-        )
+        yield {
+            "point": label if index == 0 else "",
+            "sizes": sizes if index == 0 else "",
+            "output": one_line(output.output),
+            "max_abs": f"{output.max_abs:.2e}" if output.max_abs else "0",
+            "max_rel": f"{output.max_rel:.2e}" if output.max_rel else "0",
+            "allowed": f"{output.allowed:.2e}" if output.allowed else "0",
+            "state": "unstable" if output.unstable else "agrees" if output.passed else "differs",
+            "why": one_line(output.why or movement_words(output), _LONGEST_WHY_CHARS),
+        }
 
 
 def _engine(
     index: int, engine: EngineFacts, words: CompileWords, origins: Mapping[str, OpOrigin], *, is_open: bool
-) -> EngineView:
+) -> Part:
     manifest = engine.manifest
     layers = engine.layers or {}
     parts = [] if engine.ops is None else [amount(engine.ops, "op"), amount(sum(layers.values()), "layer")]
@@ -135,15 +144,15 @@ def _engine(
     for out in manifest.outputs:
         rows.append(("out", one_line(out.name), one_line(words.tensor(out.dtype, out.dims)), "", "", ""))
     heads = ("", "tensor", "type", "min", "tuned for", "max")
-    return EngineView(
-        title=f"Engine {index}",
-        summary=", ".join([*parts, bytes_text(engine.engine_bytes)]),
-        made=f"{made}; runs on {one_line(manifest.device)}; network {manifest.network_hash[:12]}.",
-        layers=", ".join(f"{count:,} {kind}" for kind, count in layers.items()),
-        ports=folding_table(heads, rows) or TableView(heads, ()),
-        built=engine_layers_view(engine.built, origins),
-        is_open=is_open,
-    )
+    return {
+        "title": f"Engine {index}",
+        "summary": ", ".join([*parts, bytes_text(engine.engine_bytes)]),
+        "made": f"{made}; runs on {one_line(manifest.device)}; network {manifest.network_hash[:12]}.",
+        "layers": ", ".join(f"{count:,} {kind}" for kind, count in layers.items()),
+        "ports": folding_table(heads, rows) or table(heads, ()),
+        "built": engine_layers_view(engine.built, origins),
+        "is_open": is_open,
+    }
 
 
 def _ends(profile: tuple[DimProfile, ...], *, is_size: bool) -> tuple[str, str, str]:

@@ -6,8 +6,8 @@ from trtdiag.analysis.coverage import NoWork, OpCoverage, no_work, op_coverage
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.graph.walk import NodeKind
 from trtdiag.lower.facts import Checked
+from trtdiag.report.page import Part
 from trtdiag.report.text import amount, joined, one_line
-from trtdiag.report.view_sections import CoverageView, NoWorkView
 from trtdiag.report.view_types import folded_table, folding_table
 
 _LONGEST_REASON_CHARS = 400
@@ -18,7 +18,7 @@ _KINDS = {
 }
 
 
-def coverage_view(facts: PartitionFacts) -> CoverageView:
+def coverage_view(facts: PartitionFacts) -> Part:
     """The table of ops: those with calls in PyTorch first."""
     found = op_coverage(facts)
     whole = [each for each in found if not each.in_pytorch]
@@ -29,11 +29,11 @@ def coverage_view(facts: PartitionFacts) -> CoverageView:
     kinds = ("code", "number", "number", "number", "number")
     rows = [_row(each) for each in found]
     if len(whole) == len(found):
-        return CoverageView(
-            summary=f"{amount(len(found), 'kind')} of ops after lowering, none with calls in PyTorch.",
-            table=folded_table(heads, rows, amount(sum(each.calls for each in found), "call"), kinds),
-        )
-    return CoverageView(summary=f"{text}.", table=folding_table(heads, rows, kinds))
+        return {
+            "summary": f"{amount(len(found), 'kind')} of ops after lowering, none with calls in PyTorch.",
+            "table": folded_table(heads, rows, amount(sum(each.calls for each in found), "call"), kinds),
+        }
+    return {"summary": f"{text}.", "table": folding_table(heads, rows, kinds)}
 
 
 def _row(each: OpCoverage) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def _reason(each: OpCoverage) -> str:
     return one_line(f"{why} [{code}]{count}{more}", _LONGEST_REASON_CHARS)
 
 
-def no_work_view(checked: Checked, facts: PartitionFacts | None) -> NoWorkView | None:
+def no_work_view(checked: Checked, facts: PartitionFacts | None) -> Part | None:
     """What is no fallback though no engine holds it; ``None`` where the graph has nothing of the kind."""
     found = no_work(checked)
     passes = []
@@ -60,15 +60,15 @@ def no_work_view(checked: Checked, facts: PartitionFacts | None) -> NoWorkView |
         passes = [(one_line(each.name), f"{each.changed:,}") for each in lowered.passes if each.changed]
     if not found and not passes:
         return None
-    return NoWorkView(
-        summary=_summary(found),
-        table=folding_table(
+    return {
+        "summary": _summary(found),
+        "table": folding_table(
             ("op", "calls", "kind", "what becomes of it"),
             [(one_line(each.op), f"{each.calls:,}", *_KINDS[each.kind]) for each in found],
             ("code", "number"),
         ),
-        passes=folding_table(("lowering", "nodes changed or removed"), passes, ("", "number")),
-    )
+        "passes": folding_table(("lowering", "nodes changed or removed"), passes, ("", "number")),
+    }
 
 
 def _summary(found: tuple[NoWork, ...]) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from trtdiag.analysis.wording import listed
 from trtdiag.dims.facts import DimRow, DimSuggestion, DimSystem
+from trtdiag.report.page import Part
 from trtdiag.report.text import amount, one_line, visible
-from trtdiag.report.view import DimRowView, DimsView, SuggestionView
 from trtdiag.symbolic.proof import Proof, ProofKind
 
 _STATES = {
@@ -21,28 +21,28 @@ _STATES = {
 SHOWN_SITES = 3
 
 
-def dims_view(dims: DimSystem) -> DimsView:
+def dims_view(dims: DimSystem) -> Part:
     """The dims table, the code to declare, and what is pinned, tied or in conflict."""
     static = [row for row in dims.rows if row.state == "static"]
-    return DimsView(
-        rows=tuple(_row(alike) for alike in _alike(row for row in dims.rows if row.state != "static")),
-        static=tuple(_row([row]) for row in static),
-        static_label=amount(len(static), "static dim") if static else "",
-        suggestions=tuple(_suggestion(s, dims) for s in dims.suggestions),
-        pinned=tuple(
+    return {
+        "rows": [_row(alike) for alike in _alike(row for row in dims.rows if row.state != "static")],
+        "static": [_row([row]) for row in static],
+        "static_label": amount(len(static), "static dim") if static else "",
+        "suggestions": [_suggestion(s, dims) for s in dims.suggestions],
+        "pinned": [
             one_line(f"{p.site} (declared {p.declared}) is always {p.value}: {p.why}", 600) for p in dims.pinned
-        ),
-        tied=tuple(
+        ],
+        "tied": [
             one_line(
                 f"{listed(t.sites, SHOWN_SITES)} (declared {listed(t.declared, SHOWN_SITES)}) are always equal", 600
             )
             for t in dims.tied
-        ),
-        conflicts=tuple(
+        ],
+        "conflicts": [
             (*(one_line(c.text, 600) for c in conflict.constraints), *(one_line(text, 600) for text in conflict.box))
             for conflict in dims.conflicts
-        ),
-    )
+        ],
+    }
 
 
 def _alike(rows: Iterable[DimRow]) -> list[list[DimRow]]:
@@ -58,29 +58,29 @@ def _some(sites: Sequence[str]) -> str:
     return listed(sites, SHOWN_SITES)
 
 
-def _row(alike: Sequence[DimRow]) -> DimRowView:
+def _row(alike: Sequence[DimRow]) -> Part:
     row = alike[0]
-    return DimRowView(
-        site=one_line(_some([same.site for same in alike])),
-        declared=one_line(row.declared),
-        range=str(row.range),
-        allowed=one_line(row.allowed, 600),
-        suggested=one_line(row.suggested, 600),
-        state=row.state,
-        label=_STATES.get(row.state, row.state),
-    )
+    return {
+        "site": one_line(_some([same.site for same in alike])),
+        "declared": one_line(row.declared),
+        "range": str(row.range),
+        "allowed": one_line(row.allowed, 600),
+        "suggested": one_line(row.suggested, 600),
+        "state": row.state,
+        "label": _STATES.get(row.state, row.state),
+    }
 
 
-def _suggestion(suggestion: DimSuggestion, dims: DimSystem) -> SuggestionView:
+def _suggestion(suggestion: DimSuggestion, dims: DimSystem) -> Part:
     sites = [row.site for row in dims.rows if row.symbol in suggestion.symbols]
-    return SuggestionView(
-        code=visible("\n".join(suggestion.code)),
-        sites=one_line(f"{_some(sites)}: {suggestion.spelled}" if sites else suggestion.spelled, 600),
-        summary=one_line(suggestion.summary, 600),
-        proof=proof_text(suggestion.proof),
-        proven=suggestion.proof.proven,
-        alternatives=tuple(one_line(text, 600) for text in suggestion.alternatives),
-    )
+    return {
+        "code": visible("\n".join(suggestion.code)),
+        "sites": one_line(f"{_some(sites)}: {suggestion.spelled}" if sites else suggestion.spelled, 600),
+        "summary": one_line(suggestion.summary, 600),
+        "proof": proof_text(suggestion.proof),
+        "proven": suggestion.proof.proven,
+        "alternatives": [one_line(text, 600) for text in suggestion.alternatives],
+    }
 
 
 def proof_text(proof: Proof) -> str:

@@ -8,7 +8,7 @@ from trtdiag.analysis.wording import listed
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.network.origin import Origin
-from trtdiag.report.layer_views import EngineLayersView, LayerOpView, LayerRowView, LineView
+from trtdiag.report.page import Part
 from trtdiag.report.source_context import short_place
 from trtdiag.report.text import amount, one_line
 from trtdiag.runtime.engine_layers import ToldLayers
@@ -24,7 +24,7 @@ _SLOWEST = 5
 _DERIVED = "The engine does not name all of them: they are what its outputs are computed from and no other layer has."
 
 
-def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> EngineLayersView:
+def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> Part:
     """The table of one engine; ``origins`` are those of the lowered graph's nodes, for their modules."""
     layers = told.layers
     timed = any(layer.time_ms is not None for layer in layers)
@@ -32,14 +32,14 @@ def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> Eng
     # What takes longest is what one looks for; the first column leads back to the order of execution.
     order = sorted(range(len(layers)), key=lambda index: -(layers[index].time_ms or 0.0))
     hidden = len(layers) - MOST_ROWS
-    return EngineLayersView(
-        label=_label(layers, whole if timed else None),
-        summary=_summary(layers, whole if timed else None),
-        rows=tuple(_row(index, layers[index], whole, origins) for index in order[:MOST_ROWS]),
-        more=f"and {amount(hidden, 'more layer')}: see the JSON report" if hidden > 0 else "",
-        timed=timed,
-        why=one_line(told.why, _LONGEST_WHY_CHARS),
-    )
+    return {
+        "label": _label(layers, whole if timed else None),
+        "summary": _summary(layers, whole if timed else None),
+        "rows": [_row(index, layers[index], whole, origins) for index in order[:MOST_ROWS]],
+        "more": f"and {amount(hidden, 'more layer')}: see the JSON report" if hidden > 0 else "",
+        "timed": timed,
+        "why": one_line(told.why, _LONGEST_WHY_CHARS),
+    }
 
 
 def _label(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
@@ -66,26 +66,26 @@ def _summary(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
     return text
 
 
-def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOrigin]) -> LayerRowView:
+def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOrigin]) -> Part:
     ops = tuple(_op(origin, origins.get(origin.node)) for origin in layer.ops[:_LISTED_OPS])
     frames = dict.fromkeys(origin.frame for origin in layer.ops if origin.frame is not None)
-    lines = [LineView(short_place(frame), one_line(str(frame))) for frame in frames]
-    return LayerRowView(
-        place=str(index),
-        nodes=listed([one_line(origin.node) for origin in layer.ops], _SHOWN_OPS),
-        modules=listed(list(dict.fromkeys(op.module for op in ops if op.module)), _SHOWN_MODULES),
-        lines=tuple(lines[:_SHOWN_LINES]),
-        ops=ops,
-        all=amount(len(layer.ops), "op") + ("" if layer.named else ", derived"),
-        moves=not layer.ops,
-        note="" if layer.named else _DERIVED,
-        kind=one_line(layer.kind),
-        name=one_line(layer.name, _LONGEST_NAME_CHARS),
-        precision=one_line(_precision(layer)),
-        tactic=one_line(layer.tactic, _LONGEST_NAME_CHARS),
-        time="" if layer.time_ms is None else _milliseconds(layer.time_ms),
-        share="" if layer.time_ms is None or not whole else f"{layer.time_ms / whole:.1%}",
-    )
+    lines = [{"short": short_place(frame), "full": one_line(str(frame))} for frame in frames]
+    return {
+        "place": str(index),
+        "nodes": listed([one_line(origin.node) for origin in layer.ops], _SHOWN_OPS),
+        "modules": listed(list(dict.fromkeys(op["module"] for op in ops if op["module"])), _SHOWN_MODULES),
+        "lines": lines[:_SHOWN_LINES],
+        "ops": ops,
+        "all": amount(len(layer.ops), "op") + ("" if layer.named else ", derived"),
+        "moves": not layer.ops,
+        "note": "" if layer.named else _DERIVED,
+        "kind": one_line(layer.kind),
+        "name": one_line(layer.name, _LONGEST_NAME_CHARS),
+        "precision": one_line(_precision(layer)),
+        "tactic": one_line(layer.tactic, _LONGEST_NAME_CHARS),
+        "time": "" if layer.time_ms is None else _milliseconds(layer.time_ms),
+        "share": "" if layer.time_ms is None or not whole else f"{layer.time_ms / whole:.1%}",
+    }
 
 
 def _precision(layer: LayerInfo) -> str:
@@ -99,15 +99,15 @@ def _dtypes(tensors: Sequence[LayerTensor]) -> list[str]:
     return [dtype for dtype in told if "float" in dtype] or told
 
 
-def _op(origin: Origin, known: OpOrigin | None) -> LayerOpView:
+def _op(origin: Origin, known: OpOrigin | None) -> Part:
     frame = origin.frame
-    return LayerOpView(
-        op=one_line(origin.op),
-        node=one_line(origin.node),
-        module=one_line(known.module_path) if known is not None else "",
-        where=one_line(str(frame)) if frame is not None else "",
-        code=one_line(frame.code.strip()) if frame is not None else "",
-    )
+    return {
+        "op": one_line(origin.op),
+        "node": one_line(origin.node),
+        "module": one_line(known.module_path) if known is not None else "",
+        "where": one_line(str(frame)) if frame is not None else "",
+        "code": one_line(frame.code.strip()) if frame is not None else "",
+    }
 
 
 def _milliseconds(value: float) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from trtdiag.analysis.finding import Applicability, Finding, Fix, Impact, Place
 from trtdiag.analysis.wording import listed
 from trtdiag.graph.source import Frame
+from trtdiag.report.page import Part
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, bytes_text, one_line, starred, visible
 from trtdiag.report.verdict import CauseTree, cause_trees, counts_text, first_frame, severity_word
-from trtdiag.report.view import EvidenceView, FindingView, FixView, PlaceView
 
 SHOWN_PLACES = 4
 _LISTED_PLACES = 36
@@ -25,50 +25,50 @@ _MEANINGS = {
 }
 
 
-def finding_views(findings: tuple[Finding, ...]) -> tuple[FindingView, ...]:
+def finding_views(findings: tuple[Finding, ...]) -> list[Part]:
     """The findings, roots first, each with those it causes."""
     return _views(cause_trees(findings), None)
 
 
-def _views(trees: Iterable[CauseTree], above: Frame | None) -> tuple[FindingView, ...]:
+def _views(trees: Iterable[CauseTree], above: Frame | None) -> list[Part]:
     views = []
     for tree in trees:
         views.append(_tree_view(tree, above))
         above = first_frame(tree.finding) or above
-    return tuple(views)
+    return views
 
 
-def _tree_view(tree: CauseTree, above: Frame | None) -> FindingView:
+def _tree_view(tree: CauseTree, above: Frame | None) -> Part:
     finding = tree.finding
     framed = first_frame(finding)
     places = _place_views(finding.places, framed)
     evidence = tuple(
-        EvidenceView(one_line(e.fact, _LONGEST_MESSAGE_CHARS), one_line(e.source)) for e in finding.evidence
+        {"fact": one_line(e.fact, _LONGEST_MESSAGE_CHARS), "source": one_line(e.source)} for e in finding.evidence
     )
     caused = _views(tree.caused, framed or above)
-    return FindingView(
-        id=one_line(finding.id),
-        rule=one_line(finding.rule),
-        name=one_line(finding.name),
-        title=one_line(finding.title, _LONGEST_MESSAGE_CHARS),
-        severity=finding.severity.value,
-        word=severity_word(finding.severity),
-        message=one_line(finding.message, _LONGEST_MESSAGE_CHARS),
-        impact=_impact_words(finding.impact),
-        modules=_modules(finding.places),
-        evidence=evidence[:_SHOWN_EVIDENCE],
-        more_evidence=evidence[_SHOWN_EVIDENCE:_LISTED_EVIDENCE],
-        more_evidence_label=_fold_label(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
-        where="" if framed is None else one_line(str(framed)),
+    return {
+        "id": one_line(finding.id),
+        "rule": one_line(finding.rule),
+        "name": one_line(finding.name),
+        "title": one_line(finding.title, _LONGEST_MESSAGE_CHARS),
+        "severity": finding.severity.value,
+        "word": severity_word(finding.severity),
+        "message": one_line(finding.message, _LONGEST_MESSAGE_CHARS),
+        "impact": _impact_words(finding.impact),
+        "modules": _modules(finding.places),
+        "evidence": evidence[:_SHOWN_EVIDENCE],
+        "more_evidence": evidence[_SHOWN_EVIDENCE:_LISTED_EVIDENCE],
+        "more_evidence_label": _fold_label(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
+        "where": "" if framed is None else one_line(str(framed)),
         # Lines that stand right above are not shown again: those of the cause, or of the finding before.
-        source=source_view(framed) if framed != above else None,
-        fix=fix_view(finding.fix),
-        places=places[:SHOWN_PLACES],
-        folded=places[SHOWN_PLACES:_LISTED_PLACES],
-        more=_fold_label(len(places), SHOWN_PLACES, _LISTED_PLACES),
-        caused=caused,
-        caused_label=f"causes {counts_text(child.finding for child in tree.caused)}" if caused else "",
-    )
+        "source": source_view(framed) if framed != above else None,
+        "fix": fix_view(finding.fix),
+        "places": places[:SHOWN_PLACES],
+        "folded": places[SHOWN_PLACES:_LISTED_PLACES],
+        "more": _fold_label(len(places), SHOWN_PLACES, _LISTED_PLACES),
+        "caused": caused,
+        "caused_label": f"causes {counts_text(child.finding for child in tree.caused)}" if caused else "",
+    }
 
 
 def _impact_words(impact: Impact | None) -> str:
@@ -103,27 +103,27 @@ def _fold_label(number: int, shown: int, listed: int) -> str:
     return label if number <= listed else f"{label}, {listed - shown:,} of them listed here, all in the JSON report"
 
 
-def fix_view(fix: Fix | None) -> FixView | None:
+def fix_view(fix: Fix | None) -> Part | None:
     """What to do, with what it means; ``None`` without a fix."""
     if fix is None:
         return None
-    return FixView(
-        title=one_line(fix.title, _LONGEST_MESSAGE_CHARS),
-        applicability=fix.applicability.value,
-        meaning=_MEANINGS[fix.applicability],
-        code=visible(fix.code),
-    )
+    return {
+        "title": one_line(fix.title, _LONGEST_MESSAGE_CHARS),
+        "applicability": fix.applicability.value,
+        "meaning": _MEANINGS[fix.applicability],
+        "code": visible(fix.code),
+    }
 
 
-def _place_views(places: tuple[Place, ...], shown: Frame | None) -> tuple[PlaceView, ...]:
+def _place_views(places: tuple[Place, ...], shown: Frame | None) -> list[Part]:
     views = (
-        PlaceView(
-            node=one_line(place.node or ""),
-            op=one_line(place.op or ""),
-            module=one_line(place.module_path or ""),
+        {
+            "node": one_line(place.node or ""),
+            "op": one_line(place.op or ""),
+            "module": one_line(place.module_path or ""),
             # The line that stands above is not said again at every place.
-            where=one_line(str(place.frame)) if place.frame and place.frame != shown else "",
-        )
+            "where": one_line(str(place.frame)) if place.frame and place.frame != shown else "",
+        }
         for place in places
     )
-    return tuple(view for view in views if any((view.node, view.op, view.module, view.where)))
+    return [view for view in views if any(view.values())]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from trtdiag.dims.facts import Constraint, DimSystem, Verdict
+from trtdiag.report.page import Part, table
 from trtdiag.report.source_context import source_view
 from trtdiag.report.text import amount, one_line, share_text, values_text
-from trtdiag.report.view import GuardsView, GuardView, TableView, UnparsedView
 from trtdiag.report.view_dims import proof_text
 
 _MOST_GUARDS = 60
@@ -16,29 +16,29 @@ _MOST_UNPARSED = 200
 _LONGEST_CONDITION_CHARS = 2000
 
 
-def guards_view(dims: DimSystem) -> GuardsView:
+def guards_view(dims: DimSystem) -> Part:
     """Every guard, the broken ones first; what a page has no room for is counted."""
     by_verdict: dict[Verdict, list[Constraint]] = {verdict: [] for verdict in Verdict}
     for constraint in dims.constraints:
         by_verdict[constraint.verdict].append(constraint)
     troubled = by_verdict[Verdict.BREAKS] + by_verdict[Verdict.UNKNOWN]
     holding = by_verdict[Verdict.HOLDS]
-    return GuardsView(
-        summary=guards_summary(dims),
-        troubled=tuple(_guard(constraint) for constraint in troubled[:_MOST_GUARDS]),
-        more=_more(len(troubled), _MOST_GUARDS),
-        holding=_holding_table(holding),
-        holding_label=f"{amount(len(holding), 'guard')} that {'holds' if len(holding) == 1 else 'hold'}",
-        unparsed=unparsed_views(dims),
-        more_unparsed=_more(len(dims.unparsed), _MOST_UNPARSED),
-    )
+    return {
+        "summary": guards_summary(dims),
+        "troubled": [_guard(constraint) for constraint in troubled[:_MOST_GUARDS]],
+        "more": _more(len(troubled), _MOST_GUARDS),
+        "holding": _holding_table(holding),
+        "holding_label": f"{amount(len(holding), 'guard')} that {'holds' if len(holding) == 1 else 'hold'}",
+        "unparsed": unparsed_views(dims),
+        "more_unparsed": _more(len(dims.unparsed), _MOST_UNPARSED),
+    }
 
 
 def _more(number: int, shown: int) -> str:
     return f"{number - shown:,} more are in the JSON report" if number > shown else ""
 
 
-def _holding_table(holding: list[Constraint]) -> TableView | None:
+def _holding_table(holding: list[Constraint]) -> Part | None:
     if not holding:
         return None
     rows = tuple(
@@ -52,7 +52,7 @@ def _holding_table(holding: list[Constraint]) -> TableView | None:
     )
     if len(holding) > _MOST_HOLDING:
         rows = (*rows, (_more(len(holding), _MOST_HOLDING), "", "", ""))
-    return TableView(("guard", "proof", "found in", "line"), rows)
+    return table(("guard", "proof", "found in", "line"), rows)
 
 
 def guards_summary(dims: DimSystem) -> str:
@@ -64,26 +64,26 @@ def guards_summary(dims: DimSystem) -> str:
     return text + (f"; {len(dims.unparsed):,} could not be read" if dims.unparsed else "")
 
 
-def _guard(constraint: Constraint) -> GuardView:
+def _guard(constraint: Constraint) -> Part:
     origin = constraint.origin
     cause = ""
     if origin.op or origin.node:
         cause = "op " + " ".join(one_line(text) for text in (origin.op, origin.node) if text)
     elif origin.branch:
         cause = "a Python condition on a size"
-    return GuardView(
-        verdict=constraint.verdict.value,
-        text=one_line(constraint.text, _LONGEST_CONDITION_CHARS),
-        counterexample=one_line(values_text(constraint.counterexample), 600),
-        witness=one_line(values_text(constraint.witness), 600),
-        allowed=one_line(constraint.allowed or share_text(constraint.kept), 600),
-        note=_note(constraint),
-        proof=proof_text(constraint.proof),
-        proven=constraint.proof.proven,
-        found_in=one_line(", ".join(origin.found_in)),
-        cause=cause,
-        source=source_view(origin.stack.best, around=0),  # the finding about it has the lines around
-    )
+    return {
+        "verdict": constraint.verdict.value,
+        "text": one_line(constraint.text, _LONGEST_CONDITION_CHARS),
+        "counterexample": one_line(values_text(constraint.counterexample), 600),
+        "witness": one_line(values_text(constraint.witness), 600),
+        "allowed": one_line(constraint.allowed or share_text(constraint.kept), 600),
+        "note": _note(constraint),
+        "proof": proof_text(constraint.proof),
+        "proven": constraint.proof.proven,
+        "found_in": one_line(", ".join(origin.found_in)),
+        "cause": cause,
+        "source": source_view(origin.stack.best, around=0),  # the finding about it has the lines around
+    }
 
 
 def _note(constraint: Constraint) -> str:
@@ -94,9 +94,13 @@ def _note(constraint: Constraint) -> str:
     return "only where a size is 0" if constraint.only_at_zero else ""
 
 
-def unparsed_views(dims: DimSystem) -> tuple[UnparsedView, ...]:
+def unparsed_views(dims: DimSystem) -> list[Part]:
     """The guards that could not be read."""
-    return tuple(
-        UnparsedView(one_line(g.text, _LONGEST_CONDITION_CHARS), one_line(g.why, 600), one_line(g.found_in))
+    return [
+        {
+            "text": one_line(g.text, _LONGEST_CONDITION_CHARS),
+            "why": one_line(g.why, 600),
+            "found_in": one_line(g.found_in),
+        }
         for g in dims.unparsed[:_MOST_UNPARSED]
-    )
+    ]

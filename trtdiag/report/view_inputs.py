@@ -10,12 +10,11 @@ from trtdiag.analysis.wording import listed
 from trtdiag.dims.facts import Constraint, DimRow, Pinned, Verdict
 from trtdiag.frontend.program import InputTensor
 from trtdiag.report.drawing.shape_words import ShapeWords
+from trtdiag.report.page import Part
 from trtdiag.report.source_context import short_place
 from trtdiag.report.text import amount, dtype_text, one_line
-from trtdiag.report.view import TableView
 from trtdiag.report.view_dims import SHOWN_SITES
 from trtdiag.report.view_guards import guards_view
-from trtdiag.report.view_sections import GuardLineView, InputsView, SymbolRowView
 from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.facts import SymbolFacts
 from trtdiag.shapes.profile import DimProfile
@@ -38,7 +37,7 @@ _VERDICTS = {
 }
 
 
-def inputs_view(analysis: Analysis) -> InputsView:
+def inputs_view(analysis: Analysis) -> Part:
     """The section of the page; what a page has no room for is counted."""
     dims = analysis.dims
     pinned = [_pinned(pin) for pin in dims.pinned]
@@ -55,13 +54,13 @@ def inputs_view(analysis: Analysis) -> InputsView:
         _symbol(facts, by_symbol.get(facts.symbol, []), states.get(facts.symbol, []), analysis.profiles)
         for facts in symbols
     ]
-    every = pinned + sorted(rows, key=lambda row: row.state == "ok")
-    return InputsView(
-        inputs=_inputs(analysis),
-        rows=tuple(every[:_MOST_ROWS]),
-        note=_note(analysis, len(every)),
-        guards=guards_view(dims),
-    )
+    every = pinned + sorted(rows, key=lambda row: row["state"] == "ok")
+    return {
+        "inputs": _inputs(analysis),
+        "rows": every[:_MOST_ROWS],
+        "note": _note(analysis, len(every)),
+        "guards": guards_view(dims),
+    }
 
 
 def _note(analysis: Analysis, rows: int) -> str:
@@ -72,7 +71,7 @@ def _note(analysis: Analysis, rows: int) -> str:
     return f"{rows - _MOST_ROWS:,} more are in the JSON report." if rows > _MOST_ROWS else ""
 
 
-def _inputs(analysis: Analysis) -> TableView | None:
+def _inputs(analysis: Analysis) -> Part | None:
     words = ShapeWords(analysis)
     rows = [
         (one_line(each.name), _shape(each, words), _examples(each, analysis.program.hints))
@@ -96,47 +95,49 @@ def _examples(tensor: InputTensor, hints: Mapping[str, int]) -> str:
     return f"[{', '.join(str(evaluate(dim.expr, hints)) for dim in tensor.dims)}]"
 
 
-def _pinned(pin: Pinned) -> SymbolRowView:
+def _pinned(pin: Pinned) -> Part:
     frame = pin.origin.stack.best
-    line = GuardLineView(
-        one_line(pin.why, 400), "breaks", "" if frame is None or str(frame) in pin.why else short_place(frame)
-    )
-    return SymbolRowView(
-        name=one_line(pin.declared),
-        origin=one_line(pin.site),
-        born="",
-        range=f"{pin.value}",
-        profile=f"{pin.value} / {pin.value} / {pin.value}",
-        expressions="",
-        guards=(line,),
-        more_guards="",
-        uses="",
-        state="pinned",
-        verdict=f"specialised to {pin.value}",
-    )
+    line = {
+        "text": one_line(pin.why, 400),
+        "verdict": "breaks",
+        "where": "" if frame is None or str(frame) in pin.why else short_place(frame),
+    }
+    return {
+        "name": one_line(pin.declared),
+        "origin": one_line(pin.site),
+        "born": "",
+        "range": f"{pin.value}",
+        "profile": f"{pin.value} / {pin.value} / {pin.value}",
+        "expressions": "",
+        "guards": (line,),
+        "more_guards": "",
+        "uses": "",
+        "state": "pinned",
+        "verdict": f"specialised to {pin.value}",
+    }
 
 
 def _symbol(
     facts: SymbolFacts, guards: Sequence[Constraint], rows: Sequence[DimRow], profiles: Mapping[str, DimProfile]
-) -> SymbolRowView:
+) -> Part:
     profile = profiles.get(facts.symbol)
     state = _state(facts, guards, rows, profile)
     ordered = sorted(guards, key=lambda guard: _ORDER.index(guard.verdict))
     hidden = len(guards) - _SHOWN_GUARDS
     born = facts.born_by or ""
-    return SymbolRowView(
-        name=one_line(facts.name),
-        origin=one_line(listed([site for site in facts.origins if site != born], SHOWN_SITES), 400),
-        born=one_line(born + (f" at {facts.born_at}" if facts.born_at and born else "")),
-        range="none" if facts.range is None else str(facts.range),
-        profile=profile_text(profile),
-        expressions=_derived(facts.expressions),
-        guards=tuple(_guard(guard) for guard in ordered[:_SHOWN_GUARDS]),
-        more_guards=f"and {amount(hidden, 'more guard')}, below" if hidden > 0 else "",
-        uses=f"{facts.uses:,}",
-        state="unbounded" if state == "outside" else "breaks" if state == "undecided" else state,
-        verdict=_VERDICTS.get(state, state),
-    )
+    return {
+        "name": one_line(facts.name),
+        "origin": one_line(listed([site for site in facts.origins if site != born], SHOWN_SITES), 400),
+        "born": one_line(born + (f" at {facts.born_at}" if facts.born_at and born else "")),
+        "range": "none" if facts.range is None else str(facts.range),
+        "profile": profile_text(profile),
+        "expressions": _derived(facts.expressions),
+        "guards": [_guard(guard) for guard in ordered[:_SHOWN_GUARDS]],
+        "more_guards": f"and {amount(hidden, 'more guard')}, below" if hidden > 0 else "",
+        "uses": f"{facts.uses:,}",
+        "state": "unbounded" if state == "outside" else "breaks" if state == "undecided" else state,
+        "verdict": _VERDICTS.get(state, state),
+    }
 
 
 def _derived(expressions: Sequence[str]) -> str:
@@ -169,7 +170,7 @@ def _state(facts: SymbolFacts, guards: Sequence[Constraint], rows: Sequence[DimR
     return "ok"
 
 
-def _guard(guard: Constraint) -> GuardLineView:
+def _guard(guard: Constraint) -> Part:
     frame = guard.origin.stack.best
     source = short_place(frame) if frame is not None else one_line(guard.origin.op or "")
-    return GuardLineView(one_line(guard.text, 200), guard.verdict.value, source)
+    return {"text": one_line(guard.text, 200), "verdict": guard.verdict.value, "where": source}

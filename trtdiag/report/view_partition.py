@@ -13,34 +13,34 @@ from trtdiag.partition.facts import Boundary, Bytes
 from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest, strip
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line
+from trtdiag.report.page import Part, table
 from trtdiag.report.text import amount, bytes_text, dtype_text, one_line
 from trtdiag.report.tried_words import tried_line, tried_table
-from trtdiag.report.view import PartitionView, SegmentView, TableView
 from trtdiag.report.view_types import folding_table
 from trtdiag.symbolic.text import to_text
 
 
-def partition_view(analysis: Analysis, facts: PartitionFacts) -> PartitionView:
+def partition_view(analysis: Analysis, facts: PartitionFacts) -> Part:
     """The section of the page."""
     words = _Words(analysis, facts)
     parts = facts.partitioned
     steps = len(parts.steps)
     note = f"The first {MOST_STEPS} of {steps:,} steps." if steps > MOST_STEPS else ""
     hidden = len(parts.segments) - MOST_SEGMENTS
-    return PartitionView(
-        summary=_summary(analysis, facts),
-        strip=strip(facts) if steps > 1 else None,
-        strip_note=note,
-        segments=tuple(_segment(segment, words) for segment in parts.segments[:MOST_SEGMENTS]),
-        more_segments=f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
-        boundaries=folding_table(
+    return {
+        "summary": _summary(analysis, facts),
+        "strip": strip(facts) if steps > 1 else None,
+        "strip_note": note,
+        "segments": [_segment(segment, words) for segment in parts.segments[:MOST_SEGMENTS]],
+        "more_segments": f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
+        "boundaries": folding_table(
             ("tensor", "from", "to", "shape", "min", "usual", "max"),
             [words.crossing(b) for b in heaviest([b for b in parts.boundaries if _is_inner(b)])],
             ("code", "", "", "code", "number", "number", "number"),
         ),
-        tried_summary="" if analysis.tried is None else f"{tried_line(analysis.tried)}.",
-        tried=None if analysis.tried is None else tried_table(analysis.tried),
-    )
+        "tried_summary": "" if analysis.tried is None else f"{tried_line(analysis.tried)}.",
+        "tried": None if analysis.tried is None else tried_table(analysis.tried),
+    }
 
 
 def _summary(analysis: Analysis, facts: PartitionFacts) -> str:
@@ -97,7 +97,7 @@ def _ends(count: Bytes) -> tuple[str, str, str]:
     return low, usual, bytes_text(count.max)
 
 
-def _segment(segment: Segment, words: _Words) -> SegmentView:
+def _segment(segment: Segment, words: _Words) -> Part:
     views = len(segment.ops) - segment.work_ops
     text = f"{amount(len(segment.ops), 'op')}" + (
         f" ({views:,} of them {'a view' if views == 1 else 'views'})" if views else ""
@@ -120,12 +120,12 @@ def _segment(segment: Segment, words: _Words) -> SegmentView:
     rows += [words.tensor("out", name) for name in segment.outputs]
     heads = ("", "tensor", "shape", "in the engine", "min", "usual", "max")
     kinds = ("", "code", "code", "", "number", "number", "number")
-    return SegmentView(
-        title=f"Engine {segment.index}",
-        summary=text,
-        crossing=folding_table(heads, rows, kinds) or TableView(heads, ()),
-        sizes=folding_table(
+    return {
+        "title": f"Engine {segment.index}",
+        "summary": text,
+        "crossing": folding_table(heads, rows, kinds) or table(heads, ()),
+        "sizes": folding_table(
             ("size that enters", "because"),
             [(one_line(size.node), one_line(size.why, 400)) for size in segment.entering_sizes],
         ),
-    )
+    }

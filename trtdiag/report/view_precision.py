@@ -5,14 +5,14 @@ from __future__ import annotations
 from trtdiag.analysis.wording import listed
 from trtdiag.graph.source import Frame
 from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
+from trtdiag.report.page import Part
 from trtdiag.report.text import amount, one_line
-from trtdiag.report.view import PrecisionView
 from trtdiag.report.view_types import folding_table
 
 _MOST_LINES = 3
 
 
-def precision_view(facts: PrecisionFacts) -> PrecisionView:
+def precision_view(facts: PrecisionFacts) -> Part:
     """The ops that stay in float32 by reason, the most frequent first."""
     grouped: dict[tuple[str, str], list[StaysFloat32]] = {}
     for each in facts.stays:
@@ -34,11 +34,11 @@ def precision_view(facts: PrecisionFacts) -> PrecisionView:
     unmatched = ", ".join(one_line(entry) for entry in facts.unmatched)
     if unmatched:
         summary += f" keep_fp32 names nothing in this program with: {unmatched}."
-    return PrecisionView(
-        title=f"Computed in {name}",
-        summary=summary,
-        stays=folding_table(("op", "calls", "stays in float32 because", "module", "line"), rows),
-    )
+    return {
+        "title": f"Computed in {name}",
+        "summary": summary,
+        "stays": folding_table(("op", "calls", "stays in float32 because", "module", "line"), rows),
+    }
 
 
 def _line(frame: Frame | None) -> str:

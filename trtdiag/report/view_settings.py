@@ -6,10 +6,9 @@ import platform
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import SourceKind
+from trtdiag.report.page import Part, table
 from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.text import amount, bytes_text, one_line, seconds_text
-from trtdiag.report.view import TableView
-from trtdiag.report.view_sections import SettingsView
 from trtdiag.targets import target_name
 
 _LONGEST_CHARS = 2000
@@ -18,18 +17,18 @@ _WITHOUT = frozenset({"timing_cache", "engine_cache", "runtime_cache"})
 """Options that are off where they are not set."""
 
 
-def settings_view(analysis: Analysis, command: str) -> SettingsView:
+def settings_view(analysis: Analysis, command: str) -> Part:
     """The section of the page."""
     rows = [
         (name, one_line(_words(name, value), 600), "default" if value == usual else "set")
         for name, value, usual in settings_of(analysis.options)
     ]
     heads = ("setting", "value", "")
-    return SettingsView(
-        settings=TableView(heads, tuple(rows), kinds=("code", "code")) if rows else None,
-        versions=_versions(analysis),
-        command=one_line(command or reproduce_command(analysis), _LONGEST_CHARS),
-    )
+    return {
+        "settings": table(heads, tuple(rows), kinds=("code", "code")) if rows else None,
+        "versions": _versions(analysis),
+        "command": one_line(command or reproduce_command(analysis), _LONGEST_CHARS),
+    }
 
 
 def _words(name: str, value: object) -> str:
@@ -42,7 +41,7 @@ def _words(name: str, value: object) -> str:
     return str(value)
 
 
-def _versions(analysis: Analysis) -> TableView:
+def _versions(analysis: Analysis) -> Part:
     program = analysis.program
     versions = program.versions
     rows = [
@@ -61,4 +60,4 @@ def _versions(analysis: Analysis) -> TableView:
     if program.export_s is not None:
         rows.append(("export took", seconds_text(program.export_s)))
     rows.extend(("note", one_line(note, _LONGEST_CHARS)) for note in program.notes)
-    return TableView((), tuple(rows))
+    return table((), tuple(rows))

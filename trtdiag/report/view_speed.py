@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from trtdiag.report.page import Part, table
 from trtdiag.report.record import RecordedTimes, RecordedWay
 from trtdiag.report.text import one_line
-from trtdiag.report.view import TableView
-from trtdiag.report.view_sections import SpeedView, TimesView
 
 _HEADS = ("", "ms", "tenths", "to trtdiag", "computes in", "")
 _KINDS = ("", "number", "number", "number")
 _LONGEST_WHY_CHARS = 400
 
 
-def speed_view(found: RecordedTimes) -> SpeedView:
+def speed_view(found: RecordedTimes) -> Part:
     """The section of the page."""
     tensorrt = f", TensorRT {found.tensorrt}" if found.tensorrt else ""
     made_with = f"torch {found.torch}, engines by {found.backend}{tensorrt}, {found.rounds} rounds"
-    return SpeedView(
-        summary=one_line(
+    return {
+        "summary": one_line(
             f"Milliseconds of a call among others in a row, medians and tenths, on {found.device}; {made_with}.",
             _LONGEST_WHY_CHARS,
         ),
-        tables=tuple(
-            TimesView(f"At {one_line(each.where)}", TableView(_HEADS, tuple(map(_row, each.ways)), kinds=_KINDS))
+        "tables": [
+            {
+                "title": f"At {one_line(each.where)}",
+                "table": table(_HEADS, tuple(map(_row, each.ways)), kinds=_KINDS),
+            }
             for each in found.results
-        ),
-    )
+        ],
+    }
 
 
 def _row(way: RecordedWay) -> tuple[str, ...]:

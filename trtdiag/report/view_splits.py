@@ -13,10 +13,9 @@ from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Bytes
 from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.engine_words import op_counts
+from trtdiag.report.page import Part, table
 from trtdiag.report.source_context import short_place
 from trtdiag.report.text import amount, bytes_text, one_line, starred
-from trtdiag.report.view import TableView
-from trtdiag.report.view_sections import SplitsView, SplitView
 
 _MOST_ROWS = 40
 _MOST_OUTCOMES = 3
@@ -28,7 +27,7 @@ _DEFAULT = PartitionOptions().min_segment_ops
 _Key: TypeAlias = tuple[str, str | None, str | None]  # rule, node, op
 
 
-def splits_view(facts: PartitionFacts, findings: Sequence[Finding]) -> SplitsView:
+def splits_view(facts: PartitionFacts, findings: Sequence[Finding]) -> Part:
     """The section of the page: causes that cost engines in full, the others folded."""
     ids = _finding_ids(findings)
     ranked = _ranked(facts)
@@ -38,32 +37,32 @@ def splits_view(facts: PartitionFacts, findings: Sequence[Finding]) -> SplitsVie
     more = amount(len(folded), "other reason" if costly else "reason") if folded else ""
     if len(folded) > _MOST_ROWS:
         more += f", {_MOST_ROWS:,} of them listed here, all of them in the JSON report"
-    return SplitsView(
-        summary=_summary(facts),
-        outcomes=_outcomes(facts),
-        rows=tuple(_row(group, ids) for group in costly),
-        folded=tuple(folded[:_MOST_ROWS]),
-        more=more,
-        minimum=_minimum(facts),
-    )
+    return {
+        "summary": _summary(facts),
+        "outcomes": _outcomes(facts),
+        "rows": [_row(group, ids) for group in costly],
+        "folded": folded[:_MOST_ROWS],
+        "more": more,
+        "minimum": _minimum(facts),
+    }
 
 
-def _small(facts: PartitionFacts, ids: Mapping[_Key, str]) -> Iterator[SplitView]:
+def _small(facts: PartitionFacts, ids: Mapping[_Key, str]) -> Iterator[Part]:
     """One row for the ops whose segment is too small."""
     if not facts.small:
         return
     answer = facts.without_minimum
-    yield SplitView(
-        op=f"segments of fewer than {amount(facts.plan.options.partition.min_segment_ops, 'op')}",
-        reason="crossing to an engine and back costs more than it wins",
-        code="segment-too-small",
-        calls=f"{len(facts.small):,}",
-        where=_where([left.place for left in facts.small]),
-        engines="" if answer is None else _arrow(answer.segments_before, answer.segments_after),
-        ops="" if answer is None else _arrow(answer.ops_before, answer.ops_after),
-        crossing="",
-        finding=_finding(ids, "PRT602", [left.place for left in facts.small]),
-    )
+    yield {
+        "op": f"segments of fewer than {amount(facts.plan.options.partition.min_segment_ops, 'op')}",
+        "reason": "crossing to an engine and back costs more than it wins",
+        "code": "segment-too-small",
+        "calls": f"{len(facts.small):,}",
+        "where": _where([left.place for left in facts.small]),
+        "engines": "" if answer is None else _arrow(answer.segments_before, answer.segments_after),
+        "ops": "" if answer is None else _arrow(answer.ops_before, answer.ops_after),
+        "crossing": "",
+        "finding": _finding(ids, "PRT602", [left.place for left in facts.small]),
+    }
 
 
 def _ranked(facts: PartitionFacts) -> list[FallbackGroup]:
@@ -115,19 +114,19 @@ def _others(group: FallbackGroup) -> str:
     return f" and {amount(group.other_ops, 'other op')}" if group.other_ops else ""
 
 
-def _row(group: FallbackGroup, ids: Mapping[_Key, str]) -> SplitView:
+def _row(group: FallbackGroup, ids: Mapping[_Key, str]) -> Part:
     cost = group.cost
-    return SplitView(
-        op=one_line(group.op) + _others(group),
-        reason=_KEPT if group.code == _KEPT_CODE else one_line(group.left[0].limit.why, _LONGEST_REASON_CHARS),
-        code=one_line(group.code),
-        calls=f"{len(group.left):,}",
-        where=_where([left.place for left in group.left]),
-        engines="not worked out" if cost is None else _arrow(cost.segments_before, cost.segments_after),
-        ops="" if cost is None else _arrow(cost.ops_before, cost.ops_after),
-        crossing=crossing_text(group.crossing),
-        finding=_finding(ids, RULE_OF[group.why], [left.place for left in group.left]),
-    )
+    return {
+        "op": one_line(group.op) + _others(group),
+        "reason": _KEPT if group.code == _KEPT_CODE else one_line(group.left[0].limit.why, _LONGEST_REASON_CHARS),
+        "code": one_line(group.code),
+        "calls": f"{len(group.left):,}",
+        "where": _where([left.place for left in group.left]),
+        "engines": "not worked out" if cost is None else _arrow(cost.segments_before, cost.segments_after),
+        "ops": "" if cost is None else _arrow(cost.ops_before, cost.ops_after),
+        "crossing": crossing_text(group.crossing),
+        "finding": _finding(ids, RULE_OF[group.why], [left.place for left in group.left]),
+    }
 
 
 def _where(places: Sequence[Place]) -> str:
@@ -164,7 +163,7 @@ def _finding_ids(findings: Sequence[Finding]) -> Mapping[_Key, str]:
     return found
 
 
-def _minimum(facts: PartitionFacts) -> TableView | None:
+def _minimum(facts: PartitionFacts) -> Part | None:
     """The partition with other least numbers of ops; ``None`` where the number makes no difference."""
     asked = facts.plan.options.partition.min_segment_ops
     seen = {(answer.segments_after, answer.ops_after) for _, answer in facts.minimums}
@@ -184,4 +183,4 @@ def _minimum(facts: PartitionFacts) -> TableView | None:
             )
         )
     heads = ("--min-segment-ops", "engines", "ops in engines", "ops in PyTorch", "")
-    return TableView(heads, tuple(rows), kinds=("number",) * 4)
+    return table(heads, tuple(rows), kinds=("number",) * 4)

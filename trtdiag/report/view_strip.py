@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.partition.facts import Step
+from trtdiag.report.page import Part
 from trtdiag.report.text import amount, one_line
-from trtdiag.report.view_sections import StripPieceView, StripView
 
 _WIDTH = 1200
 """Pixels of a bar on a usual screen; the page draws it as wide as it has room."""
@@ -15,7 +15,7 @@ _CHAR = 7
 MOST_PIECES = 200
 
 
-def strip_view(facts: PartitionFacts) -> StripView | None:
+def strip_view(facts: PartitionFacts) -> Part | None:
     """The bar; ``None`` where there is nothing to run."""
     parts = facts.partitioned
     targets = {op.name: op.target for op in parts.plan.graph.ops}
@@ -37,11 +37,11 @@ def strip_view(facts: PartitionFacts) -> StripView | None:
         calls = amount(sum(len(ops) for _, ops in alone), "op")
         badges.append(f"{amount(len(alone), 'stretch', 'stretches')} of PyTorch, {calls}")
     hidden = len(whole) - len(steps)
-    return StripView(
-        pieces=tuple(pieces),
-        badges=tuple(badges),
-        note=f"{amount(hidden, 'more step')} not drawn." if hidden else "",
-    )
+    return {
+        "pieces": pieces,
+        "badges": badges,
+        "note": f"{amount(hidden, 'more step')} not drawn." if hidden else "",
+    }
 
 
 def _ops(step: Step, facts: PartitionFacts, targets: dict[str, str]) -> list[str]:
@@ -49,7 +49,7 @@ def _ops(step: Step, facts: PartitionFacts, targets: dict[str, str]) -> list[str
     return [targets[name] for name in names if name in targets]
 
 
-def _piece(step: Step, ops: list[str], x: float, width: float) -> StripPieceView:
+def _piece(step: Step, ops: list[str], x: float, width: float) -> Part:
     if step.segment is None:
         kind, name = "torch", "PyTorch"
         told = ", ".join(dict.fromkeys(ops))
@@ -61,14 +61,14 @@ def _piece(step: Step, ops: list[str], x: float, width: float) -> StripPieceView
     count = amount(len(ops), "op")
     wide = f"{label} · {count}"
     shown = next((text for text in (wide, label) if len(text) * _CHAR + 8 <= width), "")
-    return StripPieceView(
-        x=_share(x),
-        width=_share(width),
-        kind=kind,
-        title=one_line(f"{name}: {count}" + (f" ({told})" if told else ""), 400),
-        label=shown,
-        label_x=_share(x + width / 2),
-    )
+    return {
+        "x": _share(x),
+        "width": _share(width),
+        "kind": kind,
+        "title": one_line(f"{name}: {count}" + (f" ({told})" if told else ""), 400),
+        "label": shown,
+        "label_x": _share(x + width / 2),
+    }
 
 
 def _share(pixels: float) -> str:

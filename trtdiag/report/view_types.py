@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, WideTensor
 from trtdiag.lower.facts import Checked
+from trtdiag.report.page import Part, table
 from trtdiag.report.text import amount, bytes_text, dtype_text, one_line
-from trtdiag.report.view import MemoryView, MetadataView, PrecisionView, TableView, TypesView
 from trtdiag.shapes.facts import MemoryEstimate
 from trtdiag.targets import target_name
 
@@ -18,9 +18,7 @@ _FITS = {Fit.FITS: "fits int32", Fit.OVERFLOWS: "does not fit int32", Fit.UNKNOW
 _FIT_ORDER = (Fit.OVERFLOWS, Fit.UNKNOWN, Fit.FITS)
 
 
-def folding_table(
-    heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], kinds: tuple[str, ...] = ()
-) -> TableView | None:
+def folding_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], kinds: tuple[str, ...] = ()) -> Part | None:
     """A table that shows the first rows and folds the rest; ``None`` without rows."""
     if not rows:
         return None
@@ -30,22 +28,20 @@ def folding_table(
     more = f"and {hidden:,} more" if hidden else ""
     if hidden > len(folded):
         more += f", {len(folded):,} of them listed here, all of them in the JSON report"
-    return TableView(heads, shown, folded, more, kinds)
+    return table(heads, shown, folded, more, kinds)
 
 
 def folded_table(
     heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], label: str, kinds: tuple[str, ...] = ()
-) -> TableView | None:
+) -> Part | None:
     """A table of which nothing is shown until it is asked for; ``None`` without rows."""
     if not rows:
         return None
     more = label if len(rows) <= _LISTED_ROWS else f"{label}, {_LISTED_ROWS:,} of them listed here"
-    return TableView(heads, (), tuple(rows[:_LISTED_ROWS]), more, kinds)
+    return table(heads, (), tuple(rows[:_LISTED_ROWS]), more, kinds)
 
 
-def types_view(
-    dtypes: DtypeFacts, parts: PartitionFacts | None = None, precision: PrecisionView | None = None
-) -> TypesView:
+def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precision: Part | None = None) -> Part:
     """Counts of dtypes, and the tensors that need attention on the target."""
     target = one_line(dtypes.target)
     wide = sorted(dtypes.int64, key=lambda tensor: _FIT_ORDER.index(tensor.fit))
@@ -54,23 +50,23 @@ def types_view(
         fits = sum(tensor.fit is Fit.FITS for tensor in wide)
         native = "has int64" if dtypes.native_int64 else "has no int64: these become int32"
         note = f"{amount(len(wide), 'int64 tensor')}; {fits:,} proved to fit int32. {target_name(target)} {native}."
-    return TypesView(
-        target=target_name(target),
-        counts=TableView(
+    return {
+        "target": target_name(target),
+        "counts": table(
             ("dtype", "tensors"),
             tuple((one_line(dtype), f"{number:,}") for dtype, number in dtypes.counts),
             kinds=("code", "number"),
         ),
-        int64_note=note,
-        int64=_int64_table([_wide(tensor) for tensor in wide], native=dtypes.native_int64),
-        float64=_odd_table(dtypes.float64),
-        unsupported=_odd_table(dtypes.unsupported),
-        planned=None if parts is None else _planned(parts),
-        precision=precision,
-    )
+        "int64_note": note,
+        "int64": _int64_table([_wide(tensor) for tensor in wide], native=dtypes.native_int64),
+        "float64": _odd_table(dtypes.float64),
+        "unsupported": _odd_table(dtypes.unsupported),
+        "planned": None if parts is None else _planned(parts),
+        "precision": precision,
+    }
 
 
-def _planned(parts: PartitionFacts) -> TableView | None:
+def _planned(parts: PartitionFacts) -> Part | None:
     """The tensors that are of another type inside engines than in the program."""
     rows = [
         (
@@ -86,7 +82,7 @@ def _planned(parts: PartitionFacts) -> TableView | None:
     return folding_table(("tensor", "role", "in the program", "in engines", "why", "line"), rows, ("code",))
 
 
-def _int64_table(rows: Sequence[tuple[str, ...]], *, native: bool) -> TableView | None:
+def _int64_table(rows: Sequence[tuple[str, ...]], *, native: bool) -> Part | None:
     """Folded where the target has int64: then nothing becomes of them."""
     heads, kinds = ("tensor", "role", "values", "int32", "why", "line"), ("code",)
     if native:
@@ -105,7 +101,7 @@ def _wide(tensor: WideTensor) -> tuple[str, ...]:
     )
 
 
-def _odd_table(tensors: Iterable[OddTensor]) -> TableView | None:
+def _odd_table(tensors: Iterable[OddTensor]) -> Part | None:
     # The ops that introduce a dtype come first: the others only carry it on.
     ordered = sorted(tensors, key=lambda tensor: not tensor.root)
     rows = [
@@ -122,7 +118,7 @@ def _odd_table(tensors: Iterable[OddTensor]) -> TableView | None:
     return folding_table(("tensor", "role", "dtype", "op", "origin", "line"), rows)
 
 
-def memory_view(memory: MemoryEstimate) -> MemoryView:
+def memory_view(memory: MemoryEstimate) -> Part:
     """What the program holds at the maximum of every range."""
     at = ""
     if memory.live_at:
@@ -137,13 +133,13 @@ def memory_view(memory: MemoryEstimate) -> MemoryView:
         ),
     )
     largest = [(one_line(node), bytes_text(size)) for node, size in memory.largest]
-    return MemoryView(
-        sums=TableView(("what", "at the maximum of every range", "note"), rows, kinds=("", "number")),
-        largest=folding_table(("largest outputs", "bytes"), largest, ("", "number")),
-    )
+    return {
+        "sums": table(("what", "at the maximum of every range", "note"), rows, kinds=("", "number")),
+        "largest": folding_table(("largest outputs", "bytes"), largest, ("", "number")),
+    }
 
 
-def metadata_view(checked: Checked) -> MetadataView:
+def metadata_view(checked: Checked) -> Part:
     """How the recorded values of nodes were found."""
     defects = [
         (
@@ -161,8 +157,8 @@ def metadata_view(checked: Checked) -> MetadataView:
     unchecked = [(one_line(node), one_line(why, 400)) for node, why in checked.unchecked.items()]
     summary = f"{amount(checked.checked, 'node')} looked at, {amount(checked.recomputed, 'distinct call')} recomputed"
     summary += f", {amount(len(checked.defects), 'defect')}" if checked.defects else ", no defect"
-    return MetadataView(
-        summary=summary + (f", {len(checked.unchecked):,} not recomputable" if checked.unchecked else ""),
-        defects=folding_table(("node", "op", "defect", "recorded", "recomputed", "state", "cause", "line"), defects),
-        unchecked=folding_table(("node", "not recomputed because"), unchecked),
-    )
+    return {
+        "summary": summary + (f", {len(checked.unchecked):,} not recomputable" if checked.unchecked else ""),
+        "defects": folding_table(("node", "op", "defect", "recorded", "recomputed", "state", "cause", "line"), defects),
+        "unchecked": folding_table(("node", "not recomputed because"), unchecked),
+    }

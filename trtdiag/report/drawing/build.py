@@ -16,8 +16,8 @@ from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
 from trtdiag.report.drawing.payload import DrawnView, payload
 from trtdiag.report.drawing.sides import Side, Sides, sides
 from trtdiag.report.drawing.svg import picture
+from trtdiag.report.page import Part
 from trtdiag.report.text import amount
-from trtdiag.report.view import GraphView
 from trtdiag.symbolic.text import in_words
 
 
@@ -27,7 +27,7 @@ def _named(where: Sides, analysis: Analysis) -> Sides:
     return replace(where, words=tuple(told[words] for words in where.words))
 
 
-def graph_view(analysis: Analysis, layout: str = "auto") -> GraphView | None:
+def graph_view(analysis: Analysis, layout: str = "auto") -> Part | None:
     """The graph of the program, ``None`` where there is none.  Cost: linear in nodes and edges, times module depth."""
     if analysis.checked is None:
         return None
@@ -46,14 +46,14 @@ def graph_view(analysis: Analysis, layout: str = "auto") -> GraphView | None:
     # One engine in one box says nothing on paper: then its modules are the overview.
     overview = views[0] if sum(box.group is not None for box in views[0].levels[0].boxes) > 1 else views[-1]
     built = analysis.compilation
-    return GraphView(
-        summary=_summary(nodes, where, len(drawn[-1]) - 1),
-        picture=picture(overview.levels[0], overview.layouts[0], nodes, overview.marks, where),
-        payload=payload(
+    return {
+        "summary": _summary(nodes, where, len(drawn[-1]) - 1),
+        "picture": picture(overview.levels[0], overview.layouts[0], nodes, overview.marks, where),
+        "payload": payload(
             nodes, views, where, NO_LAYERS if built is None else engine_layers(built, nodes), analysis.findings
         ),
-        layout_note=laid_out.note,
-    )
+        "layout_note": laid_out.note,
+    }
 
 
 def _summary(nodes: Sequence[DrawnNode], where: Sides | None, groups: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.partition.facts import Boundary
-from trtdiag.report.drawing.picture import Picture, PictureBox
+from trtdiag.report.page import PLAIN_BOX, Part
 from trtdiag.report.text import amount, bytes_text, one_line
 
 MOST_SEGMENTS = 24
@@ -18,7 +18,7 @@ _GAP_X, _GAP_Y, _MARGIN, _COLUMNS = 24, 26, 10, 6
 _LONGEST = 24
 
 
-def strip(facts: PartitionFacts) -> Picture:
+def strip(facts: PartitionFacts) -> Part:
     """Engines and stretches of PyTorch in the order of execution, in rows read from left to right."""
     steps = facts.partitioned.steps[:MOST_STEPS]
     targets = {op.name: op.target for op in facts.partitioned.plan.graph.ops}
@@ -37,12 +37,12 @@ def strip(facts: PartitionFacts) -> Picture:
             edges.append(_arrow(at))
     rows = max(1, -(-len(steps) // _COLUMNS))
     columns = min(max(1, len(steps)), _COLUMNS)
-    return Picture(
-        width=str(2 * _MARGIN + columns * _BOX_WIDTH + (columns - 1) * _GAP_X),
-        height=str(2 * _MARGIN + rows * _BOX_HEIGHT + (rows - 1) * _GAP_Y),
-        boxes=tuple(boxes),
-        edges=tuple(edges),
-    )
+    return {
+        "width": str(2 * _MARGIN + columns * _BOX_WIDTH + (columns - 1) * _GAP_X),
+        "height": str(2 * _MARGIN + rows * _BOX_HEIGHT + (rows - 1) * _GAP_Y),
+        "boxes": boxes,
+        "edges": edges,
+    }
 
 
 def _crossing(facts: PartitionFacts, index: int) -> str:
@@ -56,21 +56,22 @@ def _corner(at: int) -> tuple[int, int]:
     return _MARGIN + column * (_BOX_WIDTH + _GAP_X), _MARGIN + row * (_BOX_HEIGHT + _GAP_Y)
 
 
-def _box(at: int, kind: str, label: str, sub: str) -> PictureBox:
+def _box(at: int, kind: str, label: str, sub: str) -> Part:
     x, y = _corner(at)
-    return PictureBox(
-        x=str(x),
-        y=str(y),
-        width=str(_BOX_WIDTH),
-        height=str(_BOX_HEIGHT),
-        classes=f"box {kind}",
-        label=one_line(label, _LONGEST),
-        sub=one_line(sub, _LONGEST),
-        text_x=str(x + 9),
-        label_y=str(y + 17),
-        sub_y=str(y + 31),
-        title=one_line(f"{label}: {sub}", 1000),
-    )
+    return {
+        "x": str(x),
+        "y": str(y),
+        "width": str(_BOX_WIDTH),
+        "height": str(_BOX_HEIGHT),
+        "classes": f"box {kind}",
+        "label": one_line(label, _LONGEST),
+        "sub": one_line(sub, _LONGEST),
+        "text_x": str(x + 9),
+        "label_y": str(y + 17),
+        "sub_y": str(y + 31),
+        **PLAIN_BOX,
+        "title": one_line(f"{label}: {sub}", 1000),
+    }
 
 
 def _arrow(at: int) -> str:

@@ -5,31 +5,29 @@ from __future__ import annotations
 from trtdiag.report.drawing.levels import Box, Level
 from trtdiag.report.drawing.marks import Marks
 from trtdiag.report.drawing.nodes import DrawnNode
-from trtdiag.report.drawing.picture import Picture, PictureBox
 from trtdiag.report.drawing.plan import Layout, Point
 from trtdiag.report.drawing.sides import Sides
+from trtdiag.report.page import Part
 
 _EDGE = 10.0  # room around the level for badges
 _TEXT_INSET = 10.0
 
 
-def picture(level: Level, layout: Layout, nodes: tuple[DrawnNode, ...], marks: Marks, where: Sides | None) -> Picture:
+def picture(level: Level, layout: Layout, nodes: tuple[DrawnNode, ...], marks: Marks, where: Sides | None) -> Part:
     """Draw one level; ``where`` says who runs the nodes, where that is known."""
     boxes = tuple(
         _box(box, size, centre, nodes, marks, where)
         for box, size, centre in zip(level.boxes, level.graph.sizes, layout.centres, strict=True)
     )
-    return Picture(
-        width=_number(layout.width + 2 * _EDGE),
-        height=_number(layout.height + 2 * _EDGE),
-        boxes=boxes,
-        edges=tuple(_path(curve) for curve in layout.curves),
-    )
+    return {
+        "width": _number(layout.width + 2 * _EDGE),
+        "height": _number(layout.height + 2 * _EDGE),
+        "boxes": boxes,
+        "edges": [_path(curve) for curve in layout.curves],
+    }
 
 
-def _box(
-    box: Box, size: Point, centre: Point, nodes: tuple[DrawnNode, ...], marks: Marks, where: Sides | None
-) -> PictureBox:
+def _box(box: Box, size: Point, centre: Point, nodes: tuple[DrawnNode, ...], marks: Marks, where: Sides | None) -> Part:
     width, height = size
     left, top = centre[0] - width / 2 + _EDGE, centre[1] - height / 2 + _EDGE
     if box.group is not None:
@@ -44,26 +42,26 @@ def _box(
         found = marks.nodes.get(box.node if box.node is not None else -1, ())
         title = f"{node.name}: {node.op} {node.shape}"
     worst = marks.worst(found)
-    return PictureBox(
-        x=_number(left),
-        y=_number(top),
-        width=_number(width),
-        height=_number(height),
-        classes=f"box {kind} marked-{worst}" if worst else f"box {kind}",
-        label=box.label,
-        sub=box.sub,
-        text_x=_number(left + _TEXT_INSET),
-        label_y=_number(top + 16),
-        sub_y=_number(top + 30),
-        badge=str(len(found)) if found else "",
-        badge_class=worst,
-        badge_x=_number(left + width - 2),
-        badge_y=_number(top + 2),
-        badge_text_y=_number(top + 5.5),
-        chip=f"⇠{len(box.chips)}" if box.chips else "",
-        chip_y=_number(top - 2),
-        title="" if title == box.label else title,
-    )
+    return {
+        "x": _number(left),
+        "y": _number(top),
+        "width": _number(width),
+        "height": _number(height),
+        "classes": f"box {kind} marked-{worst}" if worst else f"box {kind}",
+        "label": box.label,
+        "sub": box.sub,
+        "text_x": _number(left + _TEXT_INSET),
+        "label_y": _number(top + 16),
+        "sub_y": _number(top + 30),
+        "badge": str(len(found)) if found else "",
+        "badge_class": worst,
+        "badge_x": _number(left + width - 2),
+        "badge_y": _number(top + 2),
+        "badge_text_y": _number(top + 5.5),
+        "chip": f"⇠{len(box.chips)}" if box.chips else "",
+        "chip_y": _number(top - 2),
+        "title": "" if title == box.label else title,
+    }
 
 
 def _path(points: tuple[Point, ...]) -> str:
