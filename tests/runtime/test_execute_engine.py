@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -14,6 +16,7 @@ from trtdiag.engine.backend import Runner
 from trtdiag.engine.manifest import EngineInput
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError, InternalError, ShapeOutOfRangeError, TrtdiagError, UserError
+from trtdiag.runtime import engine_cache
 from trtdiag.runtime.engine_cache import EngineCache
 from trtdiag.runtime.op import EXECUTE_ENGINE
 from trtdiag.shapes.profile import DimProfile
@@ -263,3 +266,33 @@ def test_numbers_stay_on_the_host_whatever_device_is_the_default() -> None:
     with torch.device("meta"):
         entered = execution._entered(size, torch.empty(7 + 2, 0))
     assert (entered.device.type, entered.item()) == ("cpu", 7)
+
+
+def test_the_current_gpu_stays_when_engines_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Here without a GPU: what is freed changes the current one, as a library may, and it is put back.
+    gpu = [0]
+
+    class OfGpu1:
+        def __del__(self) -> None:
+            gpu[0] = 1
+
+    @contextmanager
+    def staying_on(index: int) -> Iterator[None]:
+        yield
+        gpu[0] = index
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: gpu[0])
+    monkeypatch.setattr(torch.cuda, "device", staying_on)
+    monkeypatch.setattr(engine_cache, "_loaded", lambda *_: OfGpu1())
+    built = linear_engine(torch.nn.Linear(5, 7))
+
+    class Holder:
+        pass
+
+    cache, holder = EngineCache(most=0), Holder()
+    cache.hold([built.manifest], holder)
+    cache.get(built.manifest, as_buffer(built.blob), "cpu")
+    del holder
+    assert len(cache) == 0
+    assert gpu == [0]

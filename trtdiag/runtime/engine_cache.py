@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from threading import Lock, RLock
 from weakref import finalize
@@ -93,12 +93,14 @@ class EngineCache:
             for name in gone:
                 del self._holders[name]
             dropped = [self._slots.pop(key) for key in list(self._slots) if key[:2] in gone]
-        dropped.clear()  # freeing an engine takes a while: others need not wait
+        with _same_gpu():
+            dropped.clear()  # freeing an engine takes a while: others need not wait
 
     def _drop_unheld(self) -> None:
         unheld = [key for key in self._slots if key[:2] not in self._holders]
-        for key in unheld[: max(len(unheld) - self._most, 0)]:
-            self._slots.pop(key, None)
+        with _same_gpu():
+            for key in unheld[: max(len(unheld) - self._most, 0)]:
+                self._slots.pop(key, None)
 
     def __len__(self) -> int:
         with self._lock:
@@ -114,6 +116,12 @@ def engine_tensor(blob: bytes | bytearray) -> torch.Tensor:
     """The buffer of an engine; it is these bytes themselves where they are a ``bytearray``, which must not change."""
     owned = blob if isinstance(blob, bytearray) else bytearray(blob)
     return torch.frombuffer(owned, dtype=torch.uint8) if owned else torch.empty(0, dtype=torch.uint8)
+
+
+def _same_gpu() -> AbstractContextManager[object]:
+    """Whoever's GPU is current, it still is after engines of another one are freed, which happens at any time."""
+    in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # as torch is
+    return torch.cuda.device(torch.cuda.current_device()) if in_use else nullcontext()
 
 
 def _loaded(manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -268,6 +269,9 @@ def test_every_gpu_runs_what_is_on_it(expected: Any, name: str) -> None:
                 (actual,) = _several(made(x))
                 assert actual.device == x.device
                 _compare(actual, expected(x))
+    assert torch.cuda.current_device() == 0
+    del made
+    gc.collect()  # and with it what was loaded on either GPU
     assert torch.cuda.current_device() == 0
 
 
