@@ -192,11 +192,11 @@ def test_reports_of_earlier_versions_are_read(tmp_path: Path) -> None:
     place.write_text(json.dumps(early), encoding="utf-8")
     found = read_report(place)
     assert found.verdict == body()["verdict"]["text"]
-    assert found.record.engines is None
-    assert [each.impact for each in found.record.findings] == [None] * len(early["findings"])
+    assert found.body["partition"] is None
+    assert [each["impact"] for each in found.body["findings"]] == [None] * len(early["findings"])
     compared = Report(analysis()).compare(place)
     assert compared.comparison is not None
-    assert not compared.comparison.of("new")
+    assert not compared.comparison["new"]
 
 
 def test_the_views_of_own_reports_have_the_words_that_are_expected() -> None:

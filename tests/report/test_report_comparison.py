@@ -6,6 +6,7 @@ import json
 import re
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -21,7 +22,6 @@ from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.comparison import compared
 from trtdiag.report.json_report import SCHEMA_PATH
-from trtdiag.report.record import Record, read_record
 from trtdiag.report.report import Report
 from trtdiag.report.sarif import FINGERPRINT
 from trtdiag.report.saved import read_report
@@ -76,7 +76,7 @@ def three() -> Report:
 def states(report: Report) -> dict[str, list[str]]:
     found = report.comparison
     assert found is not None
-    return {state: [c.finding.rule for c in found.of(state)] for state in ("new", "fixed", "unchanged")}
+    return {state: [change["rule"] for change in found[state]] for state in ("new", "fixed", "unchanged")}
 
 
 def test_fingerprints_survive_ops_inserted_before(three: Report) -> None:
@@ -85,7 +85,7 @@ def test_fingerprints_survive_ops_inserted_before(three: Report) -> None:
     assert nodes[0] != nodes[1]
     assert len(three.findings) >= 4
     assert prints(moved) == prints(three)
-    assert states(moved.compare(three))["unchanged"] == [found.rule for found in moved.record.findings]
+    assert states(moved.compare(three))["unchanged"] == [found["rule"] for found in moved.body["findings"]]
 
 
 def prints(report: Report) -> set[str]:
@@ -96,7 +96,9 @@ def prints(report: Report) -> set[str]:
 def test_fingerprints_survive_another_number_of_layers(three: Report) -> None:
     """The effect of an op (``4 engines instead of 1``) is part of its message, not of what it is."""
     four = report_of(4)
-    assert [found.message for found in four.record.findings] != [found.message for found in three.record.findings]
+    assert [found["message"] for found in four.body["findings"]] != [
+        found["message"] for found in three.body["findings"]
+    ]
     assert prints(three) <= prints(four)
     assert states(four.compare(three))["fixed"] == []
     assert set(states(four.compare(three))["new"]) <= {"PRT601"}  # one engine more may be too many
@@ -147,11 +149,11 @@ def test_other_programs_targets_and_versions_are_told() -> None:
     other = Report(analysis(program=program(label="other.pt2"), target="11.4", trtdiag_version="0.0.1"))
     told = Report(analysis()).compare(other).comparison
     assert told is not None
-    assert told.notes == (
+    assert told["notes"] == [
         "Another program: other.pt2 then, model.pt2 now",
         "Another TensorRT: 11.4 then, 8.6 now",
         "Another trtdiag: 0.0.1 then, 0.1.0 now",
-    )
+    ]
 
 
 def test_two_saved_reports_are_compared_without_a_model(three: Report, tmp_path: Path) -> None:
@@ -188,11 +190,11 @@ def test_times_of_layers_are_compared_where_they_were_taken() -> None:
     asked = CompileOptions(target="11.4", backend="reference", verify=False)
     body = json.loads(compile_in_stages(exported_net(2), asked).report.to_json())
 
-    def timed(each_ms: float | None) -> Record:
+    def timed(each_ms: float | None) -> dict[str, Any]:
         layer = {"name": "l", "kind": "k", "time_ms": each_ms}
-        for engine in body["compiled"]["engines"]:
-            engine["built"] = {"layers": [layer, layer, {**layer, "time_ms": None}], "why": None}
-        return read_record(body)
+        built = {"layers": [layer, layer, {**layer, "time_ms": None}], "why": None}
+        engines = [{**engine, "built": built} for engine in body["compiled"]["engines"]]
+        return {**body, "compiled": {**body["compiled"], "engines": engines}}
 
     rows = comparison_view(compared(timed(0.75), timed(0.25), "old.json"))["numbers"]["rows"]
     assert ("layers of engine 0", "1.5 ms", "0.5 ms") in rows

@@ -1,111 +1,115 @@
-"""What changed between two reports: findings by fingerprint, engines, symbols, times."""
+"""What changed between two JSON reports: findings by fingerprint, engines, symbols, times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
-from trtdiag.analysis.finding import Finding, Severity
-from trtdiag.report.record import Record, RecordedEngines, RecordedSymbol
-
-
-@dataclass(frozen=True)
-class Change:
-    """A finding in one of two reports or in both.
-
-    Attributes:
-        state: ``new``, ``fixed`` or ``unchanged``.
-        finding: As it is now; as it was where it is fixed.
-        before: Its severity then, where that was another.
-    """
-
-    state: str
-    finding: Finding
-    before: Severity | None = None
+Body: TypeAlias = Mapping[str, Any]
+"""A report in plain lists and dicts that fit the schema."""
+OURS = "trtdiag"
+"""The compiled program among the ways to run a program."""
 
 
-@dataclass(frozen=True)
-class SymbolChange:
-    """A symbol whose range or profile changed; ``None`` on the side where there is no such symbol."""
-
-    name: str
-    before: RecordedSymbol | None
-    after: RecordedSymbol | None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What changed since an earlier report.
-
-    Attributes:
-        earlier: How to name that report.
-        changes: Every finding of both: new ones first, then fixed, then unchanged, each in the order of its report.
-        engines: Before and after; ``None`` where nothing was planned.
-        symbols: Those that changed, by the user's name.
-        calls_ms: Milliseconds of a call of the compiled program, before and after, by sizes; ``None`` where that was
-            not measured.
-        notes: What makes the two hard to compare: another program, target or version.
-    """
-
-    earlier: str
-    changes: tuple[Change, ...]
-    engines: tuple[RecordedEngines | None, RecordedEngines | None]
-    symbols: tuple[SymbolChange, ...]
-    calls_ms: Mapping[str, tuple[float | None, float | None]]
-    notes: tuple[str, ...]
-
-    def of(self, state: str) -> tuple[Change, ...]:
-        """The changes of one state."""
-        return tuple(change for change in self.changes if change.state == state)
-
-
-def compared(before: Record, after: Record, earlier: str) -> Comparison:
-    """What changed from one report to another.
+def compared(before: Body, after: Body, earlier: str) -> dict[str, Any]:
+    """What changed from one report to another, as the schema has it: new findings, fixed ones, unchanged ones.
 
     Args:
         before: The earlier one.
         after: The later one.
         earlier: How to name the earlier one.
     """
-    old = {finding.fingerprint: finding for finding in before.findings}
-    now = {finding.fingerprint for finding in after.findings}
-    new = [Change("new", each) for each in after.findings if each.fingerprint not in old]
-    fixed = [Change("fixed", each) for each in before.findings if each.fingerprint not in now]
-    unchanged = [_unchanged(old[each.fingerprint], each) for each in after.findings if each.fingerprint in old]
-    return Comparison(
-        earlier=earlier,
-        changes=(*new, *fixed, *unchanged),
-        engines=(before.engines, after.engines),
-        symbols=tuple(_symbols(before, after)),
-        calls_ms=_calls(before, after),
-        notes=tuple(_notes(before, after)),
+    old = {finding["fingerprint"]: finding for finding in before["findings"]}
+    now = {finding["fingerprint"] for finding in after["findings"]}
+    return {
+        "earlier": earlier,
+        "notes": list(_notes(before, after)),
+        "new": [_change(each) for each in after["findings"] if each["fingerprint"] not in old],
+        "fixed": [_change(each) for each in before["findings"] if each["fingerprint"] not in now],
+        "unchanged": [
+            _change(each, old[each["fingerprint"]]) for each in after["findings"] if each["fingerprint"] in old
+        ],
+        "engines": {"before": _engines(before), "after": _engines(after)},
+        "symbols": list(_symbols(before, after)),
+        "calls": list(_calls(before, after)),
+    }
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """``batch=4, h=640``."""
+    return ", ".join(f"{name}={size}" for name, size in sorted(sizes.items())) or "its fixed sizes"
+
+
+def _change(finding: Body, before: Body | None = None) -> dict[str, Any]:
+    """A finding, and the severity that it had before where that was another."""
+    severity = None if before is None or before["severity"] == finding["severity"] else before["severity"]
+    return {
+        **{key: finding[key] for key in ("id", "rule", "severity")},
+        "severity_before": severity,
+        "message": finding["message"],
+        "fingerprint": str(finding["fingerprint"]),
+    }
+
+
+def _engines(body: Body) -> dict[str, Any] | None:
+    """How a program was split; ``None`` where nothing was planned."""
+    split = body["partition"]
+    if split is None:
+        return None
+    inside = sum(len(segment["ops"]) for segment in split["segments"])
+    built = body["compiled"] and body["compiled"]["engines"]
+    return {
+        "engines": len(split["segments"]),
+        "ops_in_engines": inside,
+        "ops": inside + sum(bool(each["computes"]) for each in split["left_to_pytorch"]),
+        "engine_bytes": None if built is None else sum(engine["bytes"] for engine in built),
+        "latency_ms": dict(_latencies(built or ())),
+    }
+
+
+def _latencies(engines: Iterable[Body]) -> Iterator[tuple[str, float]]:
+    """Milliseconds of each engine's layers together, where they were timed."""
+    for engine in engines:
+        times = [layer["time_ms"] for layer in engine["built"]["layers"] if layer["time_ms"] is not None]
+        if times:
+            yield f"engine {engine['index']}", float(sum(times))
+
+
+def _symbols(before: Body, after: Body) -> Iterator[dict[str, Any]]:
+    """Those whose range or profile changed, by the user's name; ``None`` on the side without such a symbol."""
+    old, now = (
+        {each["name"]: {"range": each["range"], "profile": each["profile"]} for each in body["symbols"] or ()}
+        for body in (before, after)
     )
-
-
-def _unchanged(before: Finding, after: Finding) -> Change:
-    return Change("unchanged", after, None if before.severity is after.severity else before.severity)
-
-
-def _symbols(before: Record, after: Record) -> Iterator[SymbolChange]:
-    old = {symbol.name: symbol for symbol in before.symbols}
-    now = {symbol.name: symbol for symbol in after.symbols}
     for name in dict.fromkeys((*now, *old)):
         if old.get(name) != now.get(name):
-            yield SymbolChange(name, old.get(name), now.get(name))
+            yield {"name": name, "before": old.get(name), "after": now.get(name)}
 
 
-def _calls(before: Record, after: Record) -> dict[str, tuple[float | None, float | None]]:
-    old, now = ({} if each.times is None else each.times.calls_ms for each in (before, after))
-    return {sizes: (old.get(sizes), now.get(sizes)) for sizes in dict.fromkeys((*now, *old))}
+def _calls(before: Body, after: Body) -> Iterator[dict[str, Any]]:
+    """Milliseconds of a call of the compiled program by sizes; ``None`` where that was not measured."""
+    old, now = (
+        {
+            sizes_text(result["sizes"]): way["ms"]["median"]
+            for result in (body["bench"] or {"results": ()})["results"]
+            for way in result["ways"]
+            if way["way"] == OURS and way["ms"] is not None
+        }
+        for body in (before, after)
+    )
+    for sizes in dict.fromkeys((*now, *old)):
+        yield {"sizes": sizes, "before_ms": old.get(sizes), "after_ms": now.get(sizes)}
 
 
-def _notes(before: Record, after: Record) -> Iterator[str]:
+def _notes(before: Body, after: Body) -> Iterator[str]:
+    """What makes the two hard to compare: another program, target, version or device."""
     for what, then, today in (
-        ("program", before.label, after.label),
-        ("TensorRT", before.target, after.target),
-        ("trtdiag", before.version, after.version),
+        ("program", before["program"]["label"], after["program"]["label"]),
+        ("TensorRT", before["target"], after["target"]),
+        ("trtdiag", before["tool"]["version"], after["tool"]["version"]),
     ):
         if then != today:
             yield f"Another {what}: {then} then, {today} now"
-    if before.times is not None and after.times is not None and before.times.device != after.times.device:
-        yield f"Calls were timed on another device: {before.times.device} then, {after.times.device} now"
+    timed = [body["bench"]["device"] for body in (before, after) if body["bench"] is not None]
+    if len(timed) == 2 and timed[0] != timed[1]:
+        yield f"Calls were timed on another device: {timed[0]} then, {timed[1]} now"

@@ -11,49 +11,34 @@ from trtdiag.fixdims.fix import Change, Fix, Outcome
 from trtdiag.report.fix_programs_text import program_words, together_words
 from trtdiag.report.fix_text import fix_text
 from trtdiag.report.fix_words import MOST_CHECKS, all_notes, example_words, fix_verdict, kept_words, many_checks
+from trtdiag.report.templates import html_templates
 from trtdiag.report.text import one_line, place, visible
 
-_COLOURS = {"good": "#116329", "changed": "#7d4e00", "impossible": "#a40e26"}
-_CELL = 'style="text-align:left;vertical-align:top"'
 _LISTED = 20
 
 
 def fix_snippet(fix: Fix) -> str:
     """Verdict, changes with their first reason, the code to copy, and what else to know."""
-    verdict = fix_verdict(fix)
-    parts = [
-        Markup("<p>trtdiag fix-dims · <code>{}</code></p><p><b>{}</b></p>").format(one_line(fix.label), verdict.text)
-    ]
-    if fix.changes:
-        rows = Markup("").join(_row(change) for change in fix.changes[:_LISTED])
-        parts.append(Markup("<table>{}</table>").format(rows))
-    if len(fix.changes) > _LISTED:
-        parts.append(Markup("<p>and {} more</p>").format(f"{len(fix.changes) - _LISTED:,}"))
-    if fix.outcome is Outcome.CHANGED:
-        # Own grounds under own inks: a notebook may be dark.
-        parts.append(
-            Markup('<pre style="background:#f6f8fa;color:#1f2328;padding:.5em;overflow-x:auto">{}</pre>').format(
-                visible(fix.code)
-            )
+    return (
+        html_templates()
+        .get_template("fix.html.j2")
+        .render(
+            verdict=fix_verdict(fix),
+            label=one_line(fix.label),
+            rows=[_row(change) for change in fix.changes[:_LISTED]],
+            hidden=len(fix.changes) - _LISTED,
+            code=visible(fix.code) if fix.outcome is Outcome.CHANGED else None,
+            sentences=_sentences(fix),
+            others=[Markup(fix_snippet(other)) for other in fix.others],
         )
-    parts += [Markup("<p>{}</p>").format(sentence) for sentence in _sentences(fix)]
-    parts += [Markup(fix_snippet(other)) for other in fix.others]
-    return str(
-        Markup(
-            '<div style="background:#fff;color:#1f2328;padding:.5em .8em;border-left:5px solid {};'
-            'overflow-wrap:anywhere">{}</div>'
-        ).format(_COLOURS[verdict.status], Markup("").join(parts))
     )
 
 
-def _row(change: Change) -> Markup:
+def _row(change: Change) -> tuple[str, ...]:
     reason = change.why[0] if change.why else None
     frame = None if reason is None else reason.stack.best
     because = "" if reason is None else f"{one_line(reason.text)}{f' ({place(frame)})' if frame else ''}"
-    cells = (one_line(change.before), f"→ {one_line(change.after)}", because, kept_words(change.kept))
-    return Markup("<tr>{}</tr>").format(
-        Markup("").join(Markup("<td {}>{}</td>").format(Markup(_CELL), cell) for cell in cells)
-    )
+    return one_line(change.before), f"→ {one_line(change.after)}", because, kept_words(change.kept)
 
 
 def _sentences(fix: Fix) -> list[str]:

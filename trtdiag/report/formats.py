@@ -6,21 +6,19 @@ import os
 import tempfile
 import webbrowser
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from trtdiag.analysis.explain import RuleMeta
 from trtdiag.arguments import checked, path
+from trtdiag.report.comparison import Body
 from trtdiag.report.html import html_page
 from trtdiag.report.json_report import body_text, with_page
 from trtdiag.report.markdown import markdown_text
 from trtdiag.report.page import Part, page_json
-from trtdiag.report.record import Record, read_record
 from trtdiag.report.sarif import sarif_log, sarif_text
 from trtdiag.report.save import write_atomically
-from trtdiag.report.strict_json import Json, json_text
+from trtdiag.report.strict_json import json_text
 from trtdiag.report.suffixes import format_of, format_unknown
 
 
@@ -34,14 +32,9 @@ class Rendering:
         rules: The rules that could have fired, for SARIF.
     """
 
-    body: Mapping[str, Json]
+    body: Body
     view: Part
     rules: tuple[RuleMeta, ...] = ()
-
-    @cached_property
-    def record(self) -> Record:
-        """The report as SARIF and comparisons read it."""
-        return read_record(self.body)
 
     def text(self, name: str) -> str:
         """The report in the format ``html``, ``json``, ``sarif`` or ``markdown``.
@@ -54,7 +47,7 @@ class Rendering:
         if name == "json":
             return body_text(with_page(self.body, page_json(self.view)))
         if name == "sarif":
-            return sarif_text(self.record, self.rules)
+            return sarif_text(self.body, self.rules)
         if name == "markdown":
             return markdown_text(self.view)
         raise format_unknown(name)
@@ -62,9 +55,9 @@ class Rendering:
     def _html(self) -> str:
         # The explorer's data stand in the page once; a download puts them back into the JSON.
         body = json_text(with_page(self.body, page_json(self.view, with_graph=False)), compact=True)
-        fired = {finding.rule for finding in self.record.findings}
+        fired = {finding["rule"] for finding in self.body["findings"]}
         rules = tuple(rule for rule in self.rules if rule.id in fired)
-        return html_page(self.view, body, json_text(sarif_log(self.record, rules, Path.cwd()), compact=True))
+        return html_page(self.view, body, json_text(sarif_log(self.body, rules, Path.cwd()), compact=True))
 
     @checked(path=path)
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -23,9 +23,7 @@ from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
 from trtdiag.network.origin import Origin
 from trtdiag.partition.facts import Fallback
 from trtdiag.partition.what_if import WhatIf
-from trtdiag.report.comparison import Change, Comparison
 from trtdiag.report.compile_words import culprit_line, outcome, outcome_line
-from trtdiag.report.record import SCHEMA, RecordedEngines
 from trtdiag.report.schema_writer import Form, read_schema, written
 from trtdiag.report.settings import settings_of
 from trtdiag.report.strict_json import Json, json_text
@@ -34,6 +32,7 @@ from trtdiag.runtime.engine_layers import ToldLayers
 from trtdiag.shapes.facts import MemoryEstimate, SymbolFacts
 from trtdiag.verification.facts import Culprit, OutputError, PointResult, Verification
 
+SCHEMA = "trtdiag-report/1"
 SCHEMA_PATH = Path(__file__).parent / "schema" / "report-1.schema.json"
 
 
@@ -52,7 +51,7 @@ def with_page(body: Mapping[str, Json], page: Json) -> dict[str, Json]:
     return {**body, "page": page}
 
 
-def report_json(analysis: Analysis, comparison: Comparison | None = None) -> dict[str, Json]:
+def report_json(analysis: Analysis) -> dict[str, Json]:
     """The report as plain lists and dicts; findings stand in the order of the page, roots before what they cause."""
     program, dims, tried = analysis.program, analysis.dims, analysis.tried
     whole = {
@@ -69,7 +68,7 @@ def report_json(analysis: Analysis, comparison: Comparison | None = None) -> dic
         "compiled": analysis.compilation,
         "tried_builds": tried,
         "bench": None,
-        "comparison": comparison,
+        "comparison": None,
         "versions": program.versions,
         "timings": {
             "export_s": program.export_s,
@@ -78,12 +77,6 @@ def report_json(analysis: Analysis, comparison: Comparison | None = None) -> dic
         },
     }
     return written(whole, read_schema(SCHEMA_PATH), _forms(analysis))  # type: ignore[no-any-return]
-
-
-def comparison_json(found: Comparison) -> Json:
-    """A comparison by itself: findings by state, engines and symbols before and after."""
-    whole = read_schema(SCHEMA_PATH)
-    return written(found, whole, _FORMS, whole["properties"]["comparison"])  # type: ignore[no-any-return]
 
 
 def _setting(value: object) -> Json:
@@ -197,16 +190,6 @@ _FORMS: Mapping[type, Form] = {
         "note": culprit.note or None,
     },
     TriedEngine: lambda engine: {"bytes": engine.engine_bytes},
-    Comparison: lambda found: {
-        **{state: found.of(state) for state in ("new", "fixed", "unchanged")},
-        "calls": [(sizes, *times) for sizes, times in found.calls_ms.items()],
-    },
-    Change: lambda change: {
-        **vars(change.finding),
-        "severity_before": change.before,
-        "fingerprint": str(change.finding.fingerprint),
-    },
-    RecordedEngines: lambda engines: {"ops_in_engines": engines.inside},
 }
 """By type of fact, the keys of the report that are not its attributes."""
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from trtdiag.analysis.explain import RuleMeta
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.arguments import instance, keep_checked, one_of, path_or, text
-from trtdiag.report.comparison import Comparison, compared
+from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import report_json
 from trtdiag.report.notebook import plain_text, snippet
 from trtdiag.report.page import named_page
-from trtdiag.report.record import Record, read_record
 from trtdiag.report.saved import SavedReport, read_report
 from trtdiag.report.verdict import verdict
 from trtdiag.report.view_build import report_view
@@ -39,7 +40,7 @@ class Report(Saveable):
     rules: tuple[RuleMeta, ...] = ()
     command: str = ""
     layout: str = "auto"
-    comparison: Comparison | None = None
+    comparison: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -81,21 +82,21 @@ class Report(Saveable):
         """
         path_or(Report, SavedReport)("earlier", earlier)
         if isinstance(earlier, (Report, SavedReport)):
-            before, plain = earlier.record, f"the report on {earlier.record.label}"
+            before, plain = earlier.body, f"the report on {earlier.body['program']['label']}"
         else:
-            before, plain = read_report(earlier).record, os.fspath(earlier)
+            before, plain = read_report(earlier).body, os.fspath(earlier)
         told = plain if name is None else text("name", name)
-        return replace(self, comparison=compared(before, self.record, told))
+        return replace(self, comparison=compared(before, self.body, told))
 
     @cached_property
-    def record(self) -> Record:
-        """What SARIF and comparisons read."""
-        return read_record(report_json(self.analysis))
+    def body(self) -> dict[str, Any]:
+        """The report in plain lists and dicts that fit the schema, without its page and comparison."""
+        return report_json(self.analysis)
 
     @cached_property
     def rendering(self) -> Rendering:
         """The report in every format."""
-        body = report_json(self.analysis, self.comparison)
+        body = {**self.body, "comparison": self.comparison}
         view = report_view(self.analysis, command=self.command, layout=self.layout, comparison=self.comparison)
         return Rendering(body, named_page(view, self.analysis.program.names), self.rules)
 

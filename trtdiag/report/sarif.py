@@ -9,17 +9,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trtdiag.analysis.explain import RuleMeta
-from trtdiag.analysis.finding import Applicability, Finding, Severity
 from trtdiag.analysis.result import Analysis
+from trtdiag.report.comparison import Body
 from trtdiag.report.json_report import report_json
-from trtdiag.report.record import Record, read_record
 from trtdiag.report.sarif_places import location, related_locations
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.text import visible
 
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "trtdiag/v1"
-_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def sarif_report(analysis: Analysis, rules: Sequence[RuleMeta] = (), root: Path | None = None) -> str:
@@ -30,17 +29,17 @@ def sarif_report(analysis: Analysis, rules: Sequence[RuleMeta] = (), root: Path 
         rules: Every rule that could have fired; a finding of another rule brings its own description.
         root: Files under it get relative addresses; the working directory where not given.
     """
-    return sarif_text(read_record(report_json(analysis)), rules, root)
+    return sarif_text(report_json(analysis), rules, root)
 
 
-def sarif_text(record: Record, rules: Sequence[RuleMeta] = (), root: Path | None = None) -> str:
-    """The same of a report that was read from its JSON."""
-    return json_text(sarif_log(record, rules, root or Path.cwd())) + "\n"
+def sarif_text(report: Body, rules: Sequence[RuleMeta] = (), root: Path | None = None) -> str:
+    """The same of a JSON report."""
+    return json_text(sarif_log(report, rules, root or Path.cwd())) + "\n"
 
 
-def sarif_log(record: Record, rules: Sequence[RuleMeta], root: Path) -> dict[str, Json]:
+def sarif_log(report: Body, rules: Sequence[RuleMeta], root: Path) -> dict[str, Json]:
     """The SARIF log as plain lists and dicts."""
-    findings = record.findings
+    findings = report["findings"]
     descriptors = _descriptors(rules, findings)
     index = {str(descriptor["id"]): at for at, descriptor in enumerate(descriptors)}
     return {
@@ -51,35 +50,34 @@ def sarif_log(record: Record, rules: Sequence[RuleMeta], root: Path) -> dict[str
                 "tool": {
                     "driver": {
                         "name": "trtdiag",
-                        "semanticVersion": record.version,
+                        "semanticVersion": report["tool"]["version"],
                         "rules": list(descriptors),
                     }
                 },
-                "invocations": [_invocation(record)],
-                "results": [_result(finding, index[finding.rule], root) for finding in findings],
+                "invocations": [_invocation(report)],
+                "results": [_result(finding, index[finding["rule"]], root) for finding in findings],
                 "properties": {
-                    "program": record.label,
-                    "target": record.target,
-                    "verdict": record.verdict,
-                    "notChecked": list(record.not_checked),
+                    "program": report["program"]["label"],
+                    "target": report["target"],
+                    "verdict": report["verdict"]["text"],
+                    "notChecked": report["not_checked"],
                 },
             }
         ],
     }
 
 
-def _descriptors(rules: Sequence[RuleMeta], findings: Iterable[Finding]) -> list[dict[str, Json]]:
+def _descriptors(rules: Sequence[RuleMeta], findings: Iterable[Body]) -> list[dict[str, Json]]:
     known: dict[str, dict[str, Json]] = {}
     for rule in sorted(rules, key=lambda rule: rule.id):
-        known[rule.id] = _descriptor(rule.id, rule.name, rule.title, rule.severity, rule.page)
+        known[rule.id] = _descriptor(rule.id, rule.name, rule.title, rule.severity.value, rule.page)
     for finding in findings:
-        known.setdefault(
-            finding.rule, _descriptor(finding.rule, finding.name, finding.title, finding.severity, finding.title)
-        )
+        told = [finding[key] for key in ("rule", "name", "title", "severity", "title")]
+        known.setdefault(finding["rule"], _descriptor(*told))
     return list(known.values())
 
 
-def _descriptor(rule: str, name: str, title: str, severity: Severity, page: str) -> dict[str, Json]:
+def _descriptor(rule: str, name: str, title: str, severity: str, page: str) -> dict[str, Json]:
     return {
         "id": rule,
         "name": name,
@@ -90,59 +88,49 @@ def _descriptor(rule: str, name: str, title: str, severity: Severity, page: str)
     }
 
 
-def _invocation(record: Record) -> Json:
-    failed = [stage for stage in record.stages if stage.state == "failed"]
-    notes: list[Json] = [
-        {"level": "error", "message": {"text": f"stage {stage.name} failed: {stage.message}"}} for stage in failed
-    ]
-    notes += [
-        {"level": "note", "message": {"text": f"stage {stage.name} not run"}}
-        for stage in record.stages
-        if stage.state == "not run"
-    ]
-    if record.difference:
-        notes.append({"level": "error", "message": {"text": visible(f"the compiled program {record.difference}")}})
-    notes += [{"level": "note", "message": {"text": f"not checked: {text}"}} for text in record.not_checked]
-    return {"executionSuccessful": not failed, "toolExecutionNotifications": notes}
+def _invocation(report: Body) -> Json:
+    stages = {state: [each for each in report["stages"] if each["state"] == state] for state in ("failed", "not run")}
+    verification = (report["compiled"] or {"verification": None})["verification"]
+    told = [("error", f"stage {stage['name']} failed: {stage['message']}") for stage in stages["failed"]]
+    told += [("note", f"stage {stage['name']} not run") for stage in stages["not run"]]
+    if verification and verification["difference"]:
+        told.append(("error", visible(f"the compiled program {verification['difference']}")))
+    told += [("note", f"not checked: {text}") for text in report["not_checked"]]
+    notes: list[Json] = [{"level": level, "message": {"text": text}} for level, text in told]
+    return {"executionSuccessful": not stages["failed"], "toolExecutionNotifications": notes}
 
 
-def _result(finding: Finding, rule_index: int, root: Path) -> Json:
-    framed = [place for place in finding.places if place.frame is not None]
-    first = framed[0] if framed else next(iter(finding.places), None)
-    others = [place for place in finding.places if place is not first]
+def _result(finding: Body, rule_index: int, root: Path) -> Json:
+    places = finding["places"]
+    first = next((place for place in places if place["source"] is not None), next(iter(places), None))
     found = location(first, root) if first is not None else None
-    related = related_locations(others, root)
-    body: dict[str, Json] = {
-        "ruleId": finding.rule,
+    related = related_locations([place for place in places if place is not first], root)
+    return {
+        "ruleId": finding["rule"],
         "ruleIndex": rule_index,
-        "level": _LEVELS[finding.severity],
+        "level": _LEVELS[finding["severity"]],
         "message": {"text": _message(finding)},
         "locations": [found] if found else [],
+        **({"relatedLocations": related} if related else {}),
+        "partialFingerprints": {FINGERPRINT: str(finding["fingerprint"])},
+        "properties": _properties(finding),
     }
-    if related:
-        body["relatedLocations"] = related
-    body["partialFingerprints"] = {FINGERPRINT: str(finding.fingerprint)}
-    body["properties"] = _properties(finding)
-    return body
 
 
-def _message(finding: Finding) -> str:
+def _message(finding: Body) -> str:
     """The message, the evidence, and a safe fix in words: SARIF's own fixes need text edits, which we do not make."""
-    parts = [visible(finding.message)]
-    parts += [f"- {visible(e.fact)} ({visible(e.source)})" for e in finding.evidence]
-    if finding.fix is not None and finding.fix.applicability is Applicability.SAFE:
-        parts.append(f"Fix (safe): {visible(finding.fix.title)}")
-        if finding.fix.code:
-            parts.append(visible(finding.fix.code))
-    return "\n".join(parts)
+    fix = finding["fix"]
+    parts = [finding["message"], *(f"- {each['fact']} ({each['source']})" for each in finding["evidence"])]
+    if fix is not None and fix["applicability"] == "safe":
+        parts += [f"Fix (safe): {fix['title']}", *([fix["code"]] if fix["code"] else [])]
+    return "\n".join(map(visible, parts))
 
 
-def _properties(finding: Finding) -> Json:
-    properties: dict[str, Json] = {"id": finding.id, "root": finding.root, "places": len(finding.places)}
-    if finding.fix is not None:
-        properties["fix"] = {
-            "title": finding.fix.title,
-            "applicability": finding.fix.applicability.value,
-            "code": finding.fix.code,
-        }
-    return properties
+def _properties(finding: Body) -> Json:
+    fix = finding["fix"]
+    return {
+        "id": finding["id"],
+        "root": finding["root"],
+        "places": len(finding["places"]),
+        **({} if fix is None else {"fix": {key: fix[key] for key in ("title", "applicability", "code")}}),
+    }

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import quote
 
-from trtdiag.analysis.finding import Place
-from trtdiag.graph.source import Frame
+from trtdiag.report.comparison import Body
 from trtdiag.report.strict_json import Json
 from trtdiag.report.text import utf8, visible
 
@@ -16,43 +15,39 @@ MOST_LOCATIONS = 100
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 
 
-def location(place: Place, root: Path) -> dict[str, Json] | None:
+def location(place: Body, root: Path) -> dict[str, Json] | None:
     """The place as a SARIF location; ``None`` where nothing is known of it."""
     found: dict[str, Json] = {}
-    if place.frame is not None and not place.frame.file.startswith("<"):
-        found["physicalLocation"] = _physical(place.frame, root)
-    name = ".".join(part for part in (place.module_path,) if part)
-    if place.node:
-        name = f"{name}/{place.node}" if name else place.node
-    if name:
-        logical: dict[str, Json] = {"fullyQualifiedName": name, "kind": "member" if place.node else "module"}
-        if place.op:
-            logical["decoratedName"] = place.op
+    node, module, source = place["node"], place["module_path"], place["source"]
+    if source is not None and not source["file"].startswith("<"):
+        found["physicalLocation"] = _physical(source, root)
+    if name := "/".join(part for part in (module, node) if part):
+        logical: dict[str, Json] = {"fullyQualifiedName": name, "kind": "member" if node else "module"}
+        if place["op"]:
+            logical["decoratedName"] = place["op"]
         found["logicalLocations"] = [logical]
     return found or None
 
 
-def related_locations(places: Sequence[Place], root: Path) -> list[Json]:
+def related_locations(places: Sequence[Body], root: Path) -> list[Json]:
     """The other places of a finding, each place once, with the one of the result not more than a host shows."""
     related: list[Json] = []
-    seen: set[Place] = set()
-    for place in places:
+    for place in {str(place): place for place in places}.values():
         if len(related) == MOST_LOCATIONS - 1:
             break
-        found = None if place in seen else location(place, root)
-        seen.add(place)
+        found = location(place, root)
         if found is not None:
-            text = " ".join(visible(part) for part in ("also", place.op, place.node) if part)
+            text = " ".join(visible(part) for part in ("also", place["op"], place["node"]) if part)
             related.append({"id": len(related) + 1, **found, "message": {"text": text}})
     return related
 
 
-def _physical(frame: Frame, root: Path) -> Json:
-    address: dict[str, Json] = {"artifactLocation": {"uri": file_uri(frame.file, root)}}
-    if frame.line >= 1:
-        region: dict[str, Json] = {"startLine": frame.line}
-        if frame.code:
-            region["snippet"] = {"text": frame.code}
+def _physical(frame: Body, root: Path) -> Json:
+    address: dict[str, Json] = {"artifactLocation": {"uri": file_uri(frame["file"], root)}}
+    if frame["line"] >= 1:
+        region: dict[str, Json] = {"startLine": frame["line"]}
+        if frame["code"]:
+            region["snippet"] = {"text": frame["code"]}
         address["region"] = region
     return address
 

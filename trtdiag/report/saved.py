@@ -14,9 +14,8 @@ from trtdiag.errors import UserError
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering, Saveable
-from trtdiag.report.json_report import SCHEMA_PATH, comparison_json
+from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH
 from trtdiag.report.page import Part, named_page, page_json, read_page
-from trtdiag.report.record import SCHEMA, Record, read_record, read_times
 from trtdiag.report.schema_check import Schema, fitted
 from trtdiag.report.schema_writer import read_schema
 from trtdiag.report.strict_json import Json, JsonFault, parse_json
@@ -37,15 +36,10 @@ class SavedReport(Saveable):
         file: Where it was read, for errors.
     """
 
-    body: dict[str, Json]
+    body: dict[str, Any]
     page: Json
     rules: tuple[RuleMeta, ...] = ()
     file: str = ""
-
-    @cached_property
-    def record(self) -> Record:
-        """What SARIF and comparisons read."""
-        return read_record(self.body)
 
     @cached_property
     def rendering(self) -> Rendering:
@@ -66,10 +60,10 @@ class SavedReport(Saveable):
             UserError: ``report-not-readable``, ``report-without-page``.
         """
         before = earlier if isinstance(earlier, SavedReport) else read_report(earlier)
-        name = f"the report on {before.record.label}" if isinstance(earlier, SavedReport) else os.fspath(earlier)
-        found = compared(before.record, self.record, name)
+        name = f"the report on {before.label}" if isinstance(earlier, SavedReport) else os.fspath(earlier)
+        found = compared(before.body, self.body, name)
         view = {**self._view(), "comparison": named_page(comparison_view(found), {})}
-        return replace(self, body={**self.body, "comparison": comparison_json(found)}, page=page_json(view))
+        return replace(self, body={**self.body, "comparison": found}, page=page_json(view))
 
     def with_times(self, bench: Mapping[str, Json]) -> SavedReport:
         """The same report with what ``bench`` measured of the program that it is about.
@@ -80,8 +74,8 @@ class SavedReport(Saveable):
         Raises:
             UserError: ``bench-not-readable``, ``bench-of-another-program``, ``report-without-page``.
         """
-        times = read_times(_checked_bench(bench))
-        self.check_networks(times.networks)
+        times = _checked_bench(bench)
+        self.check_networks(times["networks"])
         view = {**self._view(), "speed": named_page(speed_view(times), {})}
         return replace(self, body={**self.body, "bench": dict(bench)}, page=page_json(view))
 
@@ -91,21 +85,27 @@ class SavedReport(Saveable):
         Raises:
             UserError: ``bench-of-another-program``.
         """
-        if sorted(self.record.networks) != sorted(networks):  # it names those of an earlier compilation last
+        own = [engine["network_hash"] for engine in (self.body["compiled"] or {"engines": ()})["engines"]]
+        if sorted(own) != sorted(networks):  # it names those of an earlier compilation last
             raise UserError(
-                f"the report on {self.record.label} is about another compiled program",
-                because="its engines have other networks" if self.record.networks else "it was made without compiling",
+                f"the report on {self.label} is about another compiled program",
+                because="its engines have other networks" if own else "it was made without compiling",
                 fix="give the report that was written with the program: trtdiag compile -o model_trt.ep --json",
                 reference="bench-of-another-program",
             )
 
     @property
+    def label(self) -> str:
+        """The program."""
+        return str(self.body["program"]["label"])
+
+    @property
     def verdict(self) -> str:
         """How the analysis ended, in one line."""
-        return self.record.verdict
+        return str(self.body["verdict"]["text"])
 
     def __repr__(self) -> str:
-        return f"<saved trtdiag report on {self.record.label}: {self.verdict}>"
+        return f"<saved trtdiag report on {self.label}: {self.verdict}>"
 
 
 def read_report(path: str | os.PathLike[str], rules: tuple[RuleMeta, ...] = ()) -> SavedReport:

@@ -14,7 +14,7 @@ from rich.text import Text
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
-from trtdiag.report.comparison import Comparison
+from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.page import Part
 from trtdiag.report.plain_table import plain_table
@@ -33,14 +33,14 @@ _MOST_CHANGES = 20
 
 
 def print_summary(
-    analysis: Analysis, console: Console, paths: Iterable[str] = (), *, comparison: Comparison | None = None
+    analysis: Analysis, console: Console, paths: Iterable[str] = (), *, comparison: Body | None = None
 ) -> None:
     """Print the verdict, the findings, the dims where something is wrong with them, and where the reports are."""
     console.print(summary(analysis, paths, width=console.width, comparison=comparison))
 
 
 def summary(
-    analysis: Analysis, paths: Iterable[str] = (), *, width: int = 80, comparison: Comparison | None = None
+    analysis: Analysis, paths: Iterable[str] = (), *, width: int = 80, comparison: Body | None = None
 ) -> RenderableType:
     """The summary as something rich can print; below 72 columns lists take the place of tables."""
     result = verdict(analysis)

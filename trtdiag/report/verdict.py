@@ -12,7 +12,7 @@ from trtdiag.graph.source import Frame
 from trtdiag.report.compile_words import outcome, outcome_line
 from trtdiag.report.text import amount, one_line
 
-_WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_WORDS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 @dataclass(frozen=True)
@@ -106,15 +106,15 @@ def _top(finding: Finding, by_id: dict[str, Finding]) -> str:
     return finding.root
 
 
-def severity_word(severity: Severity) -> str:
+def severity_word(severity: Severity | str) -> str:
     """``error``, ``warning`` or ``note``."""
-    return _WORDS[severity]
+    return _WORDS[severity.value if isinstance(severity, Severity) else severity]
 
 
 def counts_text(findings: Iterable[Finding]) -> str:
     """``2 errors, 3 warnings``; empty without findings."""
     severities = [finding.severity for finding in findings]
-    parts = [amount(severities.count(s), _WORDS[s]) for s in Severity if s in severities]
+    parts = [amount(severities.count(s), severity_word(s)) for s in Severity if s in severities]
     return ", ".join(parts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trtdiag.analysis.finding import Finding
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.stage_timing import StageTiming
-from trtdiag.report.comparison import Comparison
+from trtdiag.report.comparison import Body
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.page import Part
 from trtdiag.report.source_context import source_view
@@ -28,9 +28,7 @@ _LONGEST_NOTE_CHARS = 2000
 _LONGEST_FAILURE_CHARS = 8000
 
 
-def report_view(
-    analysis: Analysis, *, command: str = "", layout: str = "auto", comparison: Comparison | None = None
-) -> Part:
+def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", comparison: Body | None = None) -> Part:
     """The page of an analysis.
 
     Args:
