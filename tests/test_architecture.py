@@ -16,6 +16,7 @@ PACKAGE = "trtdiag"
 # Data moves down this list in a run, imports point up it: a package may import what stands above it, and itself.
 ORDER = (
     "errors",
+    "wording",
     "arguments",
     "options",
     "option_keywords",

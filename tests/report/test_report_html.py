@@ -33,8 +33,8 @@ from trtdiag.frontend.program import ExportFailure, OpOrigin
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.html import script_safe
 from trtdiag.report.report import Report
-from trtdiag.report.text import one_line
 from trtdiag.symbolic.ranges import Range
+from trtdiag.wording import one_line
 
 DRAWN = {"g", "title", "rect", "text", "circle", "path"}
 VOID = {"meta", "input", "br", "img", "link", "hr"}

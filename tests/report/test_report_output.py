@@ -20,7 +20,7 @@ from trtdiag.errors import UserError
 from trtdiag.graph.source import Frame
 from trtdiag.report.report import Report
 from trtdiag.report.terminal import print_summary
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 
 def printed(made: Analysis, width: int = 100, *, color: bool = False) -> str:

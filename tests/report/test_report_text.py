@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trtdiag.report.text import amount, bytes_text, one_line, seconds_text, share_text, utf8, visible
+from trtdiag.wording import amount, bytes_text, one_line, seconds_text, share_text, utf8, visible
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ def working_sizes(program: Program, dims: DimSystem, broken: Constraint) -> Mapp
         (symbol,) = broken.symbols
         found = _neighbour(program, dims, symbol, broken.refused.get(symbol))
         if found is not None:
-            return _named(program, {symbol: found})
+            return named_sizes(Sites(program), {symbol: found})
     example = {symbol: program.hints[symbol] for symbol in broken.symbols if symbol in program.hints}
     complete = len(example) == len(broken.symbols)
-    return _named(program, example) if complete and _accepted(dims, example) else {}
+    return named_sizes(Sites(program), example) if complete and _accepted(dims, example) else {}
 
 
 def _neighbour(program: Program, dims: DimSystem, symbol: str, refused: int | None) -> int | None:
@@ -45,9 +45,8 @@ def _accepted(dims: DimSystem, sizes: Mapping[str, int]) -> bool:
     return all(holds(c.condition, sizes) for c in dims.constraints if sizes.keys() >= set(c.symbols))
 
 
-def _named(program: Program, sizes: Mapping[str, int]) -> Mapping[str, int]:
+def named_sizes(sites: Sites, sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes as a counterexample shows them: a derived root's as the size of the dim that is made of it."""
-    sites = Sites(program)
     named: dict[str, int] = {}
     for symbol, size in sizes.items():
         made = next((dim for dim in sites.sized_by(symbol) if free_symbols(dim.expr) == {symbol}), None)

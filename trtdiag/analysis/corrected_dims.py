@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix
 from trtdiag.analysis.guard_groups import proof_text
-from trtdiag.analysis.wording import counted
 from trtdiag.dims.facts import DimSuggestion, DimSystem
 from trtdiag.dims.plan import LeafKind
 from trtdiag.symbolic.ranges import Range
+from trtdiag.wording import amount
 
 _JOINT = "declare one of these dims from the other, make one of them static, or change the line"
 _TRY_OUT = "trtdiag fix-dims tries it out"
@@ -92,7 +92,7 @@ def correction_evidence(dims: DimSystem, symbols: tuple[str, ...]) -> tuple[Evid
     if declaration is None or not suggestions:
         return tuple(facts)
     if declaration.points and not declaration.refused:
-        at = f"at {counted(declaration.points, 'size')}, the smallest and largest among them"
+        at = f"at {amount(declaration.points, 'size')}, the smallest and largest among them"
         facts.append(Evidence("the program takes what is declared", f"run on shapes {at}"))
     elif declaration.unrun:
         facts.append(Evidence(f"solved and not run: {declaration.unrun}", "trtdiag fix-dims tries it out"))

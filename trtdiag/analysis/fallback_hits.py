@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import FallbackGroup, LeftOp, PartitionFacts, Why
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Impact, Severity
-from trtdiag.analysis.wording import counted, listed, sized
+from trtdiag.wording import amount, listed, sized
 
 HEAVY_BYTES = 64 * 2**20
 """Crossing bytes at usual sizes that are worth a warning: at 300 GB/s (NVIDIA T4) a fifth of a millisecond."""
@@ -63,8 +63,8 @@ def severity_of(facts: PartitionFacts, group: FallbackGroup) -> Severity:
 
 def calls(group: FallbackGroup) -> str:
     """``aten.sort.default``, ``aten.sort.default (32 calls)``, ``aten.mul.Tensor and 3 other ops (9 calls)``."""
-    others = f" and {counted(group.other_ops, 'other op')}" if group.other_ops else ""
-    count = f" ({counted(len(group.left), 'call')})" if len(group.left) > 1 else ""
+    others = f" and {amount(group.other_ops, 'other op')}" if group.other_ops else ""
+    count = f" ({amount(len(group.left), 'call')})" if len(group.left) > 1 else ""
     return f"{group.op}{others}{count}"
 
 
@@ -86,9 +86,9 @@ def _effect(facts: PartitionFacts, group: FallbackGroup) -> str:
     if not facts.partitioned.segments:
         return "nothing of the program goes into an engine"
     if group.engines_saved:
-        return f"that splits the program: {counted(cost.segments_before, 'engine')} instead of {cost.segments_after}"
+        return f"that splits the program: {amount(cost.segments_before, 'engine')} instead of {cost.segments_after}"
     if group.drawn_along:
-        return f"{counted(group.drawn_along, 'other op')} around it cannot be in an engine for that"
+        return f"{amount(group.drawn_along, 'other op')} around it cannot be in an engine for that"
     return "it splits no engine"
 
 
@@ -99,13 +99,13 @@ def _evidence(group: FallbackGroup, left: LeftOp) -> tuple[Evidence, ...]:
     found = [Evidence(f"{why if why.startswith(op) else f'{op}: {why}'} [{left.limit.code}]", line)]
     modules = list(dict.fromkeys(each.place.module_path for each in group.left if each.place.module_path))
     if modules:
-        found.append(Evidence(f"{counted(len(group.left), 'call')} in {listed(modules, 4)}", "the lowered graph"))
+        found.append(Evidence(f"{amount(len(group.left), 'call')} in {listed(modules, 4)}", "the lowered graph"))
     cost = group.cost
     if cost is not None:
         found.append(
             Evidence(
-                f"with it in engines: {counted(cost.segments_after, 'engine')} with {counted(cost.ops_after, 'op')}; "
-                f"now {counted(cost.segments_before, 'engine')} with {counted(cost.ops_before, 'op')}",
+                f"with it in engines: {amount(cost.segments_after, 'engine')} with {amount(cost.ops_after, 'op')}; "
+                f"now {amount(cost.segments_before, 'engine')} with {amount(cost.ops_before, 'op')}",
                 "partitioned again without this reason",
             )
         )

@@ -9,12 +9,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Evidence
-from trtdiag.analysis.wording import counted, shortened
+from trtdiag.analysis.sources import line_evidence
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
 from trtdiag.dims.unneeded_guards import needless
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic.expr import Compare, Relation
 from trtdiag.symbolic.proof import Proof
+from trtdiag.wording import amount, shortened, values_text
 
 _UNBACKED = re.compile(r"z?u[0-9]+")
 _ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
@@ -121,18 +122,17 @@ def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evide
         more = len(group.constraints) - len(shown)
         facts.append(Evidence(f"and {more} more guards on the same sizes", "the guards table"))
     if group.following:
-        facts.append(Evidence(f"{counted(group.following, 'more guard')} broken only where these are", "compared"))
+        facts.append(Evidence(f"{amount(group.following, 'more guard')} broken only where these are", "compared"))
     lead = group.lead
     if lead.counterexample:
-        facts.append(Evidence(f"{assignment(lead.counterexample)} breaks it", proof_text(lead.proof)))
+        facts.append(Evidence(f"{values_text(lead.counterexample)} breaks it", proof_text(lead.proof)))
     if working:
-        facts.append(Evidence(f"{assignment(working)} satisfies every guard", "tried"))
+        facts.append(Evidence(f"{values_text(working)} satisfies every guard", "tried"))
     if lead.allowed:
         alone = f" by {shortened(lead.text)} alone" if len(group.constraints) > 1 else ""
         facts.append(Evidence(f"allowed{alone}: {lead.allowed}", proof_text(lead.proof)))
-    if group.frame is not None:
-        facts.append(Evidence(group.frame.code or f"in {group.frame.function}", str(group.frame)))
-    elif lead.origin.op:
+    facts += line_evidence(group.frame)
+    if group.frame is None and lead.origin.op:
         facts.append(Evidence(f"asked for by {lead.origin.op}", f"node {lead.origin.node or 'unknown'}"))
     of_torch = {needless(constraint.origin.stack) for constraint in group.constraints}
     facts += [Evidence(fault, "known of torch") for fault in sorted(of_torch - {""})]
@@ -141,10 +141,5 @@ def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evide
 
 def proof_text(proof: Proof) -> str:
     """How a statement was established, in words."""
-    checked = f", {counted(proof.checked, 'value')}" if proof.checked else ""
+    checked = f", {amount(proof.checked, 'value')}" if proof.checked else ""
     return f"{proof.kind.value}{checked}{': ' + proof.detail if proof.detail else ''}"
-
-
-def assignment(values: Mapping[str, int]) -> str:
-    """``h = 136, w = 7``."""
-    return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -11,6 +11,7 @@ from trtdiag.analysis.fingerprint import fingerprint
 from trtdiag.analysis.node_places import node_order
 from trtdiag.analysis.registry import matching, rules
 from trtdiag.analysis.rule import Rule
+from trtdiag.analysis.sources import line_evidence
 from trtdiag.errors import InternalError
 from trtdiag.frontend.program import Program
 from trtdiag.lower.facts import Checked
@@ -177,8 +178,8 @@ def _evidence(hits: list[Hit]) -> tuple[Evidence, ...]:
     """What the hits tell, and the lines of a model library that the user's lines lead to."""
     told = dict.fromkeys(evidence for hit in hits for evidence in hit.evidence)
     inside = dict.fromkeys(hit.place.frame.inside for hit in hits if hit.place.frame is not None)
-    lines = [frame for frame in inside if frame is not None][:_MOST_LIBRARY_LINES]
-    return (*told, *(Evidence(frame.code or f"in {frame.function}", str(frame)) for frame in lines))
+    lines = [evidence for frame in inside for evidence in line_evidence(frame)]
+    return (*told, *lines[:_MOST_LIBRARY_LINES])
 
 
 def _places(hits: list[Hit]) -> tuple[Place, ...]:

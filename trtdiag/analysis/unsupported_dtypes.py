@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trtdiag.analysis.wording import at_line, counted
+from trtdiag.analysis.sources import at_line
 from trtdiag.dtypes.facts import OddTensor, Role
+from trtdiag.wording import amount
 
 _LAYER = re.compile(r"(?<=_)[0-9]+(?=_|$)")
 
@@ -35,7 +36,7 @@ class Origin:
         """``mul_3 (aten.mul.Tensor) at model.py:7 makes float64 and 4 tensors after it``."""
         root = self.root
         behind = len(self.tensors) - 1
-        more = f", with {counted(behind, 'tensor')} after it" if behind else ""
+        more = f", with {amount(behind, 'tensor')} after it" if behind else ""
         if root.role in (Role.INPUT, Role.CONSTANT):
             return f"{root.role.value} {root.node} is {root.dtype}{more}"
         return f"{root.node} ({root.op}){at_line(root.frame)} makes {root.dtype}{more}"

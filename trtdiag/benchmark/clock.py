@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from trtdiag.benchmark.facts import Spread
+from trtdiag.wording import first_line
 
 Call = Callable[[], Any]
 WARM_CALLS = 3
@@ -57,7 +58,7 @@ def take_turns(ways: Mapping[str, Call], rounds: int, device: torch.device) -> d
                     calls[name] = _how_many(ways[name], device)
                 _measure(ways[name], calls[name], device, timed)
             except Exception as error:
-                timed.failed = first_line(error)
+                timed.failed = error_text(error)
     return found
 
 
@@ -87,11 +88,10 @@ def peak_bytes(call: Call, device: torch.device) -> int | None:
     return torch.cuda.max_memory_allocated(device) - before
 
 
-def first_line(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return an error in one line."""
-    lines = str(error).strip().splitlines()
     because = getattr(error, "because", "")
-    return (lines[0] if lines else type(error).__name__) + (f": {because}" if because else "")
+    return first_line(error) + (f": {because}" if because else "")
 
 
 def _how_many(call: Call, device: torch.device) -> int:

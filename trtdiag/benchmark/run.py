@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.benchmark.clock import Call, Timed, first_line, peak_bytes, spread, take_turns, wait
+from trtdiag.benchmark.clock import Call, Timed, error_text, peak_bytes, spread, take_turns, wait
 from trtdiag.benchmark.facts import SizeResult, WayResult
 from trtdiag.benchmark.memory import engines_bytes
 from trtdiag.benchmark.original import Original
@@ -52,7 +52,7 @@ def timed_at(label: str, point: Mapping[str, int], there: Original, ways: Sequen
                 memory[way.name] = None if counted is None or own is None else counted + own
                 calls[way.name] = call
             except Exception as error:  # as above
-                failed[way.name] = first_line(error)
+                failed[way.name] = error_text(error)
         timed = take_turns(calls, rounds, there.device)
     rows = [
         _row(way, timed[way.name], first_s[way.name], memory[way.name])

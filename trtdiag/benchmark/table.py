@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trtdiag.benchmark.facts import AS_EXPORTED, Benchmark, SizeResult, WayResult
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 
 def bench_text(found: Benchmark) -> RenderableType:

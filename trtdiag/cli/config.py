@@ -10,7 +10,7 @@ from typing import Any
 
 from trtdiag.errors import UserError
 from trtdiag.files.regular import is_there, read_whole, reason
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 if sys.version_info >= (3, 11):
     import tomllib

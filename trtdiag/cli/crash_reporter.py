@@ -14,7 +14,7 @@ import click
 from trtdiag.cli.crash_watchdog import DONE
 from trtdiag.cli.progress import LOADING
 from trtdiag.cli.supervised_process import Guard
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 _FIXES = (
     (

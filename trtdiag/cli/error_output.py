@@ -15,6 +15,7 @@ from rich.text import Text
 
 from trtdiag.errors import InternalError, TrtdiagError, UserError
 from trtdiag.files.whole import write_whole
+from trtdiag.wording import first_line
 
 
 def show(error: TrtdiagError, *, debug: bool) -> int:
@@ -60,7 +61,7 @@ def as_internal(error: Exception) -> InternalError:
         where = f"please report it with the output of --debug ({path} could not be written: {refused})"
     internal = InternalError(
         f"trtdiag itself failed: {type(error).__name__}",
-        because=str(error).strip().splitlines()[0] if str(error).strip() else "no message",
+        because=first_line(error, "no message"),
         fix=where,
         reference="internal",
     )

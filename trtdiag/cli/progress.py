@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from trtdiag.pipeline.stages import ANALYZE, COMPILE
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 # Names that are not here (a factory's steps) show without moving the bar.
 ANALYZE_STAGES = (*ANALYZE, "report")

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trtdiag.option_warnings import OptionWarning
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 _LONGEST_CHARS = 200
 _OF_ARGUMENTS = {"time_limit_s": "limit_s"}

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.symbolic import evaluate
+from trtdiag.wording import first_line
 
 _UNDECIDABLE = (
     DataDependentOutputException,
@@ -102,11 +103,11 @@ class ShapeRunner:
             try:
                 self._module(*args, **kwargs)
             except _UNDECIDABLE as error:
-                raise NotRunnableError(f"{type(error).__name__}: {first_line(error)}") from error
+                raise NotRunnableError(f"{type(error).__name__}: {first_line(error, 'no message')}") from error
             except Exception as error:  # whatever refuses these sizes, its words are the answer
                 if isinstance(error.__context__, _UNDECIDABLE) or "data-dependent" in str(error):
-                    raise NotRunnableError(first_line(error)) from error
-                return f"{type(error).__name__}: {first_line(error)}"
+                    raise NotRunnableError(first_line(error, "no message")) from error
+                return f"{type(error).__name__}: {first_line(error, 'no message')}"
         return ""
 
     def _pairs(self) -> Iterable[tuple[Any, InputTensor]]:
@@ -119,7 +120,7 @@ class ShapeRunner:
         try:
             return torch.empty(sizes, dtype=leaf.dtype, device=leaf.device)
         except RuntimeError as error:  # the bytes of such a tensor do not fit into 64 bits
-            raise NotRunnableError(f"no tensor of {sizes} can be made: {first_line(error)}") from error
+            raise NotRunnableError(f"no tensor of {sizes} can be made: {first_line(error, 'no message')}") from error
 
 
 class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -150,9 +151,3 @@ def put_back(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
 def most_elements(value: Any) -> int:
     """The elements of the largest of its tensors."""
     return max((leaf.numel() for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)), default=0)
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's words."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else "no message"

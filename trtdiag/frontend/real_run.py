@@ -24,7 +24,6 @@ from trtdiag.frontend.fake_run import (
     FailsAtExampleError,
     NotRunnableError,
     ShapeRunner,
-    first_line,
     most_elements,
     put_back,
 )
@@ -38,6 +37,7 @@ from trtdiag.graph.operators import target_name
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue
 from trtdiag.symbolic import Expr, free_symbols
+from trtdiag.wording import first_line
 
 MOST_ELEMENTS = 1 << 24
 """Of one tensor, input or between: 64 MiB of float32.  Own choice, as an op on that many takes about a second."""
@@ -381,7 +381,7 @@ def _large(count: int) -> str:
 
 
 def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {first_line(error)}"
+    return f"{type(error).__name__}: {first_line(error, 'no message')}"
 
 
 def _on_cuda(leaf: Any) -> bool:

@@ -21,6 +21,7 @@ from trtdiag.lower.decomposable import Decomposition, decomposition_of, traces_w
 from trtdiag.lower.functionalise import functionalised_graph
 from trtdiag.lower.template import Keys, Ref, Step, Template, UntraceableError, gathered, replaced, stand_in
 from trtdiag.lower.tracing_conditions import Proofs, asking
+from trtdiag.wording import first_line
 
 Keep = Callable[[OpOverload], bool]
 
@@ -105,7 +106,9 @@ class Tracer:
                 answers.clear()
                 traced = make_fx(body, pre_dispatch=not traces_whole(target))(*inputs)
         except Exception as error:  # a decomposition may raise anything; the reason is reported
-            raise UntraceableError(f"its decomposition raises {type(error).__name__}: {_first_line(error)}") from error
+            raise UntraceableError(
+                f"its decomposition raises {type(error).__name__}: {first_line(error, 'no text')}"
+            ) from error
         finally:
             if env is not None:
                 env.pending_fresh_unbacked_symbols[:] = pending
@@ -253,8 +256,3 @@ def as_template(traced: GraphModule, inputs: int) -> Template:
             steps.append(Step(node.target, args, kwargs, node.meta["val"]))
             position[node] = Ref(inputs + len(steps) - 1)
     return Template(inputs, tuple(steps), result)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else "no text"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from trtdiag.analysis.wording import counted
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import EngineBuildError, UnsupportedOpError
 from trtdiag.graph.limit import Limit
@@ -15,6 +14,7 @@ from trtdiag.pipeline.state import State
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
 from trtdiag.verification.engine_search import SHOWN, showing
 from trtdiag.verification.facts import Culprit
+from trtdiag.wording import amount
 
 MOST_MENDINGS = 4
 """Own choice: each is a build and a comparison, and where it fails a search; what four do not mend is told."""
@@ -118,7 +118,7 @@ class _Tried:
             self._last = origins[0]
             words = (
                 f"engine {culprit.segment} was wrong though its network is right, and was built again with"
-                f" {counted(len(shown), 'tensor')} inside as {'outputs' if len(shown) > 1 else 'an output'}, from"
+                f" {amount(len(shown), 'tensor')} inside as {'outputs' if len(shown) > 1 else 'an output'}, from"
                 f" {origins[0]} on, which ends a fusion of the builder's"
             )
             return _Remedy(words, network=showing(network, shown))
@@ -128,7 +128,7 @@ class _Tried:
         if not left:
             return None
         words = (
-            f"engine {culprit.segment} was wrong though its network is right: {counted(len(left), 'op')} like {origin}"
+            f"engine {culprit.segment} was wrong though its network is right: {amount(len(left), 'op')} like {origin}"
             f" {'are' if len(left) > 1 else 'is'} left to PyTorch"
         )
         return _Remedy(words, left=left)

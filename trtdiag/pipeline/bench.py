@@ -10,7 +10,7 @@ import torch
 
 from trtdiag.arguments import checked, function, optional, path_or, sizes_by_name, whole, words, wrong
 from trtdiag.artifact.load import load
-from trtdiag.benchmark.clock import first_line
+from trtdiag.benchmark.clock import error_text
 from trtdiag.benchmark.facts import OURS, Benchmark
 from trtdiag.benchmark.original import ENDS, original
 from trtdiag.benchmark.run import Way, of_program, timed_at
@@ -96,7 +96,7 @@ def bench(
         try:
             ways.append(Way(name, prepare(there, program)))
         except Exception as error:  # a peer may fail with whatever it likes; it is a row then
-            ways.append(Way(name, failed=first_line(error)))
+            ways.append(Way(name, failed=error_text(error)))
     results = []
     for each, point in zip(asked, points, strict=True):
         label = each if isinstance(each, str) else ", ".join(f"{name}={size}" for name, size in each.items())

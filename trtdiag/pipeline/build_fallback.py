@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from trtdiag.analysis.wording import counted
 from trtdiag.engine.build import Engine
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.limit import Limit
@@ -18,6 +17,7 @@ from trtdiag.network import Network, Origin
 from trtdiag.pipeline.accuracy_repair import alike, like_it, line_of, with_network, without_ops
 from trtdiag.pipeline.state import State
 from trtdiag.verification.engine_search import made_of_data, showing
+from trtdiag.wording import amount
 
 BUILDER_ENDED = "builder-ended"
 """The reference of a builder's process that ended before its answer."""
@@ -70,7 +70,7 @@ def build_or_yield(state: State, builds: Builds) -> State:
             shown.add(line_of(origin))
             state = with_network(state, index, showing(network, numbers))
             notes.append(
-                f"{where}: it was built with {counted(len(numbers), 'tensor')} inside as"
+                f"{where}: it was built with {amount(len(numbers), 'tensor')} inside as"
                 f" {'outputs' if len(numbers) > 1 else 'an output'}, of what enters that op and its like, which ends a"
                 " fusion of the builder's"
             )
@@ -80,7 +80,7 @@ def build_or_yield(state: State, builds: Builds) -> State:
         if state.plan.options.partition.require_full or not left:
             raise _with_notes(first, notes)
         state = without_ops(state, left, _LIMIT)
-        notes.append(f"{where}: {counted(len(left), 'op')} like it {'are' if len(left) > 1 else 'is'} left to PyTorch")
+        notes.append(f"{where}: {amount(len(left), 'op')} like it {'are' if len(left) > 1 else 'is'} left to PyTorch")
 
 
 _LIMIT = Limit(

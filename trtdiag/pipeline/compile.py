@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import partition_facts
-from trtdiag.analysis.wording import counted
 from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.errors import DiagnosisError
@@ -37,6 +36,7 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import compiled_device, require_kernels
 from trtdiag.runtime.earlier_engines import refuse_on_other_devices
 from trtdiag.verification.run import VerifyLimits
+from trtdiag.wording import amount
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -181,7 +181,7 @@ def _notes(state: State) -> Iterator[str]:
         yield from (f"engine {index}: {note}" for note in each.notes)
     earlier = state.engine_nodes()[1]
     if earlier:
-        yield f"{counted(len(earlier), 'engine')} of an earlier compilation stay as they are"
+        yield f"{amount(len(earlier), 'engine')} of an earlier compilation stay as they are"
 
 
 def _refuse_cache_over_source(source: Source, options: CompileOptions) -> None:

@@ -9,7 +9,7 @@ from trtdiag.fixdims.run import fix_dims
 from trtdiag.frontend.module_inputs import ModuleInputs
 from trtdiag.report.fix_words import fix_verdict
 from trtdiag.report.report import Report
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 MOST_NAMED = 5
 """Findings that an error names; the report has all."""

@@ -27,8 +27,8 @@ from trtdiag.pipeline.build_fallback import BUILDER_ENDED, build_or_yield
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.stages import Progress
 from trtdiag.pipeline.state import State
-from trtdiag.report.text import amount
 from trtdiag.targets import Target
+from trtdiag.wording import amount
 
 BACKEND = "tensorrt-rtx"
 """The builder that needs no GPU."""

@@ -30,9 +30,9 @@ from trtdiag.report.compile_words import (
     point_sizes,
 )
 from trtdiag.report.plain_table import plain_table
-from trtdiag.report.text import bytes_text, one_line
 from trtdiag.symbolic.text import in_words
 from trtdiag.verification.facts import PointResult, Verification
+from trtdiag.wording import bytes_text, one_line
 
 _MOST_ENGINES = 20
 _MOST_REASONS = 12

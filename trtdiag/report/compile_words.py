@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trtdiag.engine.manifest import EngineInput
-from trtdiag.report.text import amount, dtype_text, one_line
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Sym, substitute, to_text
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
 from trtdiag.verification.facts import Culprit, OutputError, Point, Verification
+from trtdiag.wording import amount, dtype_text, one_line
 
 _LONGEST_CULPRIT_CHARS = 1000
 _OTHER_ENGINE = "build another with --optimization-level 0, or leave the op to PyTorch with --keep-in-torch"

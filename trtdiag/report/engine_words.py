@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.result import Analysis
 from trtdiag.engine.manifest import Manifest
-from trtdiag.report.text import amount, one_line
 from trtdiag.targets import target_name
+from trtdiag.wording import amount, one_line
 
 
 def engines_line(analysis: Analysis) -> str:

@@ -18,7 +18,7 @@ from trtdiag.fixdims.fix import Fix
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.report.fix_words import example_words, fix_verdict, proof_words
 from trtdiag.report.save import telling, write_atomically
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 _MOST_BYTES = 1 << 24
 _WRITTEN = re.compile(r"# Written by trtdiag fix-dims \[([0-9a-f]{16})\]")

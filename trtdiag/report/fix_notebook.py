@@ -11,8 +11,9 @@ from trtdiag.fixdims.fix import Change, Fix, Outcome
 from trtdiag.report.fix_programs_text import program_words, together_words
 from trtdiag.report.fix_text import fix_text
 from trtdiag.report.fix_words import MOST_CHECKS, all_notes, example_words, fix_verdict, kept_words, many_checks
+from trtdiag.report.source_context import place
 from trtdiag.report.templates import html_templates
-from trtdiag.report.text import one_line, place, visible
+from trtdiag.wording import one_line, visible
 
 _LISTED = 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.fixdims.programs import FixedProgram, Several
 from trtdiag.report.fix_words import proof_words
-from trtdiag.report.text import amount, joined, one_line
+from trtdiag.wording import amount, joined, one_line
 
 _LONGEST_CHARS = 300
 

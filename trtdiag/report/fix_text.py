@@ -31,8 +31,9 @@ from trtdiag.report.fix_words import (
     not_checked,
     proof_words,
 )
-from trtdiag.report.text import one_line, place, visible
+from trtdiag.report.source_context import place
 from trtdiag.symbolic.proof import ProofKind
+from trtdiag.wording import one_line, visible
 
 _STYLES = {"good": "bold green", "changed": "bold yellow", "impossible": "bold red"}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}

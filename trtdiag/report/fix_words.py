@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
 from trtdiag.graph.source import Frame
-from trtdiag.report.text import amount, joined, one_line, place, share_text
+from trtdiag.report.source_context import place
 from trtdiag.symbolic import Range
 from trtdiag.symbolic.proof import Proof, ProofKind
+from trtdiag.wording import amount, joined, one_line, share_text
 
 _MOST_NAMED = 4
 _BOTH_ENDS = 2

@@ -12,7 +12,7 @@ from rich.text import Text
 from trtdiag.analysis.compilation import EngineFacts
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.report.plain_table import plain_table
-from trtdiag.report.text import amount, one_line
+from trtdiag.wording import amount, one_line
 
 _MOST_LAYERS = 8
 _MOST_OPS = 3

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from trtdiag.report.page import Part
 from trtdiag.report.templates import plain_templates
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 _MOST_FINDINGS = 25
 _MOST_ROWS = 12

@@ -7,11 +7,11 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.templates import html_templates
-from trtdiag.report.text import one_line
 from trtdiag.report.verdict import first_frame, in_order, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_line
 from trtdiag.report.view_splits import splits_view
 from trtdiag.report.view_strip import strip_view
+from trtdiag.wording import one_line
 
 _LISTED = 50
 

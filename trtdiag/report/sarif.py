@@ -14,7 +14,7 @@ from trtdiag.report.comparison import Body
 from trtdiag.report.json_report import report_json
 from trtdiag.report.sarif_places import location, related_locations
 from trtdiag.report.strict_json import Json, json_text
-from trtdiag.report.text import visible
+from trtdiag.wording import visible
 
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "trtdiag/v1"

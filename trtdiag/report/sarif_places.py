@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from trtdiag.report.comparison import Body
 from trtdiag.report.strict_json import Json
-from trtdiag.report.text import utf8, visible
+from trtdiag.wording import utf8, visible
 
 MOST_LOCATIONS = 100
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")

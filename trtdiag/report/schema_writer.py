@@ -17,9 +17,9 @@ from typing import Any, TypeAlias, get_args
 import torch
 
 from trtdiag.report.schema_check import Schema, named
-from trtdiag.report.text import dtype_text
 from trtdiag.symbolic.expr import Condition, Expr
 from trtdiag.symbolic.text import to_text
+from trtdiag.wording import dtype_text
 
 Form: TypeAlias = Callable[[Any], Mapping[str, Any]]
 _Writer: TypeAlias = Callable[[Any], Any]

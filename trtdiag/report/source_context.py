@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path, PurePath
 
 from trtdiag.graph.source import Frame
 from trtdiag.report.page import Part
-from trtdiag.report.text import one_line, visible
+from trtdiag.wording import one_line, visible
 
 CONTEXT_LINES = 3
 _LARGEST_FILE_BYTES = 8 * 2**20
@@ -23,6 +24,13 @@ def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> Part | None
         "function": one_line(frame.function),
         "lines": _lines(frame, around),
     }
+
+
+def place(frame: Frame) -> str:
+    """``models/raft.py:88``, below the working directory relative to it."""
+    folder = os.getcwd()
+    below = frame.file.startswith(folder + os.sep)
+    return one_line(f"{os.path.relpath(frame.file, folder) if below else frame.file}:{frame.line}")
 
 
 def short_place(frame: Frame) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, Union
 
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]
 

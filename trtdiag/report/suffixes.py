@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trtdiag.errors import UserError
-from trtdiag.report.text import joined
+from trtdiag.wording import joined
 
 SUFFIXES: Mapping[str, str] = {"html": ".html", "json": ".json", "sarif": ".sarif", "markdown": ".md"}
 

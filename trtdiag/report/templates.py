@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from trtdiag.errors import InternalError
-from trtdiag.report.text import visible
+from trtdiag.wording import visible
 
 _HERE = Path(__file__).resolve().parent
 _PLACES = (_HERE / "templates", _HERE.parents[1] / "reports" / "templates")

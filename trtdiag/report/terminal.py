@@ -18,10 +18,11 @@ from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.page import Part
 from trtdiag.report.plain_table import plain_table
-from trtdiag.report.text import one_line, place, visible
+from trtdiag.report.source_context import place
 from trtdiag.report.tried_words import tried_line
 from trtdiag.report.verdict import CauseTree, cause_trees, first_frame, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_view
+from trtdiag.wording import one_line, visible
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _VERDICT_STYLES = {"error": "bold red", "warning": "bold yellow", "incomplete": "bold yellow", "clean": "bold green"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.analysis.tried_builds import TriedBuilds, TriedEngine
 from trtdiag.report.page import Part, table
-from trtdiag.report.text import amount, bytes_text, one_line
+from trtdiag.wording import amount, bytes_text, one_line
 
 _LONGEST_SAID_CHARS = 300
 

@@ -10,7 +10,7 @@ from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.graph.source import Frame
 from trtdiag.report.compile_words import outcome, outcome_line
-from trtdiag.report.text import amount, one_line
+from trtdiag.wording import amount, one_line
 
 _WORDS = {"error": "error", "warning": "warning", "info": "note"}
 

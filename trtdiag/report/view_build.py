@@ -9,7 +9,6 @@ from trtdiag.report.comparison import Body
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.page import Part
 from trtdiag.report.source_context import source_view
-from trtdiag.report.text import amount, one_line, seconds_text, visible
 from trtdiag.report.verdict import first_frame, verdict
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_compiled import compiled_view
@@ -23,6 +22,7 @@ from trtdiag.report.view_settings import settings_view
 from trtdiag.report.view_splits import splits_view
 from trtdiag.report.view_strip import strip_view
 from trtdiag.report.view_types import memory_view, metadata_view, types_view
+from trtdiag.wording import amount, one_line, seconds_text, visible
 
 _LONGEST_NOTE_CHARS = 2000
 _LONGEST_FAILURE_CHARS = 8000

@@ -20,12 +20,12 @@ from trtdiag.report.compile_words import (
 from trtdiag.report.engine_words import also_words, op_counts, saved_words
 from trtdiag.report.page import Part, table
 from trtdiag.report.source_context import source_view
-from trtdiag.report.text import amount, bytes_text, one_line
 from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.targets import target_name
 from trtdiag.verification.facts import PointResult, Verification
+from trtdiag.wording import amount, bytes_text, one_line
 
 _MOST_ENGINES = 40
 _SHOWN_ROWS = 24

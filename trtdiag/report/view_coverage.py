@@ -7,8 +7,8 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.graph.walk import NodeKind
 from trtdiag.lower.facts import Checked
 from trtdiag.report.page import Part
-from trtdiag.report.text import amount, joined, one_line
 from trtdiag.report.view_types import folded_table, folding_table
+from trtdiag.wording import amount, joined, one_line
 
 _LONGEST_REASON_CHARS = 400
 _KINDS = {

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from trtdiag.analysis.wording import listed
 from trtdiag.dims.facts import DimRow, DimSuggestion, DimSystem
 from trtdiag.report.page import Part
-from trtdiag.report.text import amount, one_line, visible
 from trtdiag.symbolic.proof import Proof, ProofKind
+from trtdiag.wording import amount, listed, one_line, visible
 
 _STATES = {
     "ok": "ok",

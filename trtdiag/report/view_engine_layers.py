@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trtdiag.analysis.wording import listed
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.network.origin import Origin
 from trtdiag.report.page import Part
 from trtdiag.report.source_context import short_place
-from trtdiag.report.text import amount, one_line
 from trtdiag.runtime.engine_layers import ToldLayers
+from trtdiag.wording import amount, listed, one_line
 
 MOST_ROWS = 400
 _SHOWN_OPS = 6

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trtdiag.analysis.finding import Applicability, Finding, Fix, Impact, Place
-from trtdiag.analysis.wording import listed
 from trtdiag.graph.source import Frame
 from trtdiag.report.page import Part
 from trtdiag.report.source_context import source_view
-from trtdiag.report.text import amount, bytes_text, one_line, starred, visible
 from trtdiag.report.verdict import CauseTree, cause_trees, counts_text, first_frame, severity_word
+from trtdiag.wording import amount, bytes_text, listed, one_line, starred, visible
 
 SHOWN_PLACES = 4
 _LISTED_PLACES = 36

@@ -7,8 +7,8 @@ from collections import Counter
 from trtdiag.dims.facts import Constraint, DimSystem, Verdict
 from trtdiag.report.page import Part, table
 from trtdiag.report.source_context import source_view
-from trtdiag.report.text import amount, one_line, share_text, values_text
 from trtdiag.report.view_dims import proof_text
+from trtdiag.wording import amount, one_line, share_text, values_text
 
 _MOST_GUARDS = 60
 _MOST_HOLDING = 200

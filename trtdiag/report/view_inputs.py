@@ -6,19 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.analysis.wording import listed
 from trtdiag.dims.facts import Constraint, DimRow, Pinned, Verdict
 from trtdiag.frontend.program import InputTensor
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.page import Part
 from trtdiag.report.source_context import short_place
-from trtdiag.report.text import amount, dtype_text, one_line
 from trtdiag.report.view_dims import SHOWN_SITES
 from trtdiag.report.view_guards import guards_view
 from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.facts import SymbolFacts
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Range, evaluate, free_symbols
+from trtdiag.wording import amount, dtype_text, listed, one_line
 
 _SHOWN_GUARDS = 3
 _SHOWN_EXPRESSIONS = 4

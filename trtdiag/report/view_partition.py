@@ -14,10 +14,10 @@ from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest,
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.page import Part, table
-from trtdiag.report.text import amount, bytes_text, dtype_text, one_line
 from trtdiag.report.tried_words import tried_line, tried_table
 from trtdiag.report.view_types import folding_table
 from trtdiag.symbolic.text import to_text
+from trtdiag.wording import amount, bytes_text, dtype_text, one_line
 
 
 def partition_view(analysis: Analysis, facts: PartitionFacts) -> Part:

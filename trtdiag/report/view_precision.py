@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from trtdiag.analysis.wording import listed
 from trtdiag.graph.source import Frame
 from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
 from trtdiag.report.page import Part
-from trtdiag.report.text import amount, one_line
 from trtdiag.report.view_types import folding_table
+from trtdiag.wording import amount, listed, one_line
 
 _MOST_LINES = 3
 

@@ -8,8 +8,8 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import SourceKind
 from trtdiag.report.page import Part, table
 from trtdiag.report.settings import reproduce_command, settings_of
-from trtdiag.report.text import amount, bytes_text, one_line, seconds_text
 from trtdiag.targets import target_name
+from trtdiag.wording import amount, bytes_text, one_line, seconds_text
 
 _LONGEST_CHARS = 2000
 _KINDS = {SourceKind.FILE: "a file", SourceKind.LIVE: "a live ExportedProgram", SourceKind.FACTORY: "a factory"}

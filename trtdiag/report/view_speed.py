@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.report.comparison import Body, sizes_text
 from trtdiag.report.page import Part, table
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 _HEADS = ("", "ms", "tenths", "to trtdiag", "computes in", "")
 _KINDS = ("", "number", "number", "number")

@@ -8,14 +8,13 @@ from typing import TypeAlias
 from trtdiag.analysis.fallback_hits import RULE_OF
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
 from trtdiag.analysis.finding import Finding, Place
-from trtdiag.analysis.wording import listed
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Bytes
 from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.engine_words import op_counts
 from trtdiag.report.page import Part, table
 from trtdiag.report.source_context import short_place
-from trtdiag.report.text import amount, bytes_text, one_line, starred
+from trtdiag.wording import amount, bytes_text, listed, one_line, starred
 
 _MOST_ROWS = 40
 _MOST_OUTCOMES = 3

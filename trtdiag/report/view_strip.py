@@ -5,7 +5,7 @@ from __future__ import annotations
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.partition.facts import Step
 from trtdiag.report.page import Part
-from trtdiag.report.text import amount, one_line
+from trtdiag.wording import amount, one_line
 
 _WIDTH = 1200
 """Pixels of a bar on a usual screen; the page draws it as wide as it has room."""

@@ -8,9 +8,9 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, WideTensor
 from trtdiag.lower.facts import Checked
 from trtdiag.report.page import Part, table
-from trtdiag.report.text import amount, bytes_text, dtype_text, one_line
 from trtdiag.shapes.facts import MemoryEstimate
 from trtdiag.targets import target_name
+from trtdiag.wording import amount, bytes_text, dtype_text, one_line
 
 _SHOWN_ROWS = 8
 _LISTED_ROWS = 100

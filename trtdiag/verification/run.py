@@ -25,6 +25,7 @@ from trtdiag.verification.compare import compare, tolerance_for
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
 from trtdiag.verification.points import nearer, points
+from trtdiag.wording import first_line
 
 Locate = Callable[[Point, Sequence[Any], Tolerance], "Culprit | None"]
 """Finds the op whose output differs for these flat inputs."""
@@ -238,7 +239,7 @@ class _Run:
             return PointResult(point, skipped=f"the original does not run there: {error.because}")
         except Exception as error:
             self._look_for_gpu(on_gpu, f"the original at {point.label}")
-            return PointResult(point, skipped=f"the original does not run there: {_first_line(error)}")
+            return PointResult(point, skipped=f"the original does not run there: {first_line(error)}")
         if elements:
             # Small points pay mostly for what every call costs, so the quickest tells most of a greater one.
             pace = (time.perf_counter() - began) / elements
@@ -251,7 +252,7 @@ class _Run:
             return PointResult(point, failed=f"{error.message}: {error.because}")
         except Exception as error:
             self._look_for_gpu(on_gpu, f"the compiled program at {point.label}")
-            return PointResult(point, failed=f"{type(error).__name__}: {_first_line(error)}")
+            return PointResult(point, failed=f"{type(error).__name__}: {first_line(error)}")
         result = PointResult(point, self._compared(expected, actual))
         if not result.passed:
             why = self._not_defined(result.outputs, flat)
@@ -353,11 +354,6 @@ def _as_it_is(result: Any) -> Any:
 def _dtypes(exported: ExportedProgram) -> set[torch.dtype]:
     values = (node.meta.get("val") for node in exported.graph.nodes)
     return {value.dtype for value in values if isinstance(value, torch.Tensor)}
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def tied_notes(results: Sequence[PointResult]) -> list[str]:

@@ -21,6 +21,7 @@ from trtdiag.network.layers.constant import Constant
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.missing_features import lacks
 from trtdiag.symbolic import Num, to_text
+from trtdiag.wording import first_line
 
 Outputs = tuple[Any, ...]
 """The ``ITensor`` of each output of a layer."""
@@ -155,7 +156,7 @@ class Emission:
         try:
             outputs = emitters[type(placed.layer)](Step(self, placed), placed.layer)
         except _NOT_TAKEN as error:
-            raise refused_layer(self.network, placed, self.lines, _first_line(error)) from error
+            raise refused_layer(self.network, placed, self.lines, first_line(error)) from error
         self.made.append((placed, outputs))
         self._tensors.update(zip(placed.outputs, outputs, strict=True))
 
@@ -163,7 +164,7 @@ class Emission:
         try:
             return self.definition.add_input(name, dtype, sizes), ""
         except _NOT_TAKEN as error:
-            return None, _first_line(error)
+            return None, first_line(error)
 
     def _mark_outputs(self) -> None:
         taken = {port.tensor for port in self.network.inputs}
@@ -284,10 +285,6 @@ class Step:
         """
         if not has:
             raise lacking(self.emission.network, self.placed, self.dialect.target, what)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def axes_mask(axes: tuple[int, ...]) -> int:

@@ -17,8 +17,8 @@ from trtdiag.report.drawing.payload import DrawnView, payload
 from trtdiag.report.drawing.sides import Side, Sides, sides
 from trtdiag.report.drawing.svg import picture
 from trtdiag.report.page import Part
-from trtdiag.report.text import amount
 from trtdiag.symbolic.text import in_words
+from trtdiag.wording import amount
 
 
 def _named(where: Sides, analysis: Analysis) -> Sides:

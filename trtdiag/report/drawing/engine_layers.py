@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.report.drawing.nodes import DrawnNode
 from trtdiag.report.drawing.sides import position_of, positions
-from trtdiag.report.text import amount, one_line
+from trtdiag.wording import amount, one_line
 
 _LONGEST_NAME_CHARS = 120
 

@@ -11,7 +11,7 @@ from unicodedata import east_asian_width
 from trtdiag.report.drawing.graph_model import Group, Item, all_groups
 from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.drawing.plan import LevelGraph
-from trtdiag.report.text import amount, one_line
+from trtdiag.wording import amount, one_line
 
 MOST_ARROWS = 6
 BOX_HEIGHT = 38.0

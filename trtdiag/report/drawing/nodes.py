@@ -14,7 +14,7 @@ from trtdiag.graph.operators import target_name
 from trtdiag.graph.source import Stack
 from trtdiag.graph.walk import LocatedNode, NodeKind, subgraph_of, walk
 from trtdiag.report.drawing.shape_words import ShapeWords
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 _NO_ORIGIN = OpOrigin("", "")
 

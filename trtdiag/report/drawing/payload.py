@@ -14,8 +14,8 @@ from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.drawing.plan import Layout, LevelGraph
 from trtdiag.report.drawing.sides import Side, Sides
 from trtdiag.report.strict_json import Json, json_text
-from trtdiag.report.text import one_line
 from trtdiag.report.verdict import severity_word
+from trtdiag.wording import one_line
 
 _ROLES = tuple(Role)
 _SIDES = tuple(Side)

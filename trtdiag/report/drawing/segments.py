@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.partition.facts import Boundary
 from trtdiag.report.page import PLAIN_BOX, Part
-from trtdiag.report.text import amount, bytes_text, one_line
+from trtdiag.wording import amount, bytes_text, one_line
 
 MOST_SEGMENTS = 24
 """Engines with a table of their own; a program of more has another problem than what enters each."""

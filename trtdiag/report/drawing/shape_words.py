@@ -6,10 +6,10 @@ from torch.fx import Node
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.graph.values import NumberValue, TensorValue, Value, ValueReader
-from trtdiag.report.text import dtype_text, one_line
 from trtdiag.shapes.facts import Size, TensorSizes
 from trtdiag.symbolic.expr import Condition, Expr, Num
 from trtdiag.symbolic.text import to_text
+from trtdiag.wording import dtype_text, one_line
 
 _SHORT_DTYPES = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",

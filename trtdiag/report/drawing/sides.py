@@ -10,7 +10,7 @@ from enum import Enum
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.graph.part_names import whole_of
 from trtdiag.report.drawing.nodes import DrawnNode, Role
-from trtdiag.report.text import one_line
+from trtdiag.wording import one_line
 
 _LONGEST_WHY_CHARS = 240
 

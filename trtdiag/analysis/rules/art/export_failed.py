@@ -9,6 +9,7 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, S
 from trtdiag.analysis.guard_groups import conflict_cause, groups
 from trtdiag.analysis.related_dims import related_dims
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.sources import line_evidence
 from trtdiag.dims.facts import DimSystem, Verdict
 from trtdiag.frontend.program import ExportFailure, Program
 
@@ -69,9 +70,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
     if not lines:
         facts.append(Evidence("no message", failure.error_type))
     facts.append(Evidence(failure.relaxed or "no graph could be obtained", "how the analysis went on"))
-    frame = failure.stack.best
-    if frame is not None:
-        facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
+    facts += line_evidence(failure.stack.best)
     if not roots and _about_dims(failure) and _all_hold(dims):
         facts.append(Evidence("every guard that was read holds over the declared ranges", "the guards table"))
         fix = _DEFER if dims.declaration is None else Fix(_OTHER_WORDS, Applicability.SAFE, dims.declaration.code)
@@ -80,7 +79,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
     yield Hit(
         f"torch.export failed: {lines[0] if lines else failure.error_type}",
         tuple(facts),
-        Place(frame=frame),
+        Place(frame=failure.stack.best),
         fix,
         cause="export",
         because_of=roots[0] if roots else "",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import conflict_cause, proof_text
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import listed, shortened
 from trtdiag.dims.facts import DimSystem
+from trtdiag.wording import listed, shortened
 
 
 @rule("GRD304", "contradicting-guards", Severity.ERROR)

@@ -8,11 +8,12 @@ from trtdiag.analysis.corrected_dims import declared_together
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import proof_text
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import identifier
+from trtdiag.analysis.sources import line_evidence
 from trtdiag.dims.facts import DimSystem, Tied
 from trtdiag.frontend.program import Program
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic.ranges import Range
+from trtdiag.wording import identifier
 
 
 @rule("GRD302", "dims-declared-apart-but-equal", Severity.ERROR)
@@ -63,8 +64,7 @@ def _evidence(tie: Tied, frame: Frame | None) -> tuple[Evidence, ...]:
     else:
         facts.append(Evidence(f"guard {tie.constraint.text}", ", ".join(tie.constraint.origin.found_in) or "export"))
         facts.append(Evidence("the sizes are equal in every allowed input", proof_text(tie.constraint.proof)))
-    if frame is not None:
-        facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
+    facts += line_evidence(frame)
     return tuple(facts)
 
 

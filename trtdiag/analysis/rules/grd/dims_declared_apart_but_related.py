@@ -8,6 +8,7 @@ from trtdiag.analysis.corrected_dims import declared_together, left_to_torch
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.related_dims import Related, related_dims
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.sources import line_evidence
 from trtdiag.dims.facts import DimSystem
 from trtdiag.frontend.program import Program
 from trtdiag.graph.source import NO_STACK
@@ -45,8 +46,7 @@ def dims_declared_apart_but_related(program: Program, dims: DimSystem) -> Iterat
             Evidence(f"{related.dim.site} is declared as {related.dim.declared}", "dynamic_shapes"),
             Evidence(f"{related.dim.site} is {related.text}", "the graph's input"),
         ]
-        if frame is not None:
-            facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
+        facts += line_evidence(frame)
         yield Hit(
             f"{related.dim.site} ({related.dim.declared}) is declared on its own but must always be {related.text}",
             tuple(facts),

@@ -9,15 +9,14 @@ from trtdiag.analysis.corrected_dims import corrected_dims, correction_evidence
 from trtdiag.analysis.finding import Evidence, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import (
     GuardGroup,
-    assignment,
     conflict_cause,
     groups,
     guard_evidence,
 )
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted, shortened
 from trtdiag.dims.facts import DimSystem, Verdict
 from trtdiag.frontend.program import Program
+from trtdiag.wording import amount, shortened, values_text
 
 
 @rule("GRD301", "guard-breaks-range", Severity.ERROR)
@@ -93,12 +92,12 @@ def _message(group: GuardGroup, working: Mapping[str, int]) -> str:
         return f"guard {shortened(lead.text)} depends on data; the program checks it when it runs, an engine does not"
     names = " and ".join(lead.counterexample) or " and ".join(lead.symbols)
     message = f"guard {shortened(lead.text)} breaks the declared range of {names}"
-    tried = [f"{assignment(working)} works"] * bool(working)
-    tried += [f"{assignment(lead.counterexample)} fails"] * bool(lead.counterexample)
+    tried = [f"{values_text(working)} works"] * bool(working)
+    tried += [f"{values_text(lead.counterexample)} fails"] * bool(lead.counterexample)
     if tried:
         message += f": {', '.join(tried)}"
     if len(group.constraints) > 1:
-        message += f" (with {counted(len(group.constraints) - 1, 'more guard')})"
+        message += f" (with {amount(len(group.constraints) - 1, 'more guard')})"
     return message
 
 

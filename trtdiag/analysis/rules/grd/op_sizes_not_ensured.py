@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trtdiag.analysis.accepted_sizes import named_sizes
 from trtdiag.analysis.corrected_dims import corrected_dims, declared_together
 from trtdiag.analysis.fallback_hits import impact_of
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.guard_groups import assignment
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.op_size_conditions import asked_of_ops, group_of
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted, identifier, shortened
+from trtdiag.analysis.sources import line_evidence
 from trtdiag.dims.facts import AskedByOp, Constraint, DimSystem
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import InputDim, Program
 from trtdiag.shapes.shape_constraints import Ask
-from trtdiag.symbolic import evaluate, free_symbols
+from trtdiag.symbolic import free_symbols
 from trtdiag.symbolic.expr import Compare, Relation, Sym
 from trtdiag.symbolic.ranges import Range
+from trtdiag.wording import amount, identifier, shortened, values_text
 
 
 @rule("GRD308", "op-sizes-not-ensured", Severity.ERROR)
@@ -61,7 +62,7 @@ def op_sizes_not_ensured(program: Program, dims: DimSystem, partition: Partition
         assert asked is not None  # asked_of_ops gives no other
         pair = _pair(constraint, sites)
         text = constraint.text if pair is None else " == ".join(dict.fromkeys(map(sites.label, pair)))
-        failing = assignment(_sizes(asked, sites))
+        failing = values_text(_sizes(asked, sites))
         yield Hit(
             f"{constraint.origin.op} needs {shortened(text)}, and nothing ensures it: {failing} "
             + ("does not fit" if asked.untried else "fails"),
@@ -75,15 +76,10 @@ def op_sizes_not_ensured(program: Program, dims: DimSystem, partition: Partition
 
 
 def _sizes(asked: AskedByOp, sites: Sites) -> dict[str, int]:
-    """The refused sizes by the user's names: a derived root's as the size of the dim that is made of it."""
+    """The refused sizes by the user's names, in the order of the inputs."""
     order = [symbol for dim in sites.dims for symbol in free_symbols(dim.expr)]
-    named: dict[str, int] = {}
-    for symbol in sorted(asked.sizes, key=lambda name: order.index(name) if name in order else len(order)):
-        value = asked.sizes[symbol]
-        made = next((dim for dim in sites.sized_by(symbol) if free_symbols(dim.expr) == {symbol}), None)
-        name = sites.name_of(symbol) if made is None else sites.label(made)
-        named[name] = value if made is None else int(evaluate(made.expr, {symbol: value}))
-    return named
+    ordered = sorted(asked.sizes, key=lambda name: order.index(name) if name in order else len(order))
+    return named_sizes(sites, {symbol: asked.sizes[symbol] for symbol in ordered})
 
 
 def _evidence(
@@ -96,16 +92,14 @@ def _evidence(
         yield Evidence(f"not tried at {failing}: {asked.untried}", "derived from the op")
     else:
         yield Evidence(f"{failing}: {shortened(asked.refusal, 200)}", "the op run alone on real tensors")
-    frame = origin.stack.best
-    if frame is not None:
-        yield Evidence(frame.code or f"in {frame.function}", str(frame))
+    yield from line_evidence(origin.stack.best)
     group = group_of(partition, origin.node)
     if group is not None and group.cost is not None:
         now = group.cost
         yield Evidence(
-            f"it stays in PyTorch for that: {counted(now.segments_before, 'engine')} with "
-            f"{counted(now.ops_before, 'op')}; with it inside {counted(now.segments_after, 'engine')} with "
-            f"{counted(now.ops_after, 'op')}",
+            f"it stays in PyTorch for that: {amount(now.segments_before, 'engine')} with "
+            f"{amount(now.ops_before, 'op')}; with it inside {amount(now.segments_after, 'engine')} with "
+            f"{amount(now.ops_after, 'op')}",
             "partitioned again without this reason",
         )
     elif group is None and partition is not None and partition.partitioned.segments:

@@ -8,9 +8,10 @@ from trtdiag.analysis.accepted_sizes import working_sizes
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import GuardGroup, groups, guard_evidence
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import at_line, shortened
+from trtdiag.analysis.sources import at_line
 from trtdiag.dims.facts import DimSystem, Verdict
 from trtdiag.frontend.program import Program
+from trtdiag.wording import shortened
 
 
 @rule("GRD303", "python-branch-on-size", Severity.WARNING)

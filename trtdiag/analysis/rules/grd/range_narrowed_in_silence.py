@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import at_line, identifier, shortened
+from trtdiag.analysis.sources import at_line, line_evidence
 from trtdiag.dims.facts import Constraint, DimSystem, Narrowed
 from trtdiag.frontend.program import Program, SourceKind
 from trtdiag.graph.source import Frame
+from trtdiag.wording import identifier, shortened
 
 _ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
 _BRANCH = re.compile(r"\b(if|elif|while|and|or|min|max|range)\b")
@@ -90,7 +91,7 @@ def _hit(found: Narrowed, branch: bool | None, severity: Severity) -> Hit:
         Evidence(f"{found.site} is {found.now} in the program", "range_constraints"),
         Evidence(f"guard {cause.text}", ", ".join(cause.origin.found_in) or "export"),
         *([Evidence(f"{found.site} = {found.hint}", "the example inputs")] if found.hint is not None else []),
-        *([Evidence(frame.code or f"in {frame.function}", str(frame))] if frame is not None else []),
+        *line_evidence(frame),
     ]
     return Hit(
         f"{found.site}{said} takes {most}: {because}",

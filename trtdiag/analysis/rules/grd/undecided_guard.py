@@ -8,9 +8,9 @@ from trtdiag.analysis.accepted_sizes import working_sizes
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import groups, guard_evidence, proof_text
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import shortened
 from trtdiag.dims.facts import DimSystem, Verdict
 from trtdiag.frontend.program import Program
+from trtdiag.wording import shortened
 
 
 @rule("GRD306", "undecided-guard", Severity.WARNING)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted, shortened
 from trtdiag.dims.facts import DimSystem
+from trtdiag.wording import amount, shortened
 
 
 @rule("GRD305", "unread-guard", Severity.WARNING)
@@ -34,7 +34,7 @@ def unread_guard(dims: DimSystem) -> Iterator[Hit]:
     texts = sorted(dims.unparsed, key=lambda guard: guard.found_in != "_guards_code")
     if not texts:
         return
-    more = f" (and {counted(len(texts) - 1, 'more text')})" if len(texts) > 1 else ""
+    more = f" (and {amount(len(texts) - 1, 'more text')})" if len(texts) > 1 else ""
     facts = [Evidence(guard.text, f"{guard.found_in}: {guard.why}") for guard in texts]
     yield Hit(
         f"guard could not be read: {shortened(texts[0].text)}{more}",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import at_origin
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted, listed
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
+from trtdiag.wording import amount, listed
 
 
 @rule("MET101", "missing-metadata", Severity.ERROR)
@@ -64,7 +64,7 @@ def _message(defects: list[MetadataDefect]) -> str:
     end = f"; recomputed as {first.recomputed}" if first.repaired else f" and cannot be recomputed: {first.cause}"
     if len(defects) == 1:
         return f"node {first.node} ({first.target}) has no recorded value{end}"
-    return f"{counted(len(defects), 'node')} have no recorded value, first {first.node} ({first.target}){end}"
+    return f"{amount(len(defects), 'node')} have no recorded value, first {first.node} ({first.target}){end}"
 
 
 def _evidence(defects: list[MetadataDefect]) -> tuple[Evidence, ...]:

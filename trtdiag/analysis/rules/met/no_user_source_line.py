@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted
 from trtdiag.frontend.program import Program
 from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
+from trtdiag.wording import amount
 
 _EXPORT_AGAIN = Fix("export again from the Python model, and keep meta when passes replace nodes", Applicability.MANUAL)
 _OWN_FORWARD = Fix(
@@ -53,9 +53,9 @@ def no_user_source_line(program: Program, checked: Checked) -> Iterator[Hit]:
 def _hits(program: Program, bare: list[LocatedNode], ops: int, reason: str, fix: Fix) -> Iterator[Hit]:
     for located in bare:
         if len(bare) == ops:
-            message = f"none of the {counted(ops, 'op')} carries a source line outside torch"
+            message = f"none of the {amount(ops, 'op')} carries a source line outside torch"
         else:
-            message = f"{len(bare):,} of {counted(ops, 'op')} carry no source line outside torch, first {bare[0].name}"
+            message = f"{len(bare):,} of {amount(ops, 'op')} carry no source line outside torch, first {bare[0].name}"
         yield Hit(
             message,
             (Evidence(reason, 'meta["stack_trace"] of the nodes'),),

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import at_origin
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted
 from trtdiag.graph.walk import walk
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
+from trtdiag.wording import amount
 
 
 @rule("MET102", "stale-metadata", Severity.ERROR)
@@ -60,7 +60,7 @@ def _message(defect: MetadataDefect, behind: int) -> str:
         message += f", but its inputs give {defect.recomputed}"
     else:
         message += f", which is wrong and cannot be recomputed: {defect.cause}"
-    return f"{message} ({counted(behind, 'node')} after it wrong as well)" if behind else message
+    return f"{message} ({amount(behind, 'node')} after it wrong as well)" if behind else message
 
 
 def _advice(fault: str) -> str:

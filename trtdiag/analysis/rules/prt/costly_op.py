@@ -8,7 +8,7 @@ from trtdiag.analysis.fallback_hits import RULE_OF
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts, Why
 from trtdiag.analysis.finding import Evidence, Hit, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted
+from trtdiag.wording import amount
 
 
 @rule("PRT604", "costly-op", Severity.INFO)
@@ -36,7 +36,7 @@ def costly_op(facts: PartitionFacts) -> Iterator[Hit]:
             continue
         saved = f"{group.engines_saved} of {cost.segments_before}"
         yield Hit(
-            f"{_deed(group)} would join {counted(cost.segments_before, 'engine')} into {cost.segments_after}",
+            f"{_deed(group)} would join {amount(cost.segments_before, 'engine')} into {cost.segments_after}",
             (
                 Evidence(f"rank {rank} of {len(ranked)}: saves {saved} engines", "partitioned again for each op"),
                 Evidence(f"{cost.ops_after - cost.ops_before} more ops in engines", "itself and what it kept out"),
@@ -49,7 +49,7 @@ def costly_op(facts: PartitionFacts) -> Iterator[Hit]:
 
 
 def _deed(group: FallbackGroup) -> str:
-    count = f" ({counted(len(group.left), 'call')})" if len(group.left) > 1 else ""
-    others = f" and {counted(group.other_ops, 'other op')}" if group.other_ops else ""
+    count = f" ({amount(len(group.left), 'call')})" if len(group.left) > 1 else ""
+    others = f" and {amount(group.other_ops, 'other op')}" if group.other_ops else ""
     doing = "supporting" if group.why in (Why.NO_CONVERTER, Why.LIMIT) else "a model without"
     return f"{doing} {group.op}{others}{count}"

@@ -9,9 +9,9 @@ from trtdiag.analysis.fallbacks import PartitionFacts, summed
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted, sized
 from trtdiag.frontend.program import Program
 from trtdiag.partition.facts import Boundary, Bytes
+from trtdiag.wording import amount, sized
 
 MOST_NAMED = 5
 
@@ -43,7 +43,7 @@ def heavy_boundary(program: Program, facts: PartitionFacts) -> Iterator[Hit]:
     heaviest = sorted(inner, key=lambda boundary: -(boundary.bytes.opt or 0))[:MOST_NAMED]
     for boundary in heaviest:
         yield Hit(
-            f"{counted(len(inner), 'tensor')} with {sized(total.opt or 0)} at usual sizes cross between engines "
+            f"{amount(len(inner), 'tensor')} with {sized(total.opt or 0)} at usual sizes cross between engines "
             f"and PyTorch ({_ends(total)})",
             (Evidence(f"{boundary.tensor}: {_ends(boundary.bytes)}, {_way(boundary)}", _line(facts, boundary)),),
             _place(program, facts, boundary),

@@ -8,7 +8,7 @@ from trtdiag.analysis.fallback_hits import RULE_OF, calls
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted
+from trtdiag.wording import amount
 
 MANY = 5
 MOST_NAMED = 5
@@ -44,7 +44,7 @@ def many_segments(facts: PartitionFacts) -> Iterator[Hit]:
         Evidence(f"largest {sizes[0]}, smallest {sizes[-1]} ops that compute", "the segments"),
         *(
             Evidence(
-                f"{calls(group)}: without it {counted(count - group.engines_saved, 'engine')}",
+                f"{calls(group)}: without it {amount(count - group.engines_saved, 'engine')}",
                 "PRT604" if group in ranked else "partitioned again with it in engines",
             )
             for group in (*ranked, *kept)[:MOST_NAMED]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted
+from trtdiag.wording import amount
 
 
 @rule("PRT602", "segment-too-small", Severity.INFO)
@@ -35,18 +35,18 @@ def segment_too_small(facts: PartitionFacts) -> Iterator[Hit]:
     if free is None or facts.require_full:
         return
     least = facts.plan.options.partition.min_segment_ops
-    amount = counted(len(facts.small), "op")
+    told = amount(len(facts.small), "op")
     none_left = not facts.partitioned.segments
     more = free.segments_after - free.segments_before
-    gain = f"{counted(more, 'engine')} more" if more > 0 else f"{counted(free.segments_after, 'engine')}"
+    gain = f"{amount(more, 'engine')} more" if more > 0 else f"{amount(free.segments_after, 'engine')}"
     for left in facts.small:
         yield Hit(
-            f"{amount} in segments of fewer than {least} ops that compute stay in PyTorch"
+            f"{told} in segments of fewer than {least} ops that compute stay in PyTorch"
             + ("; nothing of the program goes into an engine" if none_left else ""),
             (
                 Evidence(
-                    f"with min_segment_ops=1: {gain}, {counted(free.ops_after, 'op')} in engines; "
-                    f"now {counted(free.segments_before, 'engine')} with {counted(free.ops_before, 'op')}",
+                    f"with min_segment_ops=1: {gain}, {amount(free.ops_after, 'op')} in engines; "
+                    f"now {amount(free.segments_before, 'engine')} with {amount(free.ops_before, 'op')}",
                     "partitioned again without a least number",
                 ),
             ),

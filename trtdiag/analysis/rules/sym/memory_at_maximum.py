@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import sized
 from trtdiag.frontend.program import Program
 from trtdiag.shapes.facts import MemoryEstimate
+from trtdiag.wording import sized
 
 GIB = 2**30
 # The smallest Jetson that TensorRT runs on (Orin Nano 4GB) and the smallest data centre card in wide use (T4, 16 GB).

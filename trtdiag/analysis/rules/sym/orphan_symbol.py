@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted, listed
 from trtdiag.shapes.facts import SymbolTable
+from trtdiag.wording import amount, listed
 
 
 @rule("SYM203", "orphan-symbol", Severity.ERROR)
@@ -39,7 +39,7 @@ def orphan_symbol(symbols: SymbolTable) -> Iterator[Hit]:
         if symbol.range is not None:
             continue
         yield Hit(
-            f"{symbol.name} is used in {counted(symbol.uses, 'node')} but has no range",
+            f"{symbol.name} is used in {amount(symbol.uses, 'node')} but has no range",
             (
                 Evidence(f"no entry for {symbol.name}", "range_constraints"),
                 Evidence(f"it appears in {listed(symbol.expressions or symbol.origins or ('sizes',))}", "the graph"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.sources import line_evidence
 from trtdiag.dims.facts import DimSystem, Pinned
 
 
@@ -41,8 +42,7 @@ def pinned_dim(dims: DimSystem) -> Iterator[Hit]:
             *([Evidence(f"declared as {pin.declared}", "dynamic_shapes")] if pin.declared else []),
             Evidence(pin.why, ", ".join(pin.origin.found_in) or "the graph"),
         ]
-        if frame is not None:
-            facts.append(Evidence(frame.code or f"in {frame.function}", str(frame)))
+        facts += line_evidence(frame)
         yield Hit(
             f"{_declared(pin)} but is always {pin.value}: {pin.why}",
             tuple(fact for fact in facts if fact.fact),

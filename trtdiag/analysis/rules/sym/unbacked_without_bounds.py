@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import at_line, counted, listed
+from trtdiag.analysis.sources import at_line
 from trtdiag.shapes.facts import SymbolTable
+from trtdiag.wording import amount, listed
 
 
 @rule("SYM204", "unbacked-symbol-without-bounds", Severity.WARNING)
@@ -47,7 +48,7 @@ def unbacked_symbol_without_bounds(symbols: SymbolTable) -> Iterator[Hit]:
             facts.append(Evidence(f"sizes that depend on it: {listed(symbol.expressions, 4)}", "the graph"))
         yield Hit(
             f"{symbol.name}, computed from data by {op or node or 'an op'}{at_line(symbol.born_at)}, has no upper"
-            f" bound and is used by {counted(symbol.uses, 'node')}",
+            f" bound and is used by {amount(symbol.uses, 'node')}",
             tuple(facts),
             Place(node=node or None, frame=symbol.born_at, op=op or None),
             Fix(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import identifier, listed
 from trtdiag.shapes.facts import SymbolTable
+from trtdiag.wording import identifier, listed
 
 
 @rule("SYM201", "unbounded-symbol", Severity.ERROR)

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted, stated_by
+from trtdiag.analysis.sources import stated_by
 from trtdiag.frontend.program import Program
 from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts, TensorSizes
 from trtdiag.symbolic.tree import free_symbols
 from trtdiag.targets.target import Target
+from trtdiag.wording import amount
 
 
 @rule("SYM205", "volume-beyond-limit", Severity.WARNING)
@@ -77,7 +78,7 @@ def _convolved(checked: Checked) -> frozenset[str]:
 def _message(tensors: list[TensorSizes], target: Target, *, in_pytorch: bool) -> str:
     first = tensors[0]
     verb = "has" if first.volume.exact else "may have up to"
-    rest = f" (and {counted(len(tensors) - 1, 'more tensor')})" if len(tensors) > 1 else ""
+    rest = f" (and {amount(len(tensors) - 1, 'more tensor')})" if len(tensors) > 1 else ""
     layer = "a convolution" if target.volume_is_per_layer and in_pytorch else "every layer"
     ops = "convolutions" if target.volume_is_per_layer else "ops"
     return (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
+from trtdiag.analysis.sources import stated_by
 from trtdiag.analysis.unsupported_dtypes import by_origin
-from trtdiag.analysis.wording import stated_by
 from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.frontend.program import Program
 from trtdiag.targets.target import Target

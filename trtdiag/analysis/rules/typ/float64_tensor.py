@@ -8,9 +8,9 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.unsupported_dtypes import Origin, by_origin
-from trtdiag.analysis.wording import counted
 from trtdiag.dtypes.facts import DtypeFacts, Role
 from trtdiag.frontend.program import Program
+from trtdiag.wording import amount
 
 
 @rule("TYP402", "float64-tensor", Severity.WARNING)
@@ -42,7 +42,7 @@ def float64_tensor(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
                 f"{origin.spoken}; TensorRT has no float64",
                 (
                     Evidence(f"{origin.root.op} gives {origin.root.dtype}", str(origin.root.frame or origin.root.node)),
-                    Evidence(f"{counted(len(origin.tensors), 'tensor')} of this dtype from there on", "the graph"),
+                    Evidence(f"{amount(len(origin.tensors), 'tensor')} of this dtype from there on", "the graph"),
                 ),
                 place_of(program, tensor.node, tensor.op, tensor.frame),
                 Fix(_advice(origin), Applicability.UNSAFE),

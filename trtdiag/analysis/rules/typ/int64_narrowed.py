@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.wording import counted, listed
 from trtdiag.dtypes.facts import DtypeFacts, Fit, WideTensor
 from trtdiag.frontend.program import Program
+from trtdiag.wording import amount, listed
 
 _SEVERITY: Mapping[Fit, Severity] = {
     Fit.FITS: Severity.INFO,
@@ -58,13 +58,13 @@ def int64_narrowed(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
 
 
 def _message(fit: Fit, tensors: list[WideTensor], target: str) -> str:
-    amount = counted(len(tensors), "int64 tensor")
+    told = amount(len(tensors), "int64 tensor")
     first = tensors[0]
     if fit is Fit.FITS:
-        return f"{amount} become int32 on TensorRT {target}; every value is shown to fit"
+        return f"{told} become int32 on TensorRT {target}; every value is shown to fit"
     if fit is Fit.UNKNOWN:
-        return f"{amount} would become int32 on TensorRT {target} and may not fit, first {first.node}: {first.why}"
-    return f"{amount} cannot become int32 on TensorRT {target}, first {first.node}: {first.why}"
+        return f"{told} would become int32 on TensorRT {target} and may not fit, first {first.node}: {first.why}"
+    return f"{told} cannot become int32 on TensorRT {target}, first {first.node}: {first.why}"
 
 
 def _evidence(tensors: list[WideTensor], target: str) -> tuple[Evidence, ...]:

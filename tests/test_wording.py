@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.harness import facts
-from trtdiag.analysis.wording import at_line, counted, identifier, listed, shortened, sized, stated_by
+from trtdiag.analysis.sources import at_line, stated_by
 from trtdiag.targets.releases import TENSORRT_8_6
+from trtdiag.wording import amount, identifier, listed, shortened, sized
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 nodes"), (1, "1 node"), (2, "2 nodes"), (12345, "12,345 nodes")])
 def test_counted(count: int, text: str) -> None:
-    assert counted(count, "node") == text
+    assert amount(count, "node") == text
 
 
 def test_listed() -> None:

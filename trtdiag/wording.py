@@ -1,13 +1,10 @@
-"""Words and numbers as a person reads them, and names made harmless to show."""
+"""How everything that people read says counts, lists, sizes and names, and names made harmless to show."""
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-
-from trtdiag.graph.source import Frame
 
 SHOWN_NAME_CHARS = 240
 _INDEX = re.compile(r"(?<=\.)[0-9]+(?=\.|$)|^[0-9]+(?=\.|$)")
@@ -50,13 +47,6 @@ def one_line(text: str, limit: int = SHOWN_NAME_CHARS) -> str:
     return f"{flat[:head]}…{flat[head - limit + 1 :]}"
 
 
-def place(frame: Frame) -> str:
-    """``models/raft.py:88``, below the working directory relative to it."""
-    folder = os.getcwd()
-    below = frame.file.startswith(folder + os.sep)
-    return one_line(f"{os.path.relpath(frame.file, folder) if below else frame.file}:{frame.line}")
-
-
 def amount(number: int, word: str, plural: str = "") -> str:
     """``1 error``, ``2 errors``, ``1,200 boxes``."""
     return f"{number:,} {word if number == 1 else plural or word + 's'}"
@@ -65,6 +55,30 @@ def amount(number: int, word: str, plural: str = "") -> str:
 def joined(words: Sequence[str], last: str = "and") -> str:
     """``h``, ``h and w``, ``b, h and w``."""
     return f" {last} ".join([", ".join(words[:-1]), *words[-1:]] if len(words) > 1 else words)
+
+
+def listed(items: Sequence[str], most: int = 5) -> str:
+    """The first ``most`` items, and how many more there are."""
+    shown = ", ".join(items[:most])
+    return f"{shown} and {len(items) - most:,} more" if len(items) > most else shown
+
+
+def shortened(text: str, most: int = 120) -> str:
+    """The text for a headline: cut in the middle where it is long; the evidence holds the whole."""
+    half = (most - 5) // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+
+
+def first_line(error: BaseException, otherwise: str = "") -> str:
+    """The first line of an error's words; of one without words its type, where nothing else is said."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else otherwise or type(error).__name__
+
+
+def identifier(name: str) -> str:
+    """A Python identifier for a user's name of a dim (``x.shape[2]`` -> ``x_shape_2``)."""
+    word = re.sub(r"\W+", "_", name).strip("_")
+    return word if word.isidentifier() else f"dim_{word}"
 
 
 def dtype_text(dtype: object) -> str:
@@ -82,6 +96,18 @@ def bytes_text(number: int | None) -> str:
     units = ("KiB", "MiB", "GiB", "TiB", "PiB")
     step = min(len(units), (number.bit_length() - 1) // 10)
     return f"{size / 1024**step:,.1f} {units[step - 1]}"
+
+
+def sized(byte_count: int) -> str:
+    """Bytes as findings say them, in units up to TiB: ``512 bytes``, ``3.2 MiB``, ``17.0 GiB``."""
+    if byte_count < 1024:
+        return f"{byte_count} bytes"
+    amount = float(byte_count)
+    for unit in ("KiB", "MiB", "GiB"):
+        amount /= 1024
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1024:,.1f} TiB"
 
 
 def seconds_text(seconds: float) -> str:
