@@ -18,7 +18,7 @@ from trtdiag.report.save import write_atomically
 from trtdiag.report.suffixes import SUFFIXES, format_of, format_unknown
 
 if TYPE_CHECKING:
-    from trtdiag.report.formats import Rendering, Saveable
+    from trtdiag.report.formats import Saveable
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 STDOUT = "-"
@@ -85,25 +85,21 @@ class ReportFiles:
         Raises:
             UserError: A place cannot be written.
         """
-        rendering = report.rendering if self.places or self.opens else None
         for name, place in self.places:
-            text = "" if rendering is None else rendering.text(name)
-            if place == STDOUT:
-                standard_output().write_utf8(text)
-            else:
-                write_atomically(Path(place), text)
-        if self.opens and rendering is not None:
-            self._open(rendering)
+            _put(place, report.rendering.text(name), "report")
+        if self.opens:
+            from trtdiag.report.formats import open_page  # torch takes seconds: --help should not wait for it
+
+            page = next((place for name, place in self.places if name == "html" and place != STDOUT), None)
+            report.show() if page is None else open_page(Path(page))
         return [place for _, place in self.places]
 
-    def _open(self, rendering: Rendering) -> None:
-        from trtdiag.report.formats import open_page  # torch takes seconds: --help should not wait for it
 
-        page = next((place for name, place in self.places if name == "html" and place != STDOUT), None)
-        if page is None:
-            rendering.show()
-        else:
-            open_page(Path(page))
+def _put(place: str, text: str, what: str) -> None:
+    if place == STDOUT:
+        standard_output().write_utf8(text)
+    else:
+        write_atomically(Path(place), text, what=what)
 
 
 def json_file(place: str | None) -> ReportFiles:
@@ -116,10 +112,7 @@ def json_file(place: str | None) -> ReportFiles:
 def write_json(files: ReportFiles, text: str, what: str) -> list[Path]:
     """Write the text of ``what`` to where ``--json`` says; gives the files."""
     for _, place in files.places:
-        if place == STDOUT:
-            standard_output().write_utf8(text)
-        else:
-            write_atomically(Path(place), text, what=what)
+        _put(place, text, what)
     return [Path(place) for _, place in files.places if place != STDOUT]
 
 

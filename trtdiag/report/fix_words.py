@@ -23,6 +23,11 @@ _DERIVED = (
     "do that before saving, or export loaded.module() again"
 )
 _COUNTED = re.compile(r": (\d+) of \d+ values$")
+_EXACT = {
+    ProofKind.PERIODIC: "exact, by algebra over residue classes",
+    ProofKind.MONOTONE: "exact, by bounds over the ranges",
+    ProofKind.SMT: "exact, by z3: no size breaks it",
+}
 _WHAT = {  # where every change is of this kind
     "example": "the example needs another size in {}",
     "hint": "{} must be declared in other words",
@@ -49,21 +54,12 @@ def fix_verdict(fix: Fix) -> FixVerdict:
 
 def proof_words(proof: Proof) -> str:
     """How a statement was shown: ``all 254 values tried``, ``not proven: ...``."""
+    if proof.kind is ProofKind.EXHAUSTIVE:
+        # Values of what is left of the conditions, not of the dim: 8*_h % 8 == 0 leaves none to try.
+        return f"exact, every case tried{f' ({proof.checked:,})' if proof.checked > 1 else ''}"
+    tried = f", {amount(proof.checked, 'value')} tried" if proof.kind is ProofKind.SAMPLED else ""
     detail = f": {one_line(proof.detail, _LONGEST_CHARS)}" if proof.detail else ""
-    match proof.kind:
-        case ProofKind.EXHAUSTIVE:
-            # Values of what is left of the conditions, not of the dim: 8*_h % 8 == 0 leaves none to try.
-            return f"exact, every case tried{f' ({proof.checked:,})' if proof.checked > 1 else ''}"
-        case ProofKind.PERIODIC:
-            return "exact, by algebra over residue classes"
-        case ProofKind.MONOTONE:
-            return "exact, by bounds over the ranges"
-        case ProofKind.SMT:
-            return "exact, by z3: no size breaks it"
-        case ProofKind.SAMPLED:
-            return f"not proven, {amount(proof.checked, 'value')} tried{detail}"
-        case ProofKind.NONE:
-            return f"not proven{detail}"
+    return _EXACT.get(proof.kind, f"not proven{tried}{detail}")
 
 
 def not_checked(fix: Fix) -> list[str]:

@@ -59,22 +59,6 @@ class Rendering:
         rules = tuple(rule for rule in self.rules if rule.id in fired)
         return html_page(self.view, body, json_text(sarif_log(self.body, rules, Path.cwd()), compact=True))
 
-    @checked(path=path)
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report in the format of the suffix, whole or not at all.
-
-        Raises:
-            UserError: The suffix is another, the place is no path or cannot be written.
-        """
-        place = Path(path)
-        write_atomically(place, self.text(format_of(place)))
-        return place
-
-    def show(self) -> Path:
-        """Open the page in the browser; gives the file that it was written to."""
-        folder = Path(tempfile.mkdtemp(prefix="trtdiag-"))
-        return open_page(self.save(folder / "report.html"))
-
 
 class Saveable(ABC):
     """What can be written in every format: a report just made, or a saved one."""
@@ -84,17 +68,20 @@ class Saveable(ABC):
     def rendering(self) -> Rendering:
         """It in every format."""
 
+    @checked(path=path)
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the report whole or not at all, in the format of the suffix: ``.html``, ``.json``, ``.sarif``, ``.md``.
 
         Raises:
             UserError: The suffix is another, the place cannot be written, or a saved report holds no page.
         """
-        return self.rendering.save(path)
+        place = Path(path)
+        write_atomically(place, self.rendering.text(format_of(place)))
+        return place
 
     def show(self) -> Path:
         """Open the page in the browser; gives the file that it was written to."""
-        return self.rendering.show()
+        return open_page(self.save(Path(tempfile.mkdtemp(prefix="trtdiag-")) / "report.html"))
 
 
 def open_page(page: Path) -> Path:

@@ -1,22 +1,54 @@
 """What the HTML page shows, as final strings in plain lists and dicts: it is saved as JSON and drawn again from it.
 
-Whoever makes a part gives its keys in their order.  What a page that was saved must have stands here, so that one of
-another version, or a damaged one, is refused with its place.
+Whoever makes a part gives its keys in their order.  What a page that was saved must have stands in
+``schema/page-1.txt``, so that one of another version, or a damaged one, is refused with its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from trtdiag.errors import UserError
-from trtdiag.report.strict_json import Json, shown
+from trtdiag.report.strict_json import Json
+from trtdiag.report.strict_json import shown as told
 from trtdiag.symbolic.text import in_words
+from trtdiag.wording import SHOWN_NAME_CHARS, one_line
 
 FORMAT = "trtdiag-page/1"
+_LONG_CHARS = 400
 
 Part: TypeAlias = dict[str, Any]
 """A piece of the page; templates place its strings and decide nothing."""
+
+
+class Long(str):
+    """A text that a cell has more room for than for a name."""
+
+    __slots__ = ()
+
+
+def cell(value: object, limit: int = SHOWN_NAME_CHARS) -> str:
+    """A fact as the page shows it: names and source lines as one line, numbers with separators, none as nothing."""
+    if value is None:
+        return ""
+    if type(value) is int:
+        return f"{value:,}"
+    if isinstance(value, Enum):
+        return str(value.value)
+    return one_line(str(value), _LONG_CHARS if isinstance(value, Long) else limit)
+
+
+def cells(*values: object) -> tuple[str, ...]:
+    """A row of a table."""
+    return tuple(cell(value) for value in values)
+
+
+def shown(fact: object, *keys: str, limit: int = SHOWN_NAME_CHARS) -> Part:
+    """A part of what a fact says under the same keys."""
+    return {key: cell(getattr(fact, key), limit) for key in keys}
 
 
 def table(
@@ -105,7 +137,7 @@ def _read(kind: str, value: Any, where: str) -> Any:
         return _read_part(kind, value, where)
     if kind in _WORDS:
         if value not in _WORDS[kind]:
-            raise _NotThisError(f"{where} is {shown(value)}, expected one of {', '.join(map(shown, _WORDS[kind]))}")
+            raise _NotThisError(f"{where} is {told(value)}, expected one of {', '.join(map(told, _WORDS[kind]))}")
     elif not isinstance(value, _PLAIN[kind]):
         raise _NotThisError(f"{where} is no {kind}")
     return value
@@ -134,86 +166,6 @@ def _other_numbers(part: Part) -> str:
 
 
 _PLAIN: Mapping[str, type] = {"str": str, "bool": bool}
-_WORDS: Mapping[str, tuple[str, ...]] = {
-    "Status": ("error", "warning", "incomplete", "partial", "clean"),
-    "StageState": ("ok", "failed", "not run"),
-    "Severity": ("error", "warning", "info"),
-    "Applicability": ("safe", "unsafe", "manual"),
-    "SizeState": ("ok", "breaks", "pinned", "unbounded", "static"),
-    "GuardVerdict": ("holds", "breaks", "unknown"),
-    "ColumnKind": ("number", "code", ""),
-    "PointState": ("agrees", "unstable", "differs", "failed", "skipped"),
-    "Agreement": ("agrees", "differs", "unknown"),
-    "RunsIn": ("engine", "torch"),
-    "ChangeState": ("new", "fixed", "unchanged"),
-}
-"""Strings that decide how something looks: each is one of a few."""
-_PARTS: Mapping[str, str] = {
-    "ReportView": "label verdict:VerdictView stages:StageView* findings:FindingView* splits:SplitsView?"
-    " inputs:InputsView dims:DimsView types:TypesView? strip:StripView? partition:PartitionView? graph:GraphView?"
-    " coverage:CoverageView? compiled:CompiledView? speed:SpeedView? no_work:NoWorkView? memory:MemoryView?"
-    " metadata:MetadataView? comparison:ComparisonView? settings:SettingsView not_checked:str* footer:str*",
-    "VerdictView": "status:Status text headline first first_id fix:FixView? counts caveat failure failure_text"
-    " failure_source:SourceView?",
-    "StageView": "name state:StageState time message",
-    "FindingView": "id rule name title severity:Severity word message impact modules evidence:EvidenceView*"
-    " more_evidence:EvidenceView* more_evidence_label where source:SourceView? fix:FixView? places:PlaceView*"
-    " folded:PlaceView* more caused:FindingView* caused_label",
-    "EvidenceView": "fact source",
-    "FixView": "title applicability:Applicability meaning code",
-    "PlaceView": "node op module where",
-    "SourceView": "where function lines:CodeLine*",
-    "CodeLine": "number text current:bool",
-    "TableView": "heads:str* rows:str** folded:str** more kinds:ColumnKind*",
-    "Picture": "width height boxes:PictureBox* edges:str*",
-    "PictureBox": "x y width height classes label sub text_x label_y sub_y badge badge_class badge_x badge_y"
-    " badge_text_y chip chip_y title",
-    "SplitsView": "summary outcomes:str* rows:SplitView* folded:SplitView* more minimum:TableView?",
-    "SplitView": "op reason code calls where engines ops crossing finding",
-    "InputsView": "inputs:TableView? rows:SymbolRowView* note guards:GuardsView",
-    "SymbolRowView": "name origin born range profile expressions guards:GuardLineView* more_guards uses state:SizeState"
-    " verdict",
-    "GuardLineView": "text verdict:GuardVerdict where",
-    "GuardsView": "summary troubled:GuardView* more holding:TableView? holding_label unparsed:UnparsedView*"
-    " more_unparsed",
-    "GuardView": "verdict:GuardVerdict text counterexample witness allowed note proof proven:bool found_in cause"
-    " source:SourceView?",
-    "UnparsedView": "text why found_in",
-    "DimsView": "rows:DimRowView* static:DimRowView* static_label suggestions:SuggestionView* pinned:str* tied:str*"
-    " conflicts:str**",
-    "DimRowView": "site declared range allowed suggested state:SizeState label",
-    "SuggestionView": "code sites summary proof proven:bool alternatives:str*",
-    "TypesView": "target counts:TableView int64_note int64:TableView? float64:TableView? unsupported:TableView?"
-    " planned:TableView? precision:PrecisionView?",
-    "PrecisionView": "title summary stays:TableView?",
-    "StripView": "pieces:StripPieceView* badges:str* note",
-    "StripPieceView": "x width kind:RunsIn title label label_x",
-    "PartitionView": "summary strip:Picture? strip_note segments:SegmentView* more_segments boundaries:TableView?"
-    " tried_summary tried:TableView?",
-    "SegmentView": "title summary crossing:TableView sizes:TableView?",
-    "GraphView": "summary picture:Picture payload layout_note",
-    "CoverageView": "summary table:TableView?",
-    "CompiledView": "summary verification:VerificationView? engines:EngineView* more_engines",
-    "VerificationView": "state:Agreement text rows:PointRowView* folded:PointRowView* more allowed culprit"
-    " source:SourceView? notes:str*",
-    "PointRowView": "point sizes output max_abs max_rel allowed state:PointState why",
-    "EngineView": "title summary made layers ports:TableView built:EngineLayersView is_open:bool",
-    "EngineLayersView": "label summary rows:LayerRowView* more timed:bool why",
-    "LayerRowView": "place nodes modules lines:LineView* ops:LayerOpView* all moves:bool note kind name precision"
-    " tactic time share",
-    "LayerOpView": "op node module where code",
-    "LineView": "short full",
-    "SpeedView": "summary tables:TimesView*",
-    "TimesView": "title table:TableView",
-    "NoWorkView": "summary table:TableView? passes:TableView?",
-    "MemoryView": "sums:TableView largest:TableView?",
-    "MetadataView": "summary defects:TableView? unchecked:TableView?",
-    "ComparisonView": "summary earlier changes:ChangeView* folded:ChangeView* more numbers:TableView symbols:TableView?"
-    " notes:str*",
-    "ChangeView": "state:ChangeState id severity:Severity word message",
-    "SettingsView": "settings:TableView? versions:TableView command",
-}
-"""The keys of each part: strings, or of a kind that stands behind it, in a list (``*``) or perhaps none (``?``)."""
 PLAIN_BOX: Part = {
     **dict.fromkeys(("badge", "badge_class"), ""),
     **dict.fromkeys(("badge_x", "badge_y", "badge_text_y"), "0"),
@@ -230,7 +182,20 @@ _ADDED: Mapping[str, Part] = {
 """What stands for keys that pages of before do not have."""
 _FAULTS: Mapping[str, Callable[[Part], str]] = {"TableView": _unequal_rows, "ComparisonView": _other_numbers}
 """What is wrong with parts that do not fit each other; empty where nothing is."""
-_KEYS = {
-    name: {key: kind or "str" for key, _, kind in (word.partition(":") for word in text.split())}
-    for name, text in _PARTS.items()
-}
+
+
+def _declared(text: str) -> tuple[dict[str, tuple[str, ...]], dict[str, dict[str, str]]]:
+    """The strings that decide how something looks, each one of a few; and the keys of each part with their kinds."""
+    words, keys = {}, {}
+    for line in text.replace("\n  ", " ").splitlines():
+        name, equals, few = line.partition(" = ")
+        if equals:
+            words[name] = tuple(word.strip() for word in few.split("|"))
+        elif line and not line.startswith("#"):
+            name, _, parts = line.partition(": ")
+            split = (part.partition(":") for part in parts.split())
+            keys[name] = {key: kind or "str" for key, _, kind in split}
+    return words, keys
+
+
+_WORDS, _KEYS = _declared((Path(__file__).parent / "schema" / "page-1.txt").read_text(encoding="utf-8"))

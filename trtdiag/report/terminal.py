@@ -5,7 +5,7 @@ Names go in as rich `Text`, never as markup: a node called ``[red]`` stays ``[re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -55,15 +55,13 @@ def summary(
     if trees:
         parts.append(_finding_list(trees) if width < _NARROW_COLUMNS else _finding_table(trees))
     if any(row.state not in _FINE_STATES for row in analysis.dims.rows):
-        parts.append(_dims_list(analysis) if width < _NARROW_COLUMNS else _dims_table(analysis))
+        parts.append(_dims(analysis, narrow=width < _NARROW_COLUMNS))
     engines = engines_line(analysis)
     if engines:
         parts.append(Text(engines))
     if analysis.tried is not None:
         parts.append(Text(tried_line(analysis.tried)))
-        parts += [
-            Padding(Text(one_line(note, _LONGEST_MESSAGE_CHARS)), (0, 0, 0, 2)) for note in analysis.tried.remedies
-        ]
+        parts += [_set_in(2, Text(one_line(note, _LONGEST_MESSAGE_CHARS))) for note in analysis.tried.remedies]
     if comparison is not None:
         parts.append(comparison_text(comparison_view(comparison)))
     if result.caveat:
@@ -100,12 +98,12 @@ def comparison_text(view: Part) -> RenderableType:
     return Padding(Group(*lines), (1, 0))
 
 
-def _lines(trees: Iterable[CauseTree], depth: int = 0) -> list[tuple[int, Finding]]:
-    lines = []
+def _lines(trees: Iterable[CauseTree], depth: int = 0) -> Iterator[tuple[int, Finding, Text]]:
+    """How deep each finding stands below its root, and its severity."""
     for tree in trees:
-        lines.append((depth, tree.finding))
-        lines.extend(_lines(tree.caused, depth + 1))
-    return lines
+        severity = tree.finding.severity
+        yield depth, tree.finding, Text(severity_word(severity), style=_STYLES[severity])
+        yield from _lines(tree.caused, depth + 1)
 
 
 def _where(finding: Finding) -> str:
@@ -119,71 +117,57 @@ def _where(finding: Finding) -> str:
 
 def _finding_table(trees: Iterable[CauseTree]) -> RenderableType:
     table = plain_table()
-    table.add_column("id", no_wrap=True)
-    table.add_column("severity", no_wrap=True)
-    table.add_column("finding", ratio=3, overflow="fold")
-    table.add_column("line", ratio=2, overflow="fold")
-    for depth, finding in _lines(trees):
+    for name in ("id", "severity"):
+        table.add_column(name, no_wrap=True)
+    for name, ratio in (("finding", 3), ("line", 2)):
+        table.add_column(name, ratio=ratio, overflow="fold")
+    for depth, finding, severity in _lines(trees):
         # A finding that another causes is set in under it.
         mark = "  " * (depth - 1) + "└ " if depth else ""
-        table.add_row(
-            Text(mark + one_line(finding.id)),
-            Text(severity_word(finding.severity), style=_STYLES[finding.severity]),
-            Text(one_line(finding.message, _LONGEST_MESSAGE_CHARS)),
-            Text(_where(finding), style="dim"),
-        )
+        message = Text(one_line(finding.message, _LONGEST_MESSAGE_CHARS))
+        table.add_row(Text(mark + one_line(finding.id)), severity, message, Text(_where(finding), style="dim"))
     return Padding(table, (1, 0))
 
 
 def _finding_list(trees: Iterable[CauseTree]) -> RenderableType:
     lines: list[RenderableType] = []
-    for depth, finding in _lines(trees):
-        head = Text.assemble(
-            one_line(finding.id), " ", (severity_word(finding.severity), _STYLES[finding.severity]), overflow="fold"
-        )
-        lines.append(Padding(head, (0, 0, 0, min(depth, 2) * 2)))
+    for depth, finding, severity in _lines(trees):
+        left = min(depth, 2) * 2
+        lines.append(_set_in(left, Text.assemble(one_line(finding.id), " ", severity, overflow="fold")))
         body = Text(one_line(finding.message, _LONGEST_MESSAGE_CHARS), overflow="fold")
-        lines.append(Padding(body, (0, 0, 0, min(depth, 2) * 2 + 2)))
-        if _where(finding):
-            lines.append(Padding(Text(_where(finding), style="dim", overflow="fold"), (0, 0, 0, 4)))
+        lines.append(_set_in(left + 2, body))
+        if where := _where(finding):
+            lines.append(_set_in(4, Text(where, style="dim", overflow="fold")))
     return Padding(Group(*lines), (1, 0))
 
 
-def _wrong_dims(analysis: Analysis) -> tuple[list[DimRow], str]:
+def _set_in(left: int, text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, left))
+
+
+def _dims(analysis: Analysis, *, narrow: bool) -> RenderableType:
     """The dims that need attention, and one line about the others."""
     wrong = [row for row in analysis.dims.rows if row.state not in _FINE_STATES]
+    counts = (max(0, len(wrong) - _MOST_DIMS), "more like these"), (len(analysis.dims.rows) - len(wrong), "fine")
+    rest = ", ".join(f"{number:,} {words}" for number, words in counts if number)
     shown = wrong[:_MOST_DIMS]
-    rest = [
-        f"{number:,} {words}"
-        for number, words in (
-            (len(wrong) - len(shown), "more like these"),
-            (len(analysis.dims.rows) - len(wrong), "fine"),
-        )
-        if number
-    ]
-    return shown, f"and {', '.join(rest)}" if rest else ""
+    parts = _dims_list(shown) if narrow else [_dims_table(shown)]
+    return Padding(Group(*parts, *([Text(f"and {rest}", style="dim")] if rest else [])), (0, 0, 1, 0))
 
 
-def _dims_table(analysis: Analysis) -> RenderableType:
+def _dims_table(rows: Iterable[DimRow]) -> RenderableType:
     heads = ("dim", "declared", "range", "allowed", "suggested", "state")
     table = plain_table(heads, title="Dims", title_justify="left")
-    shown, rest = _wrong_dims(analysis)
-    for row in shown:
+    for row in rows:
         cells = (row.site, row.declared, str(row.range), row.allowed, row.suggested)
         table.add_row(*(Text(one_line(cell)) for cell in cells), Text(row.state, style="yellow"))
-    return Padding(Group(table, *([Text(rest, style="dim")] if rest else [])), (0, 0, 1, 0))
+    return table
 
 
-def _dims_list(analysis: Analysis) -> RenderableType:
-    lines: list[RenderableType] = [Text("Dims")]
-    shown, rest = _wrong_dims(analysis)
-    for row in shown:
-        lines.append(
-            Text(one_line(f"{row.site} declared {row.declared}: {row.state}"), style="yellow", overflow="fold")
-        )
+def _dims_list(rows: Iterable[DimRow]) -> Iterator[RenderableType]:
+    yield Text("Dims")
+    for row in rows:
+        yield Text(one_line(f"{row.site} declared {row.declared}: {row.state}"), style="yellow", overflow="fold")
         for name, text in (("allowed", row.allowed), ("suggested", row.suggested)):
             if text:
-                lines.append(Padding(Text(one_line(f"{name} {text}"), overflow="fold"), (0, 0, 0, 2)))
-    if rest:
-        lines.append(Text(rest, style="dim"))
-    return Padding(Group(*lines), (0, 0, 1, 0))
+                yield _set_in(2, Text(one_line(f"{name} {text}"), overflow="fold"))

@@ -7,7 +7,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.report.comparison import Body
 from trtdiag.report.drawing.build import graph_view
-from trtdiag.report.page import Part
+from trtdiag.report.page import Part, shown
 from trtdiag.report.source_context import source_view
 from trtdiag.report.verdict import first_frame, verdict
 from trtdiag.report.view_comparison import comparison_view
@@ -70,17 +70,11 @@ def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", 
 def _verdict_view(analysis: Analysis) -> Part:
     result = verdict(analysis)
     failure = analysis.program.failure
-    words = text = ""
-    source = None
+    words = ""
     if failure is not None:
         words = f"torch.export refused the program as asked, with {one_line(failure.error_type)}."
-        words += (
-            f" What follows is from another export: {one_line(failure.relaxed)}."
-            if failure.relaxed
-            else " There is no graph."
-        )
-        text = visible(failure.message.strip())[:_LONGEST_FAILURE_CHARS]
-        source = source_view(failure.stack.best)
+        relaxed = f"What follows is from another export: {one_line(failure.relaxed)}." if failure.relaxed else ""
+        words += f" {relaxed or 'There is no graph.'}"
     status = "partial" if result.status == "clean" and (result.caveat or analysis.not_checked) else result.status
     first = result.first
     return {
@@ -93,8 +87,8 @@ def _verdict_view(analysis: Analysis) -> Part:
         "counts": result.counts,
         "caveat": result.uncovered,
         "failure": words,
-        "failure_text": text,
-        "failure_source": source,
+        "failure_text": visible(failure.message.strip())[:_LONGEST_FAILURE_CHARS] if failure else "",
+        "failure_source": None if failure is None else source_view(failure.stack.best),
     }
 
 
@@ -116,22 +110,10 @@ def _stages(analysis: Analysis) -> list[Part]:
     """Every stage; those of compiling are there, too, so that a plan does not read as an engine."""
     stages = [_stage(stage) for stage in analysis.stages]
     if analysis.compilation is None:
-        stages.append(
-            {
-                "name": "convert, build, verify",
-                "state": "not run",
-                "time": "",
-                "message": "trtdiag compile does that",
-            }
-        )
+        stages.append(_stage(StageTiming("convert, build, verify", "not run", 0.0, "trtdiag compile does that")))
     return stages
 
 
 def _stage(stage: StageTiming) -> Part:
     time = "" if stage.state == "not run" else seconds_text(stage.seconds)
-    return {
-        "name": one_line(stage.name),
-        "state": stage.state,
-        "time": time,
-        "message": one_line(stage.message, _LONGEST_NOTE_CHARS),
-    }
+    return {**shown(stage, "name", "state"), "time": time, **shown(stage, "message", limit=_LONGEST_NOTE_CHARS)}

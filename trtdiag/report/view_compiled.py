@@ -31,6 +31,7 @@ _MOST_ENGINES = 40
 _SHOWN_ROWS = 24
 _LISTED_ROWS = 400
 _OPEN_ENGINES = 2
+_NUMBERS = ("max_abs", "max_rel", "allowed")
 _LONGEST_WHY_CHARS = 400
 
 
@@ -100,27 +101,17 @@ def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Part]
     label = one_line(point_label(result.point, names))
     sizes = one_line(point_sizes(result.point.sizes, names), _LONGEST_WHY_CHARS)
     if result.skipped or result.failed:
-        state = "skipped" if result.skipped else "failed"
         why = one_line(result.skipped or result.failed, _LONGEST_WHY_CHARS)
-        yield {
-            "point": label,
-            "sizes": sizes,
-            "output": "",
-            "max_abs": "",
-            "max_rel": "",
-            "allowed": "",
-            "state": state,
-            "why": why,
-        }
+        numbers = dict.fromkeys(("output", *_NUMBERS), "")
+        state = "skipped" if result.skipped else "failed"
+        yield {"point": label, "sizes": sizes, **numbers, "state": state, "why": why}
         return
     for index, output in enumerate(result.outputs):
         yield {
             "point": label if index == 0 else "",
             "sizes": sizes if index == 0 else "",
             "output": one_line(output.output),
-            "max_abs": f"{output.max_abs:.2e}" if output.max_abs else "0",
-            "max_rel": f"{output.max_rel:.2e}" if output.max_rel else "0",
-            "allowed": f"{output.allowed:.2e}" if output.allowed else "0",
+            **{key: f"{off:.2e}" if (off := getattr(output, key)) else "0" for key in _NUMBERS},
             "state": "unstable" if output.unstable else "agrees" if output.passed else "differs",
             "why": one_line(output.why or movement_words(output), _LONGEST_WHY_CHARS),
         }
@@ -155,13 +146,7 @@ def _engine(
     }
 
 
-def _ends(profile: tuple[DimProfile, ...], *, is_size: bool) -> tuple[str, str, str]:
-    def told(sizes: list[int | None]) -> str:
-        text = ", ".join("no maximum" if size is None else str(size) for size in sizes)
-        return text if is_size else f"[{text}]"
-
-    return (
-        told([dim.min for dim in profile]),
-        told([dim.opt for dim in profile]),
-        told([dim.max for dim in profile]),
-    )
+def _ends(profile: tuple[DimProfile, ...], *, is_size: bool) -> tuple[str, ...]:
+    ends = [[getattr(dim, end) for dim in profile] for end in ("min", "opt", "max")]
+    told = [", ".join("no maximum" if size is None else str(size) for size in sizes) for sizes in ends]
+    return tuple(told if is_size else (f"[{text}]" for text in told))

@@ -6,7 +6,7 @@ from trtdiag.analysis.coverage import NoWork, OpCoverage, no_work, op_coverage
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.graph.walk import NodeKind
 from trtdiag.lower.facts import Checked
-from trtdiag.report.page import Part
+from trtdiag.report.page import Part, cells
 from trtdiag.report.view_types import folded_table, folding_table
 from trtdiag.wording import amount, joined, one_line
 
@@ -57,14 +57,14 @@ def no_work_view(checked: Checked, facts: PartitionFacts | None) -> Part | None:
     passes = []
     if facts is not None:
         lowered = facts.plan.lowered
-        passes = [(one_line(each.name), f"{each.changed:,}") for each in lowered.passes if each.changed]
+        passes = [cells(each.name, each.changed) for each in lowered.passes if each.changed]
     if not found and not passes:
         return None
     return {
         "summary": _summary(found),
         "table": folding_table(
             ("op", "calls", "kind", "what becomes of it"),
-            [(one_line(each.op), f"{each.calls:,}", *_KINDS[each.kind]) for each in found],
+            [(*cells(each.op, each.calls), *_KINDS[each.kind]) for each in found],
             ("code", "number"),
         ),
         "passes": folding_table(("lowering", "nodes changed or removed"), passes, ("", "number")),

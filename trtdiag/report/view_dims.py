@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from trtdiag.dims.facts import DimRow, DimSuggestion, DimSystem
-from trtdiag.report.page import Part
+from trtdiag.report.page import Part, shown
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import amount, listed, one_line, visible
 
@@ -61,11 +61,8 @@ def _row(alike: Sequence[DimRow]) -> Part:
     row = alike[0]
     return {
         "site": one_line(_some([same.site for same in alike])),
-        "declared": one_line(row.declared),
-        "range": str(row.range),
-        "allowed": one_line(row.allowed, 600),
-        "suggested": one_line(row.suggested, 600),
-        "state": row.state,
+        **shown(row, "declared", "range"),
+        **shown(row, "allowed", "suggested", "state", limit=600),
         "label": _STATES.get(row.state, row.state),
     }
 

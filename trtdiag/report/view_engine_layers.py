@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.network.origin import Origin
-from trtdiag.report.page import Part
+from trtdiag.report.page import Part, cell, shown
 from trtdiag.report.source_context import short_place
 from trtdiag.runtime.engine_layers import ToldLayers
 from trtdiag.wording import amount, listed, one_line
@@ -101,10 +101,9 @@ def _dtypes(tensors: Sequence[LayerTensor]) -> list[str]:
 def _op(origin: Origin, known: OpOrigin | None) -> Part:
     frame = origin.frame
     return {
-        "op": one_line(origin.op),
-        "node": one_line(origin.node),
-        "module": one_line(known.module_path) if known is not None else "",
-        "where": one_line(str(frame)) if frame is not None else "",
+        **shown(origin, "op", "node"),
+        "module": cell(known and known.module_path),
+        "where": cell(frame),
         "code": one_line(frame.code.strip()) if frame is not None else "",
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from trtdiag.analysis.finding import Applicability, Finding, Fix, Impact, Place
 from trtdiag.graph.source import Frame
-from trtdiag.report.page import Part
+from trtdiag.report.page import Part, cell, shown
 from trtdiag.report.source_context import source_view
 from trtdiag.report.verdict import CauseTree, cause_trees, counts_text, first_frame, severity_word
 from trtdiag.wording import amount, bytes_text, listed, one_line, starred, visible
@@ -41,16 +41,11 @@ def _tree_view(tree: CauseTree, above: Frame | None) -> Part:
     finding = tree.finding
     framed = first_frame(finding)
     places = _place_views(finding.places, framed)
-    evidence = tuple(
-        {"fact": one_line(e.fact, _LONGEST_MESSAGE_CHARS), "source": one_line(e.source)} for e in finding.evidence
-    )
+    evidence = [shown(each, "fact", limit=_LONGEST_MESSAGE_CHARS) | shown(each, "source") for each in finding.evidence]
     caused = _views(tree.caused, framed or above)
     return {
-        "id": one_line(finding.id),
-        "rule": one_line(finding.rule),
-        "name": one_line(finding.name),
-        "title": one_line(finding.title, _LONGEST_MESSAGE_CHARS),
-        "severity": finding.severity.value,
+        **shown(finding, "id", "rule", "name"),
+        **shown(finding, "title", "severity", limit=_LONGEST_MESSAGE_CHARS),
         "word": severity_word(finding.severity),
         "message": one_line(finding.message, _LONGEST_MESSAGE_CHARS),
         "impact": _impact_words(finding.impact),
@@ -58,7 +53,7 @@ def _tree_view(tree: CauseTree, above: Frame | None) -> Part:
         "evidence": evidence[:_SHOWN_EVIDENCE],
         "more_evidence": evidence[_SHOWN_EVIDENCE:_LISTED_EVIDENCE],
         "more_evidence_label": _fold_label(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
-        "where": "" if framed is None else one_line(str(framed)),
+        "where": cell(framed),
         # Lines that stand right above are not shown again: those of the cause, or of the finding before.
         "source": source_view(framed) if framed != above else None,
         "fix": fix_view(finding.fix),
@@ -107,21 +102,19 @@ def fix_view(fix: Fix | None) -> Part | None:
     if fix is None:
         return None
     return {
-        "title": one_line(fix.title, _LONGEST_MESSAGE_CHARS),
-        "applicability": fix.applicability.value,
+        **shown(fix, "title", "applicability", limit=_LONGEST_MESSAGE_CHARS),
         "meaning": _MEANINGS[fix.applicability],
         "code": visible(fix.code),
     }
 
 
-def _place_views(places: tuple[Place, ...], shown: Frame | None) -> list[Part]:
+def _place_views(places: tuple[Place, ...], above: Frame | None) -> list[Part]:
     views = (
         {
-            "node": one_line(place.node or ""),
-            "op": one_line(place.op or ""),
-            "module": one_line(place.module_path or ""),
+            **shown(place, "node", "op"),
+            "module": cell(place.module_path),
             # The line that stands above is not said again at every place.
-            "where": one_line(str(place.frame)) if place.frame and place.frame != shown else "",
+            "where": cell(place.frame) if place.frame != above else "",
         }
         for place in places
     )

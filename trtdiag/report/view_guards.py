@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from trtdiag.dims.facts import Constraint, DimSystem, Verdict
-from trtdiag.report.page import Part, table
+from trtdiag.report.page import Part, cells, table
 from trtdiag.report.source_context import source_view
 from trtdiag.report.view_dims import proof_text
 from trtdiag.wording import amount, one_line, share_text, values_text
@@ -41,17 +41,16 @@ def _more(number: int, shown: int) -> str:
 def _holding_table(holding: list[Constraint]) -> Part | None:
     if not holding:
         return None
-    rows = tuple(
+    rows = [
         (
-            one_line(constraint.text, 400),
-            proof_text(constraint.proof),
-            one_line(", ".join(constraint.origin.found_in)),
-            one_line(str(constraint.origin.stack.best)) if constraint.origin.stack.best else "",
+            one_line(each.text, 400),
+            proof_text(each.proof),
+            *cells(", ".join(each.origin.found_in), each.origin.stack.best),
         )
-        for constraint in holding[:_MOST_HOLDING]
-    )
+        for each in holding[:_MOST_HOLDING]
+    ]
     if len(holding) > _MOST_HOLDING:
-        rows = (*rows, (_more(len(holding), _MOST_HOLDING), "", "", ""))
+        rows.append((_more(len(holding), _MOST_HOLDING), "", "", ""))
     return table(("guard", "proof", "found in", "line"), rows)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.dims.facts import Constraint, DimRow, Pinned, Verdict
+from trtdiag.dims.facts import Constraint, Pinned, Verdict
 from trtdiag.frontend.program import InputTensor
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.page import Part
@@ -41,16 +42,15 @@ def inputs_view(analysis: Analysis) -> Part:
     dims = analysis.dims
     pinned = [_pinned(pin) for pin in dims.pinned]
     symbols = () if analysis.symbols is None else analysis.symbols.symbols
-    by_symbol: dict[str, list[Constraint]] = {}
+    guards: defaultdict[str, list[Constraint]] = defaultdict(list)
     for constraint in dims.constraints:
         for symbol in constraint.symbols:
-            by_symbol.setdefault(symbol, []).append(constraint)
-    states: dict[str, list[DimRow]] = {}
+            guards[symbol].append(constraint)
+    states: defaultdict[str | None, set[str]] = defaultdict(set)
     for row in dims.rows:
-        if row.symbol is not None:
-            states.setdefault(row.symbol, []).append(row)
+        states[row.symbol].add(row.state)
     rows = [
-        _symbol(facts, by_symbol.get(facts.symbol, []), states.get(facts.symbol, []), analysis.profiles)
+        _symbol(facts, guards[facts.symbol], states[facts.symbol], analysis.profiles.get(facts.symbol))
         for facts in symbols
     ]
     every = pinned + sorted(rows, key=lambda row: row["state"] == "ok")
@@ -96,11 +96,7 @@ def _examples(tensor: InputTensor, hints: Mapping[str, int]) -> str:
 
 def _pinned(pin: Pinned) -> Part:
     frame = pin.origin.stack.best
-    line = {
-        "text": one_line(pin.why, 400),
-        "verdict": "breaks",
-        "where": "" if frame is None or str(frame) in pin.why else short_place(frame),
-    }
+    where = "" if frame is None or str(frame) in pin.why else short_place(frame)
     return {
         "name": one_line(pin.declared),
         "origin": one_line(pin.site),
@@ -108,7 +104,7 @@ def _pinned(pin: Pinned) -> Part:
         "range": f"{pin.value}",
         "profile": f"{pin.value} / {pin.value} / {pin.value}",
         "expressions": "",
-        "guards": (line,),
+        "guards": [{"text": one_line(pin.why, 400), "verdict": "breaks", "where": where}],
         "more_guards": "",
         "uses": "",
         "state": "pinned",
@@ -117,10 +113,9 @@ def _pinned(pin: Pinned) -> Part:
 
 
 def _symbol(
-    facts: SymbolFacts, guards: Sequence[Constraint], rows: Sequence[DimRow], profiles: Mapping[str, DimProfile]
+    facts: SymbolFacts, guards: Sequence[Constraint], states: Collection[str], profile: DimProfile | None
 ) -> Part:
-    profile = profiles.get(facts.symbol)
-    state = _state(facts, guards, rows, profile)
+    state = _state(facts, guards, states, profile)
     ordered = sorted(guards, key=lambda guard: _ORDER.index(guard.verdict))
     hidden = len(guards) - _SHOWN_GUARDS
     born = facts.born_by or ""
@@ -153,9 +148,10 @@ def profile_text(profile: DimProfile | None) -> str:
     return f"{profile.min:,} / {profile.opt:,} / {'no maximum' if profile.max is None else f'{profile.max:,}'}"
 
 
-def _state(facts: SymbolFacts, guards: Sequence[Constraint], rows: Sequence[DimRow], profile: DimProfile | None) -> str:
-    found = {row.state for row in rows}
-    worst = next((state for state in _WORST if state in found), "ok")
+def _state(
+    facts: SymbolFacts, guards: Sequence[Constraint], states: Collection[str], profile: DimProfile | None
+) -> str:
+    worst = next((state for state in _WORST if state in states), "ok")
     if worst != "ok" and worst != "static":
         return worst
     if any(guard.verdict is Verdict.BREAKS and not guard.only_at_zero for guard in guards):

@@ -13,9 +13,10 @@ from trtdiag.partition.facts import Boundary, Bytes
 from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest, strip
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line
-from trtdiag.report.page import Part, table
+from trtdiag.report.page import Long, Part, cells, table
 from trtdiag.report.tried_words import tried_line, tried_table
 from trtdiag.report.view_types import folding_table
+from trtdiag.symbolic.expr import Condition, Expr
 from trtdiag.symbolic.text import to_text
 from trtdiag.wording import amount, bytes_text, dtype_text, one_line
 
@@ -68,10 +69,13 @@ class _Words:
         self._nodes: Mapping[str, Node] = {node.name: node for node in facts.plan.lowered.graph_module.graph.nodes}
         self._engine = facts.plan.types.engine
         self._bytes = {boundary.tensor: boundary.bytes for boundary in facts.partitioned.boundaries}
-        self.names = analysis.program.names
+        self._names = analysis.program.names
 
     def shape(self, name: str) -> str:
         return self._shapes.of(name, self._nodes[name])[0] if name in self._nodes else ""
+
+    def size(self, expr: Expr | Condition | None) -> str:
+        return "a size" if expr is None else to_text(expr, self._names)
 
     def tensor(self, way: str, name: str) -> tuple[str, ...]:
         engine = self._engine.get(name, ())
@@ -82,41 +86,23 @@ class _Words:
         source = "PyTorch" if boundary.producer is None else f"engine {boundary.producer}"
         readers = [f"engine {index}" for index in boundary.consumers]
         readers += ["PyTorch"] * boundary.read_by_torch + ["output"] * boundary.program_output
-        return (
-            one_line(boundary.tensor),
-            source,
-            ", ".join(readers),
-            self.shape(boundary.tensor),
-            *_ends(boundary.bytes),
-        )
+        way = source, ", ".join(readers)
+        return one_line(boundary.tensor), *way, self.shape(boundary.tensor), *_ends(boundary.bytes)
 
 
 def _ends(count: Bytes) -> tuple[str, str, str]:
-    low = "unknown" if count.min is None else bytes_text(count.min)
-    usual = "unknown" if count.opt is None else bytes_text(count.opt)
+    low, usual = ("unknown" if each is None else bytes_text(each) for each in (count.min, count.opt))
     return low, usual, bytes_text(count.max)
 
 
 def _segment(segment: Segment, words: _Words) -> Part:
     views = len(segment.ops) - segment.work_ops
-    text = f"{amount(len(segment.ops), 'op')}" + (
-        f" ({views:,} of them {'a view' if views == 1 else 'views'})" if views else ""
-    )
+    text = amount(len(segment.ops), "op")
+    text += f" ({views:,} of them {'a view' if views == 1 else 'views'})" if views else ""
     text += f", {amount(len(segment.constants), 'weight')}, {amount(len(segment.inputs), 'input')}, "
     text += f"{amount(len(segment.outputs), 'output')}"
     rows = [words.tensor("in", name) for name in segment.inputs]
-    rows += [
-        (
-            "in",
-            one_line(size.node),
-            "a size" if size.expr is None else to_text(size.expr, words.names),
-            "int64",
-            "",
-            "",
-            "",
-        )
-        for size in segment.entering_sizes
-    ]
+    rows += [("in", one_line(size.node), words.size(size.expr), "int64", "", "", "") for size in segment.entering_sizes]
     rows += [words.tensor("out", name) for name in segment.outputs]
     heads = ("", "tensor", "shape", "in the engine", "min", "usual", "max")
     kinds = ("", "code", "code", "", "number", "number", "number")
@@ -126,6 +112,6 @@ def _segment(segment: Segment, words: _Words) -> Part:
         "crossing": folding_table(heads, rows, kinds) or table(heads, ()),
         "sizes": folding_table(
             ("size that enters", "because"),
-            [(one_line(size.node), one_line(size.why, 400)) for size in segment.entering_sizes],
+            [cells(size.node, Long(size.why)) for size in segment.entering_sizes],
         ),
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from trtdiag.graph.source import Frame
+from collections.abc import Sequence
+
 from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
-from trtdiag.report.page import Part
+from trtdiag.report.page import Long, Part, cells
 from trtdiag.report.view_types import folding_table
 from trtdiag.wording import amount, listed, one_line
 
@@ -18,11 +19,9 @@ def precision_view(facts: PrecisionFacts) -> Part:
         grouped.setdefault((each.target, each.reason), []).append(each)
     rows = [
         (
-            one_line(target),
-            f"{len(found):,}",
-            one_line(reason, 400),
+            *cells(target, len(found), Long(reason)),
             _few([each.origin.module_path for each in found]),
-            _few([_line(each.origin.stack.best) for each in found]),
+            _few([each.origin.stack.best for each in found]),
         )
         for (target, reason), found in sorted(grouped.items(), key=lambda item: -len(item[1]))
     ]
@@ -40,9 +39,5 @@ def precision_view(facts: PrecisionFacts) -> Part:
     }
 
 
-def _line(frame: Frame | None) -> str:
-    return "" if frame is None else str(frame)
-
-
-def _few(texts: list[str]) -> str:
-    return listed([one_line(text) for text in dict.fromkeys(texts) if text], _MOST_LINES)
+def _few(found: Sequence[object]) -> str:
+    return listed([text for text in cells(*dict.fromkeys(found)) if text], _MOST_LINES)

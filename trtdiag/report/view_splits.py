@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from trtdiag.analysis.fallback_hits import RULE_OF
-from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
+from trtdiag.analysis.fallbacks import FallbackGroup, LeftOp, PartitionFacts
 from trtdiag.analysis.finding import Finding, Place
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Bytes
 from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.engine_words import op_counts
-from trtdiag.report.page import Part, table
+from trtdiag.report.page import Part, cells, table
 from trtdiag.report.source_context import short_place
 from trtdiag.wording import amount, bytes_text, listed, one_line, starred
 
@@ -48,19 +48,25 @@ def splits_view(facts: PartitionFacts, findings: Sequence[Finding]) -> Part:
 
 def _small(facts: PartitionFacts, ids: Mapping[_Key, str]) -> Iterator[Part]:
     """One row for the ops whose segment is too small."""
-    if not facts.small:
-        return
-    answer = facts.without_minimum
-    yield {
-        "op": f"segments of fewer than {amount(facts.plan.options.partition.min_segment_ops, 'op')}",
-        "reason": "crossing to an engine and back costs more than it wins",
-        "code": "segment-too-small",
-        "calls": f"{len(facts.small):,}",
-        "where": _where([left.place for left in facts.small]),
-        "engines": "" if answer is None else _arrow(answer.segments_before, answer.segments_after),
+    if facts.small:
+        least = amount(facts.plan.options.partition.min_segment_ops, "op")
+        yield {
+            "op": f"segments of fewer than {least}",
+            "reason": "crossing to an engine and back costs more than it wins",
+            "code": "segment-too-small",
+            **_places(facts.small, facts.without_minimum, ""),
+            "crossing": "",
+            "finding": _finding(ids, "PRT602", facts.small),
+        }
+
+
+def _places(left: Sequence[LeftOp], answer: WhatIf | None, unknown: str) -> Part:
+    """Calls and where they are, and engines and ops without them, ``unknown`` where that was not worked out."""
+    return {
+        "calls": f"{len(left):,}",
+        "where": _where([each.place for each in left]),
+        "engines": unknown if answer is None else _arrow(answer.segments_before, answer.segments_after),
         "ops": "" if answer is None else _arrow(answer.ops_before, answer.ops_after),
-        "crossing": "",
-        "finding": _finding(ids, "PRT602", [left.place for left in facts.small]),
     }
 
 
@@ -114,17 +120,13 @@ def _others(group: FallbackGroup) -> str:
 
 
 def _row(group: FallbackGroup, ids: Mapping[_Key, str]) -> Part:
-    cost = group.cost
     return {
         "op": one_line(group.op) + _others(group),
         "reason": _KEPT if group.code == _KEPT_CODE else one_line(group.left[0].limit.why, _LONGEST_REASON_CHARS),
         "code": one_line(group.code),
-        "calls": f"{len(group.left):,}",
-        "where": _where([left.place for left in group.left]),
-        "engines": "not worked out" if cost is None else _arrow(cost.segments_before, cost.segments_after),
-        "ops": "" if cost is None else _arrow(cost.ops_before, cost.ops_after),
+        **_places(group.left, group.cost, "not worked out"),
         "crossing": crossing_text(group.crossing),
-        "finding": _finding(ids, RULE_OF[group.why], [left.place for left in group.left]),
+        "finding": _finding(ids, RULE_OF[group.why], group.left),
     }
 
 
@@ -137,9 +139,9 @@ def _where(places: Sequence[Place]) -> str:
     return one_line(f"{told} at {at}" if told and at else told or at, _LONGEST_REASON_CHARS)
 
 
-def _finding(ids: Mapping[_Key, str], rule: str, places: Sequence[Place]) -> str:
-    """The id of the finding of a rule at one of these places; empty where there is none."""
-    return next((ids[key] for place in places if (key := (rule, place.node, place.op)) in ids), "")
+def _finding(ids: Mapping[_Key, str], rule: str, left: Sequence[LeftOp]) -> str:
+    """The id of the finding of a rule at one of these ops; empty where there is none."""
+    return next((ids[key] for each in left if (key := (rule, each.place.node, each.place.op)) in ids), "")
 
 
 def _arrow(before: int, after: int) -> str:
@@ -171,15 +173,7 @@ def _minimum(facts: PartitionFacts) -> Part | None:
     rows = []
     for least, answer in facts.minimums:
         notes = [word for word, holds in (("as now", least == asked), ("default", least == _DEFAULT)) if holds]
-        every = op_counts(facts)[1]
-        rows.append(
-            (
-                f"{least}",
-                f"{answer.segments_after:,}",
-                f"{answer.ops_after:,}",
-                f"{max(0, every - answer.ops_after):,}",
-                ", ".join(notes),
-            )
-        )
+        left = max(0, op_counts(facts)[1] - answer.ops_after)
+        rows.append((f"{least}", *cells(answer.segments_after, answer.ops_after, left), ", ".join(notes)))
     heads = ("--min-segment-ops", "engines", "ops in engines", "ops in PyTorch", "")
-    return table(heads, tuple(rows), kinds=("number",) * 4)
+    return table(heads, rows, kinds=("number",) * 4)

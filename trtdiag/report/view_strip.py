@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.partition.facts import Step
+from trtdiag.report.drawing.segments import PYTORCH, steps_of
 from trtdiag.report.page import Part
 from trtdiag.wording import amount, one_line
 
@@ -17,56 +17,36 @@ MOST_PIECES = 200
 
 def strip_view(facts: PartitionFacts) -> Part | None:
     """The bar; ``None`` where there is nothing to run."""
-    parts = facts.partitioned
-    targets = {op.name: op.target for op in parts.plan.graph.ops}
-    whole = [(step, ops) for step in parts.steps if (ops := _ops(step, facts, targets))]
+    whole = [(name, ops) for name, ops in steps_of(facts) if ops]
     if not whole:
         return None
-    steps = whole[:MOST_PIECES]
-    free = _WIDTH - _LEAST * len(steps)
-    every = sum(len(ops) for _, ops in steps)
+    drawn = whole[:MOST_PIECES]
+    free = _WIDTH - _LEAST * len(drawn)
+    every = sum(len(ops) for _, ops in drawn)
     pieces, x = [], 0.0
-    for step, ops in steps:
+    for name, ops in drawn:
         width = _LEAST + free * len(ops) / every
-        pieces.append(_piece(step, ops, x, width))
+        pieces.append(_piece(name, ops, x, width))
         x += width
-    engines = sum(step.segment is not None for step, _ in whole)
-    alone = [(step, ops) for step, ops in whole if step.segment is None]
-    badges = [amount(engines, "engine")]
+    alone = [ops for name, ops in whole if name == PYTORCH]
+    badges = [amount(len(whole) - len(alone), "engine")]
     if alone:
-        calls = amount(sum(len(ops) for _, ops in alone), "op")
+        calls = amount(sum(map(len, alone)), "op")
         badges.append(f"{amount(len(alone), 'stretch', 'stretches')} of PyTorch, {calls}")
-    hidden = len(whole) - len(steps)
-    return {
-        "pieces": pieces,
-        "badges": badges,
-        "note": f"{amount(hidden, 'more step')} not drawn." if hidden else "",
-    }
+    hidden = len(whole) - len(drawn)
+    note = f"{amount(hidden, 'more step')} not drawn." if hidden else ""
+    return {"pieces": pieces, "badges": badges, "note": note}
 
 
-def _ops(step: Step, facts: PartitionFacts, targets: dict[str, str]) -> list[str]:
-    names = step.torch_nodes if step.segment is None else facts.partitioned.segments[step.segment].ops
-    return [targets[name] for name in names if name in targets]
-
-
-def _piece(step: Step, ops: list[str], x: float, width: float) -> Part:
-    if step.segment is None:
-        kind, name = "torch", "PyTorch"
-        told = ", ".join(dict.fromkeys(ops))
-        label = "PyTorch"
-    else:
-        kind, name = "engine", f"engine {step.segment}"
-        told = ""
-        label = name
+def _piece(name: str, ops: list[str], x: float, width: float) -> Part:
     count = amount(len(ops), "op")
-    wide = f"{label} · {count}"
-    shown = next((text for text in (wide, label) if len(text) * _CHAR + 8 <= width), "")
+    told = f" ({', '.join(dict.fromkeys(ops))})" if name == PYTORCH else ""
     return {
         "x": _share(x),
         "width": _share(width),
-        "kind": kind,
-        "title": one_line(f"{name}: {count}" + (f" ({told})" if told else ""), 400),
-        "label": shown,
+        "kind": "torch" if name == PYTORCH else "engine",
+        "title": one_line(f"{name}: {count}{told}", 400),
+        "label": next((text for text in (f"{name} · {count}", name) if len(text) * _CHAR + 8 <= width), ""),
         "label_x": _share(x + width / 2),
     }
 

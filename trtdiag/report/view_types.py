@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, WideTensor
 from trtdiag.lower.facts import Checked
-from trtdiag.report.page import Part, table
+from trtdiag.report.page import Long, Part, cells, table
 from trtdiag.shapes.facts import MemoryEstimate
 from trtdiag.targets import target_name
 from trtdiag.wording import amount, bytes_text, dtype_text, one_line
@@ -22,13 +22,12 @@ def folding_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], kinds
     """A table that shows the first rows and folds the rest; ``None`` without rows."""
     if not rows:
         return None
-    shown = tuple(rows[:_SHOWN_ROWS])
-    folded = tuple(rows[_SHOWN_ROWS:_LISTED_ROWS])
-    hidden = len(rows) - len(shown)
+    folded = rows[_SHOWN_ROWS:_LISTED_ROWS]
+    hidden = max(0, len(rows) - _SHOWN_ROWS)
     more = f"and {hidden:,} more" if hidden else ""
     if hidden > len(folded):
         more += f", {len(folded):,} of them listed here, all of them in the JSON report"
-    return table(heads, shown, folded, more, kinds)
+    return table(heads, rows[:_SHOWN_ROWS], folded, more, kinds)
 
 
 def folded_table(
@@ -38,7 +37,7 @@ def folded_table(
     if not rows:
         return None
     more = label if len(rows) <= _LISTED_ROWS else f"{label}, {_LISTED_ROWS:,} of them listed here"
-    return table(heads, (), tuple(rows[:_LISTED_ROWS]), more, kinds)
+    return table(heads, (), rows[:_LISTED_ROWS], more, kinds)
 
 
 def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precision: Part | None = None) -> Part:
@@ -54,7 +53,7 @@ def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precisio
         "target": target_name(target),
         "counts": table(
             ("dtype", "tensors"),
-            tuple((one_line(dtype), f"{number:,}") for dtype, number in dtypes.counts),
+            [cells(*counted) for counted in dtypes.counts],
             kinds=("code", "number"),
         ),
         "int64_note": note,
@@ -69,13 +68,9 @@ def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precisio
 def _planned(parts: PartitionFacts) -> Part | None:
     """The tensors that are of another type inside engines than in the program."""
     rows = [
-        (
-            one_line(entry.node),
-            entry.role.value,
-            dtype_text(entry.program_dtype),
-            "none" if entry.engine_dtype is None else dtype_text(entry.engine_dtype),
-            one_line(entry.why, 400),
-            one_line(str(entry.frame)) if entry.frame else "",
+        cells(
+            *(entry.node, entry.role, *map(dtype_text, (entry.program_dtype, entry.engine_dtype or "none"))),
+            *(Long(entry.why), entry.frame),
         )
         for entry in parts.plan.types.entries
     ]
@@ -91,29 +86,15 @@ def _int64_table(rows: Sequence[tuple[str, ...]], *, native: bool) -> Part | Non
 
 
 def _wide(tensor: WideTensor) -> tuple[str, ...]:
-    return (
-        one_line(tensor.node),
-        tensor.role.value,
-        str(tensor.values),
-        _FITS[tensor.fit],
-        one_line(tensor.why, 400),
-        one_line(str(tensor.frame)) if tensor.frame else "",
-    )
+    return cells(tensor.node, tensor.role, tensor.values, _FITS[tensor.fit], Long(tensor.why), tensor.frame)
 
 
 def _odd_table(tensors: Iterable[OddTensor]) -> Part | None:
     # The ops that introduce a dtype come first: the others only carry it on.
     ordered = sorted(tensors, key=lambda tensor: not tensor.root)
     rows = [
-        (
-            one_line(tensor.node),
-            tensor.role.value,
-            one_line(tensor.dtype),
-            one_line(tensor.op),
-            "introduced here" if tensor.root else "carried on",
-            one_line(str(tensor.frame)) if tensor.frame else "",
-        )
-        for tensor in ordered
+        cells(each.node, each.role, each.dtype, each.op, "introduced here" if each.root else "carried on", each.frame)
+        for each in ordered
     ]
     return folding_table(("tensor", "role", "dtype", "op", "origin", "line"), rows)
 
@@ -132,7 +113,7 @@ def memory_view(memory: MemoryEstimate) -> Part:
             at if memory.live_bytes is not None else "a dim has no maximum",
         ),
     )
-    largest = [(one_line(node), bytes_text(size)) for node, size in memory.largest]
+    largest = [cells(node, bytes_text(size)) for node, size in memory.largest]
     return {
         "sums": table(("what", "at the maximum of every range", "note"), rows, kinds=("", "number")),
         "largest": folding_table(("largest outputs", "bytes"), largest, ("", "number")),
@@ -142,19 +123,13 @@ def memory_view(memory: MemoryEstimate) -> Part:
 def metadata_view(checked: Checked) -> Part:
     """How the recorded values of nodes were found."""
     defects = [
-        (
-            one_line(d.node),
-            one_line(d.target),
-            d.defect.value,
-            one_line(d.recorded) or "nothing",
-            one_line(d.recomputed) or "unknown",
-            "repaired in the checked copy" if d.repaired else "not repairable",
-            one_line(d.cause, 400),
-            one_line(str(d.origin.stack.best)) if d.origin.stack.best else "",
+        cells(
+            *(d.node, d.target, d.defect, d.recorded or "nothing", d.recomputed or "unknown"),
+            *("repaired in the checked copy" if d.repaired else "not repairable", Long(d.cause), d.origin.stack.best),
         )
         for d in sorted(checked.defects, key=lambda defect: not defect.root)
     ]
-    unchecked = [(one_line(node), one_line(why, 400)) for node, why in checked.unchecked.items()]
+    unchecked = [cells(node, Long(why)) for node, why in checked.unchecked.items()]
     summary = f"{amount(checked.checked, 'node')} looked at, {amount(checked.recomputed, 'distinct call')} recomputed"
     summary += f", {amount(len(checked.defects), 'defect')}" if checked.defects else ", no defect"
     return {

@@ -12,36 +12,42 @@ from trtdiag.wording import amount, bytes_text, one_line
 MOST_SEGMENTS = 24
 """Engines with a table of their own; a program of more has another problem than what enters each."""
 MOST_STEPS = 60
+PYTORCH = "PyTorch"
 
 _BOX_WIDTH, _BOX_HEIGHT = 164, 40
 _GAP_X, _GAP_Y, _MARGIN, _COLUMNS = 24, 26, 10, 6
 _LONGEST = 24
 
 
+def steps_of(facts: PartitionFacts) -> list[tuple[str, list[str]]]:
+    """The steps of the execution: ``engine 0`` or ``PyTorch``, and its ops."""
+    parts = facts.partitioned
+    targets = {op.name: op.target for op in parts.plan.graph.ops}
+    found = []
+    for step in parts.steps:
+        names = step.torch_nodes if step.segment is None else parts.segments[step.segment].ops
+        name = PYTORCH if step.segment is None else f"engine {step.segment}"
+        found.append((name, [targets[each] for each in names if each in targets]))
+    return found
+
+
 def strip(facts: PartitionFacts) -> Part:
     """Engines and stretches of PyTorch in the order of execution, in rows read from left to right."""
-    steps = facts.partitioned.steps[:MOST_STEPS]
-    targets = {op.name: op.target for op in facts.partitioned.plan.graph.ops}
-    boxes, edges = [], []
-    for at, step in enumerate(steps):
+    boxes: list[Part] = []
+    for step, (name, ops) in zip(facts.partitioned.steps[:MOST_STEPS], steps_of(facts), strict=False):
+        count = amount(len(ops), "op")
         if step.segment is not None:
-            segment = facts.partitioned.segments[step.segment]
-            label, kind = f"engine {step.segment}", "engine"
-            sub = f"{amount(len(segment.ops), 'op')} · {_crossing(facts, step.segment)}"
+            boxes.append(_box(len(boxes), "engine", name, f"{count} · {_crossing(facts, step.segment)}"))
         else:
-            ops = [targets[name] for name in step.torch_nodes if name in targets]
-            label, kind = f"PyTorch: {amount(len(ops), 'op')}", "torch"
-            sub = ", ".join(dict.fromkeys(op.split(".")[1] if op.count(".") == 2 else op for op in ops))
-        boxes.append(_box(at, kind, label, sub))
-        if at:
-            edges.append(_arrow(at))
-    rows = max(1, -(-len(steps) // _COLUMNS))
-    columns = min(max(1, len(steps)), _COLUMNS)
+            told = dict.fromkeys(op.split(".")[1] if op.count(".") == 2 else op for op in ops)
+            boxes.append(_box(len(boxes), "torch", f"{name}: {count}", ", ".join(told)))
+    rows = max(1, -(-len(boxes) // _COLUMNS))
+    columns = min(max(1, len(boxes)), _COLUMNS)
     return {
         "width": str(2 * _MARGIN + columns * _BOX_WIDTH + (columns - 1) * _GAP_X),
         "height": str(2 * _MARGIN + rows * _BOX_HEIGHT + (rows - 1) * _GAP_Y),
         "boxes": boxes,
-        "edges": edges,
+        "edges": [_arrow(at) for at in range(1, len(boxes))],
     }
 
 
