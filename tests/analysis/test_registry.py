@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trtdiag.analysis import rules as rules_package
-from trtdiag.analysis.explain import catalogue, page
+from trtdiag.analysis.explain import page
 from trtdiag.analysis.finding import Evidence, Hit, Severity
 from trtdiag.analysis.registry import matching, ordered, rules
 from trtdiag.analysis.rule import Rule, rule
@@ -115,9 +115,7 @@ def test_the_beginning_of_an_id_is_no_page() -> None:
 
 
 def test_the_catalogue_holds_every_rule_with_its_page() -> None:
-    entries = catalogue()
-    assert [entry.id for entry in entries] == [entry.id for entry in rules()]
-    for entry in entries:
-        assert entry.page == page(entry.id)
+    for entry in rules():
+        assert entry.text == page(entry.id)
         assert entry.title.endswith(".")
         assert len(entry.title) <= 110

@@ -23,7 +23,7 @@ import pytest
 from rich.console import Console
 
 from tests.mutations import changed, damaged
-from trtdiag.analysis.explain import catalogue
+from trtdiag.analysis.registry import rules
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
 from trtdiag.errors import UserError
@@ -106,7 +106,7 @@ def _written(report: SavedReport, formats: Iterable[str], folder: Path) -> None:
 
 
 def read_saved(place: Path, _luck: random.Random) -> None:
-    report = read_report(place, catalogue())
+    report = read_report(place, rules())
     assert report.verdict is not None
     _written(report, ("sarif", "markdown"), place.parent)
 

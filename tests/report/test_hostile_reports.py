@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis
 
-from trtdiag.analysis.explain import catalogue
+from trtdiag.analysis.registry import rules
 from trtdiag.errors import UserError
 from trtdiag.report.page import read_page
 from trtdiag.report.report import Report
@@ -39,7 +39,7 @@ WORDS = ("status", "state", "severity", "verdict", "applicability", "kind", "kin
 @cache
 def body() -> dict[str, Any]:
     """A report with everything in its page: findings, guards, a comparison."""
-    report = Report(analysis(), catalogue(), layout="builtin").compare(Report(clean_analysis()))
+    report = Report(analysis(), rules(), layout="builtin").compare(Report(clean_analysis()))
     return json.loads(report.to_json())
 
 
@@ -88,7 +88,7 @@ def attacked(value: Any, attack: str, key: str = "") -> Any:
 def drawn(page: Any, folder: Path, **others: Any) -> str:
     place = folder / "saved.json"
     place.write_text(json.dumps({**body(), "page": page, **others}), encoding="utf-8")
-    return read_report(place, catalogue()).rendering.text("html")
+    return read_report(place, rules()).rendering.text("html")
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))

@@ -11,7 +11,7 @@ from io import StringIO
 import jsonschema
 import pytest
 from rich.console import Console
-from sample_analysis import FRAME, HOSTILE_NAMES, clean_analysis
+from sample_analysis import FRAME, HOSTILE_NAMES, clean_analysis, json_report
 
 from tests.compiling.programs import exported, mlp, registry_with_wrong_relu
 from trtdiag.analysis.after_compiling import after_compiling
@@ -23,7 +23,7 @@ from trtdiag.network.origin import Origin
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.compile_text import verification_text
-from trtdiag.report.json_report import SCHEMA_PATH, json_report
+from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
 from trtdiag.report.sarif import sarif_report
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification

@@ -8,12 +8,21 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from sample_analysis import FINDINGS, HOSTILE_NAMES, analysis, clean_analysis, exported_net, finding, graph_analysis
+from sample_analysis import (
+    FINDINGS,
+    HOSTILE_NAMES,
+    analysis,
+    clean_analysis,
+    exported_net,
+    finding,
+    graph_analysis,
+    json_report,
+)
 
 from trtdiag.analysis.finding import Evidence, Place, Severity
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.frontend.program import ExportFailure
-from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH, json_report
+from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH
 
 GOLDEN = Path(__file__).with_name("golden-report.json")
 

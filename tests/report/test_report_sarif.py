@@ -14,9 +14,16 @@ import pytest
 from sample_analysis import FRAME, HOSTILE_NAMES, analysis, clean_analysis, finding
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
+from trtdiag.analysis.result import Analysis
 from trtdiag.graph.source import Frame
-from trtdiag.report.sarif import FINGERPRINT, sarif_report
+from trtdiag.report.json_report import report_json
+from trtdiag.report.sarif import FINGERPRINT, sarif_text
 from trtdiag.report.sarif_places import MOST_LOCATIONS, file_uri
+
+
+def sarif_report(made: Analysis, rules: tuple[RuleText, ...] = (), root: Path | None = None) -> str:
+    return sarif_text(report_json(made), rules, root)
+
 
 SCHEMA = Path(__file__).with_name("sarif-schema-2.1.0.json")
 
@@ -27,7 +34,7 @@ class RuleText:
     name: str
     title: str
     severity: Severity
-    page: str
+    text: str
 
 
 RULES = (

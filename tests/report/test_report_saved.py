@@ -9,8 +9,8 @@ import pytest
 from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis, exported_net, finding, graph_analysis
 
 import trtdiag
-from trtdiag.analysis.explain import catalogue
 from trtdiag.analysis.finding import Evidence, Impact, Severity
+from trtdiag.analysis.registry import rules
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
@@ -30,9 +30,9 @@ def compiled() -> Report:
 
 
 MAKERS = {
-    "by-hand": lambda: Report(analysis(), catalogue(), layout="builtin"),
-    "clean": lambda: Report(clean_analysis(), catalogue()),
-    "graph": lambda: Report(graph_analysis(exported_net()), catalogue(), layout="builtin"),
+    "by-hand": lambda: Report(analysis(), rules(), layout="builtin"),
+    "clean": lambda: Report(clean_analysis(), rules()),
+    "graph": lambda: Report(graph_analysis(exported_net()), rules(), layout="builtin"),
     "planned": planned,
     "compiled": compiled,
     "compared": lambda: planned().compare(Report(analysis())),
@@ -42,7 +42,7 @@ MAKERS = {
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_saved_report_gives_the_same_bytes_in_every_format(name: str, tmp_path: Path) -> None:
     report = MAKERS[name]()
-    saved = read_report(report.save(tmp_path / "report.json"), catalogue())
+    saved = read_report(report.save(tmp_path / "report.json"), rules())
     for each in FORMATS:
         assert saved.rendering.text(each) == report.rendering.text(each), each
 

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_analysis import analysis
+from sample_analysis import analysis, json_report
 
 from tests.random_cases import cases
 from trtdiag.analysis.finding import Applicability, Severity
@@ -20,7 +20,6 @@ from trtdiag.dtypes.facts import Fit, Role
 from trtdiag.frontend.program import SourceKind
 from trtdiag.lower.facts import Defect
 from trtdiag.partition.facts import Cause
-from trtdiag.report.json_report import json_report
 from trtdiag.report.saved import report_schema
 from trtdiag.report.schema_check import fitted
 from trtdiag.report.strict_json import MOST_DIGITS, MOST_LEVELS, JsonFault, parse_json

@@ -1,29 +1,8 @@
-"""The rules for reading: their list and their pages."""
+"""The pages of rules, found by what people call them."""
 
 from __future__ import annotations
 
-import textwrap
-from dataclasses import dataclass
-
-from trtdiag.analysis.finding import Severity
 from trtdiag.analysis.registry import rules, unknown
-from trtdiag.analysis.rule import Rule
-
-
-@dataclass(frozen=True)
-class RuleMeta:
-    """What a list of rules shows of one: ``page`` is its whole text."""
-
-    id: str
-    name: str
-    title: str
-    severity: Severity
-    page: str
-
-
-def catalogue() -> tuple[RuleMeta, ...]:
-    """Every rule, ordered by id."""
-    return tuple(RuleMeta(entry.id, entry.name, entry.title, entry.severity, _text(entry)) for entry in rules())
 
 
 def page(rule_id: str) -> str:
@@ -35,12 +14,5 @@ def page(rule_id: str) -> str:
     word = rule_id.strip()
     for entry in rules():
         if word.upper() == entry.id or word.lower() == entry.name:
-            return _text(entry)
+            return entry.text
     raise unknown(rule_id, rules())
-
-
-def _text(entry: Rule) -> str:
-    lines = [f"{entry.id} {entry.name} ({entry.severity.value})", "", entry.title]
-    for heading, text in entry.page.sections:
-        lines += ["", heading, textwrap.indent(text, "  ")]
-    return "\n".join(lines) + "\n"

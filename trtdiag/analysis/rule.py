@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,6 +66,14 @@ class Rule:
     def title(self) -> str:
         """The first line of the page."""
         return self.page.title
+
+    @property
+    def text(self) -> str:
+        """What ``trtdiag explain`` prints."""
+        lines = [f"{self.id} {self.name} ({self.severity.value})", "", self.title]
+        for heading, text in self.page.sections:
+            lines += ["", heading, textwrap.indent(text, "  ")]
+        return "\n".join(lines) + "\n"
 
 
 def rule(rule_id: str, name: str, severity: Severity) -> Callable[[Check], Rule]:

@@ -198,12 +198,11 @@ def _tell_findings(error: DiagnosisError, earlier: SavedReport | None, files: Re
 
 def caches(options: CompileOptions) -> Iterator[Named]:
     """The caches that are made or written."""
-    if options.engine_cache is not None and not Path(options.engine_cache).expanduser().exists():
-        yield Named("--engine-cache", str(Path(options.engine_cache).expanduser()))
-    if options.timing_cache is not None:
-        yield Named("--timing-cache", str(Path(options.timing_cache).expanduser()))
-    if options.runtime_cache is not None:
-        yield Named("--runtime-cache", str(Path(options.runtime_cache).expanduser()))
+    for name in ("engine_cache", "timing_cache", "runtime_cache"):
+        asked = getattr(options, name)
+        place = None if asked is None else Path(asked).expanduser()
+        if place is not None and not (name == "engine_cache" and place.exists()):
+            yield Named(f"--{name.replace('_', '-')}", str(place))
 
 
 def _not_saved(unverified: str, *, told: bool) -> VerificationError:

@@ -33,11 +33,11 @@ def report_command(saved: Path, output: Path | None, quiet: bool, **rest: Any) -
     check_reports([Named("SAVED", str(saved)), *read_by([("--compare", files.compare)])], report_places(files))
     with step_line() as shown, last_words(shown) as step:
         step(LOADING)
-        from trtdiag.analysis.explain import catalogue  # torch takes seconds: --help should not wait for it
+        from trtdiag.analysis.registry import rules  # torch takes seconds: --help should not wait for it
         from trtdiag.report.saved import read_report
         from trtdiag.report.terminal import page_summary
 
-        report = read_report(saved, catalogue())
+        report = read_report(saved, rules())
         if files.compare is not None:
             report = report.compare(files.compare)
         step("report")

@@ -34,9 +34,9 @@ def rules(json_path: str | None) -> None:
     """List every rule."""
     files = json_file(json_path)
     check_reports([], report_places(files))
-    from trtdiag.analysis.explain import catalogue  # as above
+    from trtdiag.analysis import registry  # as above
 
-    entries = catalogue()
+    entries = registry.rules()
     if json_path is not None:
         listed = [{"id": e.id, "name": e.name, "severity": e.severity.value, "title": e.title} for e in entries]
         write_json(files, json.dumps(listed, indent=2) + "\n", "list")

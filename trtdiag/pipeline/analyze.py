@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trtdiag import __version__
-from trtdiag.analysis.explain import catalogue
 from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
 from trtdiag.analysis.not_checked import NOTHING_RUN, engines_not_checked
+from trtdiag.analysis.registry import rules
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.run import RuleRun, run
 from trtdiag.analysis.tried_builds import TriedBuilds
@@ -81,7 +81,7 @@ def analyze(
     chosen = with_changes(options or AnalyzeOptions(), changes)
     found = examine(source if inputs is None else module_inputs(source, inputs), chosen, Clock(progress))
     warn_of((*without_effect(chosen), *entry_warnings(found)))
-    return Report(found, rules=catalogue())
+    return Report(found, rules=rules())
 
 
 def entry_warnings(analysis: Analysis) -> tuple[OptionWarning, ...]:

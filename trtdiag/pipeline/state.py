@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from trtdiag.analysis.explain import catalogue
+from trtdiag.analysis.registry import rules
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.convert.facts import ConvertedSegment
@@ -72,7 +72,7 @@ class State:
     @cached_property
     def report(self) -> Report:
         """What was found, in every format."""
-        return Report(self.analysis, rules=catalogue())
+        return Report(self.analysis, rules=rules())
 
     def engine_nodes(self, compiled: CompiledProgram | None = None) -> tuple[tuple[EngineNode, ...], ...]:
         """The calls of engines: those of the plan, in its order, and those of an earlier compilation.

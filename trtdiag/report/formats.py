@@ -9,16 +9,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from trtdiag.analysis.explain import RuleMeta
+from trtdiag.analysis.rule import Rule
 from trtdiag.arguments import checked, path
 from trtdiag.report.comparison import Body
 from trtdiag.report.html import html_page
-from trtdiag.report.json_report import body_text, with_page
 from trtdiag.report.markdown import markdown_text
 from trtdiag.report.page import Part, page_json
 from trtdiag.report.sarif import sarif_log, sarif_text
 from trtdiag.report.save import write_atomically
-from trtdiag.report.strict_json import json_text
+from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.suffixes import format_of, format_unknown
 
 
@@ -34,7 +33,7 @@ class Rendering:
 
     body: Body
     view: Part
-    rules: tuple[RuleMeta, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
     def text(self, name: str) -> str:
         """The report in the format ``html``, ``json``, ``sarif`` or ``markdown``.
@@ -45,16 +44,20 @@ class Rendering:
         if name == "html":
             return self._html()
         if name == "json":
-            return body_text(with_page(self.body, page_json(self.view)))
+            return json_text(self._with_page()) + "\n"
         if name == "sarif":
             return sarif_text(self.body, self.rules)
         if name == "markdown":
             return markdown_text(self.view)
         raise format_unknown(name)
 
+    def _with_page(self, *, with_graph: bool = True) -> dict[str, Json]:
+        """The report with what its page shows, from which the page is drawn again without the model."""
+        return {**self.body, "page": page_json(self.view, with_graph=with_graph)}
+
     def _html(self) -> str:
         # The explorer's data stand in the page once; a download puts them back into the JSON.
-        body = json_text(with_page(self.body, page_json(self.view, with_graph=False)), compact=True)
+        body = json_text(self._with_page(with_graph=False), compact=True)
         fired = {finding["rule"] for finding in self.body["findings"]}
         rules = tuple(rule for rule in self.rules if rule.id in fired)
         return html_page(self.view, body, json_text(sarif_log(self.body, rules, Path.cwd()), compact=True))

@@ -26,7 +26,7 @@ from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.compile_words import culprit_line, outcome, outcome_line
 from trtdiag.report.schema_writer import Form, read_schema, written
 from trtdiag.report.settings import settings_of
-from trtdiag.report.strict_json import Json, json_text
+from trtdiag.report.strict_json import Json
 from trtdiag.report.verdict import in_order, verdict
 from trtdiag.runtime.engine_layers import ToldLayers
 from trtdiag.shapes.facts import MemoryEstimate, SymbolFacts
@@ -34,21 +34,6 @@ from trtdiag.verification.facts import Culprit, OutputError, PointResult, Verifi
 
 SCHEMA = "trtdiag-report/1"
 SCHEMA_PATH = Path(__file__).parent / "schema" / "report-1.schema.json"
-
-
-def json_report(analysis: Analysis) -> str:
-    """The report as JSON text: valid UTF-8 whatever the names, equal between runs up to the key ``timings``."""
-    return body_text(report_json(analysis))
-
-
-def body_text(body: Mapping[str, Json]) -> str:
-    """A report of plain lists and dicts as JSON text."""
-    return json_text(dict(body)) + "\n"
-
-
-def with_page(body: Mapping[str, Json], page: Json) -> dict[str, Json]:
-    """The report with what its page shows, from which the page is drawn again without the model."""
-    return {**body, "page": page}
 
 
 def report_json(analysis: Analysis) -> dict[str, Json]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from trtdiag.analysis.explain import RuleMeta
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
+from trtdiag.analysis.rule import Rule
 from trtdiag.arguments import instance, keep_checked, one_of, path_or, text
 from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering, Saveable
@@ -37,7 +37,7 @@ class Report(Saveable):
     """
 
     analysis: Analysis
-    rules: tuple[RuleMeta, ...] = ()
+    rules: tuple[Rule, ...] = ()
     command: str = ""
     layout: str = "auto"
     comparison: Mapping[str, Any] | None = None

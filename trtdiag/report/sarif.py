@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from trtdiag.analysis.explain import RuleMeta
-from trtdiag.analysis.result import Analysis
+from trtdiag.analysis.rule import Rule
 from trtdiag.report.comparison import Body
-from trtdiag.report.json_report import report_json
 from trtdiag.report.sarif_places import location, related_locations
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.wording import visible
@@ -21,23 +19,18 @@ FINGERPRINT = "trtdiag/v1"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def sarif_report(analysis: Analysis, rules: Sequence[RuleMeta] = (), root: Path | None = None) -> str:
-    """The report as SARIF text, the same for the same analysis.
+def sarif_text(report: Body, rules: Sequence[Rule] = (), root: Path | None = None) -> str:
+    """A report as SARIF text, the same for the same analysis.
 
     Args:
-        analysis: The facts and findings.
+        report: In plain lists and dicts.
         rules: Every rule that could have fired; a finding of another rule brings its own description.
         root: Files under it get relative addresses; the working directory where not given.
     """
-    return sarif_text(report_json(analysis), rules, root)
-
-
-def sarif_text(report: Body, rules: Sequence[RuleMeta] = (), root: Path | None = None) -> str:
-    """The same of a JSON report."""
     return json_text(sarif_log(report, rules, root or Path.cwd())) + "\n"
 
 
-def sarif_log(report: Body, rules: Sequence[RuleMeta], root: Path) -> dict[str, Json]:
+def sarif_log(report: Body, rules: Sequence[Rule], root: Path) -> dict[str, Json]:
     """The SARIF log as plain lists and dicts."""
     findings = report["findings"]
     descriptors = _descriptors(rules, findings)
@@ -67,10 +60,10 @@ def sarif_log(report: Body, rules: Sequence[RuleMeta], root: Path) -> dict[str, 
     }
 
 
-def _descriptors(rules: Sequence[RuleMeta], findings: Iterable[Body]) -> list[dict[str, Json]]:
+def _descriptors(rules: Sequence[Rule], findings: Iterable[Body]) -> list[dict[str, Json]]:
     known: dict[str, dict[str, Json]] = {}
     for rule in sorted(rules, key=lambda rule: rule.id):
-        known[rule.id] = _descriptor(rule.id, rule.name, rule.title, rule.severity.value, rule.page)
+        known[rule.id] = _descriptor(rule.id, rule.name, rule.title, rule.severity.value, rule.text)
     for finding in findings:
         told = [finding[key] for key in ("rule", "name", "title", "severity", "title")]
         known.setdefault(finding["rule"], _descriptor(*told))

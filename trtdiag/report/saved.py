@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from trtdiag.analysis.explain import RuleMeta
+from trtdiag.analysis.rule import Rule
 from trtdiag.errors import UserError
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
@@ -38,7 +38,7 @@ class SavedReport(Saveable):
 
     body: dict[str, Any]
     page: Json
-    rules: tuple[RuleMeta, ...] = ()
+    rules: tuple[Rule, ...] = ()
     file: str = ""
 
     @cached_property
@@ -108,7 +108,7 @@ class SavedReport(Saveable):
         return f"<saved trtdiag report on {self.label}: {self.verdict}>"
 
 
-def read_report(path: str | os.PathLike[str], rules: tuple[RuleMeta, ...] = ()) -> SavedReport:
+def read_report(path: str | os.PathLike[str], rules: tuple[Rule, ...] = ()) -> SavedReport:
     """Read a report that ``--json`` wrote; one of an earlier version, too.
 
     Raises:

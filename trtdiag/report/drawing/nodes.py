@@ -77,16 +77,8 @@ class DrawnNode:
     reads: tuple[int, ...]
 
 
-def drawn_nodes(
-    analysis: Analysis, graph_module: GraphModule, origins: Mapping[str, OpOrigin] | None = None
-) -> tuple[DrawnNode, ...]:
-    """Every node in graph order, nested graphs in place of their calls.  Cost: linear in nodes and edges.
-
-    Args:
-        analysis: The facts.
-        graph_module: The program's graph, or the lowered one.
-        origins: Of its ops; the program's own where not given.
-    """
+def drawn_nodes(analysis: Analysis, graph_module: GraphModule) -> tuple[DrawnNode, ...]:
+    """Every node in graph order, nested graphs in place of their calls.  Cost: linear in nodes and edges."""
     user_inputs = {tensor.placeholder: tensor.name for tensor in analysis.program.inputs}
     located = [at for at in walk(graph_module) if _is_shown(at)]
     wiring = _Wiring(graph_module, {at.node: position for position, at in enumerate(located)})
@@ -94,8 +86,7 @@ def drawn_nodes(
         if at.kind in _TRANSPARENT:
             wiring.see_through(at.node)
     words = ShapeWords(analysis)
-    known = analysis.program.origins if origins is None else origins
-    return tuple(_drawn(at, known, user_inputs, words, wiring) for at in located)
+    return tuple(_drawn(at, analysis.program.origins, user_inputs, words, wiring) for at in located)
 
 
 def _is_shown(at: LocatedNode) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trtdiag.analysis.finding import Finding
-from trtdiag.graph.source import Stack
+from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.drawing.engine_layers import EngineLayers
 from trtdiag.report.drawing.levels import Level
 from trtdiag.report.drawing.marks import Marks
@@ -22,49 +24,33 @@ _SIDES = tuple(Side)
 _LONGEST_MESSAGE_CHARS = 400
 
 
-class _Texts:
-    """Numbers texts in the order of their first use."""
-
-    def __init__(self) -> None:
-        self._number: dict[str, int] = {}
-
-    def add(self, text: str) -> int:
-        return self._number.setdefault(text, len(self._number))
-
-    def listed(self) -> Json:
-        return [one_line(text) for text in self._number]
+def _numbers() -> defaultdict[Any, int]:
+    """Numbers things in the order of their first use."""
+    numbers: defaultdict[Any, int] = defaultdict(lambda: len(numbers))
+    return numbers
 
 
 class _Stacks:
     """Numbers stacks and frames: thousands of nodes share a few dozen stacks."""
 
-    def __init__(self, texts: _Texts) -> None:
+    def __init__(self, texts: defaultdict[str, int]) -> None:
         self._texts = texts
         self._by_identity: dict[int, int] = {}
-        self._number: dict[Stack, int] = {}
-        self._frames: dict[tuple[int, int, int, int, int], int] = {}
-        self._listed: list[Json] = []
+        self._number = _numbers()
+        self.frames = _numbers()
+        self.listed: list[Json] = []
 
     def add(self, stack: Stack) -> int:
         known = self._by_identity.get(id(stack))  # parsing interns stacks; hashing one walks all its frames
         if known is None:
-            known = self._number.setdefault(stack, len(self._number))
-            self._by_identity[id(stack)] = known
-            if known == len(self._listed):
-                self._listed.append([self._frame_number(frame) for frame in self._frames_of(stack)])
+            known = self._by_identity[id(stack)] = self._number[stack]
+            if known == len(self.listed):
+                self.listed.append([self.frames[self._frame(frame)] for frame in stack.frames])
         return known
 
-    def _frames_of(self, stack: Stack) -> Iterable[tuple[int, int, int, int, int]]:
-        for frame in stack.frames:
-            mine = int(frame.package is None)
-            add = self._texts.add
-            yield add(frame.file), frame.line, add(frame.function), add(frame.code), mine
-
-    def _frame_number(self, frame: tuple[int, int, int, int, int]) -> int:
-        return self._frames.setdefault(frame, len(self._frames))
-
-    def listed(self) -> tuple[Json, Json]:
-        return self._listed, [list(frame) for frame in self._frames]
+    def _frame(self, frame: Frame) -> tuple[int, ...]:
+        texts = self._texts
+        return texts[frame.file], frame.line, texts[frame.function], texts[frame.code], int(frame.package is None)
 
 
 @dataclass(frozen=True)
@@ -93,22 +79,22 @@ def payload(
         layers: Those of built engines.
         findings: What marks are positions in.
     """
-    texts = _Texts()
+    texts = _numbers()
     stacks = _Stacks(texts)
     columns: dict[str, Json] = {
-        "name": _steps([texts.add(node.name) for node in nodes]),
-        "op": [texts.add(node.op) for node in nodes],
+        "name": _steps([texts[node.name] for node in nodes]),
+        "op": [texts[node.op] for node in nodes],
         "role": [_ROLES.index(node.role) for node in nodes],
-        "shape": [texts.add(node.shape) for node in nodes],
-        "ranges": [texts.add(node.ranges) for node in nodes],
-        "module": [texts.add(node.module_path) for node in nodes],
-        "type": [texts.add(node.module_type) for node in nodes],
+        "shape": [texts[node.shape] for node in nodes],
+        "ranges": [texts[node.ranges] for node in nodes],
+        "module": [texts[node.module_path] for node in nodes],
+        "type": [texts[node.module_type] for node in nodes],
         "stack": [stacks.add(node.stack) for node in nodes],
         "reads": [[at - source for source in node.reads] for at, node in enumerate(nodes)],
     }
     if sides is not None:
         columns["side"] = [_SIDES.index(side) for side in sides.side]
-        columns["runs"] = [texts.add(words) for words in sides.words]
+        columns["runs"] = [texts[words] for words in sides.words]
     number: dict[LevelGraph, int] = {}
     drawn: list[Json] = []
     for view in views:
@@ -120,38 +106,37 @@ def payload(
         [view.name, [_group_json(level, view.marks.groups[at], number, texts) for at, level in enumerate(view.levels)]]
         for view in views
     ]
-    stack_list, frames = stacks.listed()
     body: dict[str, Json] = {
         "roles": [role.value for role in _ROLES],
         "nodes": columns,
         "sides": [side.value for side in _SIDES],
         "views": grouped,
         "layouts": drawn,
-        "stacks": stack_list,
-        "frames": frames,
+        "stacks": stacks.listed,
+        "frames": [list(frame) for frame in stacks.frames],
         "findings": [
             [f.id, f.severity.value, severity_word(f.severity), one_line(f.message, _LONGEST_MESSAGE_CHARS)]
             for f in findings
         ],
         "marks": [[node, *found] for node, found in sorted(views[0].marks.nodes.items())],
-        "layers": [[texts.add(each) for each in layer] for layer in layers.told],
+        "layers": [[texts[each] for each in layer] for layer in layers.told],
         "layered": [[node, *found] for node, found in sorted(layers.of_node.items())],
-        "texts": texts.listed(),
+        "texts": [one_line(text) for text in texts],
     }
     return json_text(body, compact=True)
 
 
-def _group_json(level: Level, found: Sequence[int], number: Mapping[LevelGraph, int], texts: _Texts) -> Json:
+def _group_json(level: Level, found: Sequence[int], number: Mapping[LevelGraph, int], texts: Mapping[str, int]) -> Json:
     group = level.group
     return [
-        texts.add(group.label),
-        texts.add(group.path),
-        texts.add(group.module_type),
+        texts[group.label],
+        texts[group.path],
+        texts[group.module_type],
         group.ops,
         number[level.graph],
         _steps([box.node if box.node is not None else -1 - (box.group or 0) for box in level.boxes]),
-        [texts.add(box.label) for box in level.boxes],
-        [texts.add(box.sub) for box in level.boxes],
+        [texts[box.label] for box in level.boxes],
+        [texts[box.sub] for box in level.boxes],
         [[at, *box.chips] for at, box in enumerate(level.boxes) if box.chips],
         _steps(group.undrawn),
         list(found),
