@@ -27,18 +27,10 @@ from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.program import InputDim, InputTensor, OpOrigin, Program, SourceKind, Versions
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
-from trtdiag.report.json_report import report_json
-from trtdiag.report.strict_json import json_text
 from trtdiag.shapes.facts import MemoryEstimate, SymbolFacts, SymbolTable
 from trtdiag.symbolic.expr import Compare, Mod, Num, Relation, Sym
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
-
-
-def json_report(made: Analysis) -> str:
-    """The report as JSON text, without its page."""
-    return json_text(report_json(made)) + "\n"
-
 
 FRAME = Frame("/home/ada/model.py", 41, "forward", "y = x.reshape(n, -1, 8)")
 STACK = Stack((Frame("/home/ada/train.py", 7, "main", "net(x)"), FRAME))

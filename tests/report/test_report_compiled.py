@@ -10,8 +10,9 @@ from io import StringIO
 
 import jsonschema
 import pytest
+from report_text import json_report, sarif_report
 from rich.console import Console
-from sample_analysis import FRAME, HOSTILE_NAMES, clean_analysis, json_report
+from sample_analysis import FRAME, HOSTILE_NAMES, clean_analysis
 
 from tests.compiling.programs import exported, mlp, registry_with_wrong_relu
 from trtdiag.analysis.after_compiling import after_compiling
@@ -25,7 +26,6 @@ from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.compile_text import verification_text
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
-from trtdiag.report.sarif import sarif_report
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.run import VerifyLimits
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from report_text import json_report
 from sample_analysis import (
     FINDINGS,
     HOSTILE_NAMES,
@@ -16,7 +17,6 @@ from sample_analysis import (
     exported_net,
     finding,
     graph_analysis,
-    json_report,
 )
 
 from trtdiag.analysis.finding import Evidence, Place, Severity

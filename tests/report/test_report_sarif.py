@@ -11,19 +11,13 @@ from typing import Any
 
 import jsonschema
 import pytest
+from report_text import sarif_report
 from sample_analysis import FRAME, HOSTILE_NAMES, analysis, clean_analysis, finding
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
-from trtdiag.analysis.result import Analysis
 from trtdiag.graph.source import Frame
-from trtdiag.report.json_report import report_json
-from trtdiag.report.sarif import FINGERPRINT, sarif_text
+from trtdiag.report.sarif import FINGERPRINT
 from trtdiag.report.sarif_places import MOST_LOCATIONS, file_uri
-
-
-def sarif_report(made: Analysis, rules: tuple[RuleText, ...] = (), root: Path | None = None) -> str:
-    return sarif_text(report_json(made), rules, root)
-
 
 SCHEMA = Path(__file__).with_name("sarif-schema-2.1.0.json")
 

@@ -11,7 +11,8 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_analysis import analysis, json_report
+from report_text import json_report
+from sample_analysis import analysis
 
 from tests.random_cases import cases
 from trtdiag.analysis.finding import Applicability, Severity

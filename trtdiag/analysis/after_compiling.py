@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.stage_timing import StageTiming
+from trtdiag.wording import amount
 
 
 def after_compiling(analysis: Analysis, facts: CompilationFacts, stages: Sequence[StageTiming]) -> Analysis:
@@ -33,10 +35,6 @@ def _still_open(facts: CompilationFacts) -> Iterator[str]:
         yield NOTHING_RUN
     if found is None:
         return
-    reasons: dict[str, int] = {}
-    for result in found.results:
-        if result.skipped:
-            reasons[result.skipped] = reasons.get(result.skipped, 0) + 1
-    for why, times in reasons.items():
-        yield f"numerics at {times} set{'s' * (times != 1)} of sizes: {why}"
+    for why, times in Counter(result.skipped for result in found.results if result.skipped).items():
+        yield f"numerics at {amount(times, 'set')} of sizes: {why}"
     yield from (f"numerics: {note}" for note in found.notes)

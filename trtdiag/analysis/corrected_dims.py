@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix
 from trtdiag.analysis.guard_groups import proof_text
@@ -56,7 +56,7 @@ def _code(dims: DimSystem, suggestions: list[DimSuggestion]) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-def declared_together(dims: DimSystem, sites: Sequence[str]) -> tuple[str, Range] | None:
+def _declared_together(dims: DimSystem, sites: Sequence[str]) -> tuple[str, Range] | None:
     """The declaration of the whole program and the range of the one Dim that it makes these dims of.
 
     ``None`` where it makes them of none, or where there is no declaration that the program is known to take.
@@ -69,6 +69,20 @@ def declared_together(dims: DimSystem, sites: Sequence[str]) -> tuple[str, Range
     if len(roots) != 1 or any(leaf is None or leaf.kind is not LeafKind.DIM for leaf in leaves):
         return None
     return declaration.code.rstrip("\n"), declaration.plan.range_of(roots.pop())
+
+
+def one_dim(dims: DimSystem, name: str, asked: Range, sites: Mapping[str, str]) -> tuple[str, Range]:
+    """Code that declares these dims with one Dim, the whole program's where that is known, and the range it keeps.
+
+    Args:
+        dims: The dims of the program.
+        name: Of the Dim.
+        asked: The range that all of them allow.
+        sites: Each dim, and what to declare there.
+    """
+    ends = "".join(f", {end}={value}" for end, value in (("min", asked.min), ("max", asked.max)) if value is not None)
+    lines = [f'{name} = Dim("{name}"{ends})', *(f"# {site}: {told}" for site, told in sites.items())]
+    return _declared_together(dims, list(sites)) or ("\n".join(lines), asked)
 
 
 def left_to_torch(dims: DimSystem, site: str, size: str) -> Fix | None:

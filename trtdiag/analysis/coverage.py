@@ -62,25 +62,13 @@ def op_coverage(facts: PartitionFacts) -> tuple[OpCoverage, ...]:
         (left if fallback.computes else idle)[fallback.op] += 1
         if fallback.computes:
             reasons.setdefault(fallback.op, Counter())[fallback.limit.code, fallback.limit.why] += 1
-    found = [
-        OpCoverage(
-            op,
-            count,
-            left[op],
-            idle[op],
-            tuple((code, why, times) for (code, why), times in reasons.get(op, Counter()).most_common()),
-        )
-        for op, count in engines.items()
-    ]
+    why = {op: tuple((*reason, times) for reason, times in found.most_common()) for op, found in reasons.items()}
+    found = [OpCoverage(op, count, left[op], idle[op], why.get(op, ())) for op, count in engines.items()]
     return tuple(sorted(found, key=lambda each: (-each.in_pytorch, -each.calls, each.op)))
 
 
 def no_work(checked: Checked) -> tuple[NoWork, ...]:
     """The asserts, no-ops and computations of sizes of the exported graph, by op, the most frequent first."""
     counts = Counter((at.kind, target_name(at.node.target)) for at in walk(checked.graph_module) if at.kind in _NO_WORK)
-    return tuple(
-        NoWork(kind, op, calls)
-        for (kind, op), calls in sorted(
-            counts.items(), key=lambda item: (_NO_WORK.index(item[0][0]), -item[1], item[0][1])
-        )
-    )
+    found = [NoWork(kind, op, calls) for (kind, op), calls in counts.items()]
+    return tuple(sorted(found, key=lambda each: (_NO_WORK.index(each.kind), -each.calls, each.op)))

@@ -102,19 +102,11 @@ def _evidence(group: FallbackGroup, left: LeftOp) -> tuple[Evidence, ...]:
         found.append(Evidence(f"{amount(len(group.left), 'call')} in {listed(modules, 4)}", "the lowered graph"))
     cost = group.cost
     if cost is not None:
-        found.append(
-            Evidence(
-                f"with it in engines: {amount(cost.segments_after, 'engine')} with {amount(cost.ops_after, 'op')}; "
-                f"now {amount(cost.segments_before, 'engine')} with {amount(cost.ops_before, 'op')}",
-                "partitioned again without this reason",
-            )
-        )
+        inside = f"{amount(cost.segments_after, 'engine')} with {amount(cost.ops_after, 'op')}"
+        now = f"now {amount(cost.segments_before, 'engine')} with {amount(cost.ops_before, 'op')}"
+        found.append(Evidence(f"with it in engines: {inside}; {now}", "partitioned again without this reason"))
     if group.crossing.opt:
         most = "no maximum" if group.crossing.max is None else f"{sized(group.crossing.max)} at the maximum"
-        found.append(
-            Evidence(
-                f"{sized(group.crossing.opt)} cross between engines and it at usual sizes, {most}",
-                "tensors at the boundary",
-            )
-        )
+        usual = f"{sized(group.crossing.opt)} cross between engines and it at usual sizes"
+        found.append(Evidence(f"{usual}, {most}", "tensors at the boundary"))
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -171,10 +172,8 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
 def _group(
     program: Program, plan: EnginePlan, key: tuple[str, str], found: list[Fallback], *, ask: bool
 ) -> FallbackGroup:
-    counts: dict[str, int] = {}
-    for fallback in found:
-        counts[fallback.op] = counts.get(fallback.op, 0) + 1
-    op = max(counts, key=lambda name: counts[name])
+    counts = Counter(fallback.op for fallback in found)
+    ((op, _),) = counts.most_common(1)
     nodes = frozenset(fallback.node for fallback in found)
     return FallbackGroup(
         _BY_CODE.get(key[0], Why.LIMIT),
@@ -210,9 +209,8 @@ def _crossing(parts: Partitioned, nodes: frozenset[str]) -> Bytes:
 def summed(counts: Iterable[Bytes]) -> Bytes:
     """The sum, at each size; ``None`` where one of them has none."""
     every = list(counts)
-    return Bytes(_sum(each.min for each in every), _sum(each.opt for each in every), _sum(each.max for each in every))
 
+    def total(known: list[int | None]) -> int | None:
+        return None if None in known else sum(filter(None, known))
 
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known = list(counts)
-    return None if None in known else sum(each for each in known if each is not None)
+    return Bytes(*(total([getattr(each, end) for each in every]) for end in ("min", "opt", "max")))

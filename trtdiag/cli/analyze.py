@@ -18,7 +18,7 @@ from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import users_options, working
-from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Seconds
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
 
 if TYPE_CHECKING:
@@ -37,15 +37,7 @@ FAIL_ON = ("error", "warning", "info", "never")
     is_flag=True,
     help="Hand each planned engine to the builder of TensorRT-RTX, which needs no GPU: is it built, how large is it?",
 )
-@click.option(
-    "--build-limit",
-    "build_limit_s",
-    type=Seconds(min=0, min_open=True),
-    default=BUILD_LIMIT_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="For --try-build, in all.",
-)
+@seconds_option("--build-limit", "build_limit_s", default=BUILD_LIMIT_S, least=0, words="For --try-build, in all.")
 @with_options(ENGINE_OPTIONS)
 @users_options
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")

@@ -94,12 +94,12 @@ def refuse_other(key: str, value: object, words: Sequence[str]) -> None:
         UserError: ``config-wrong-value``.
     """
     if value not in words:
-        raise UserError(
-            f"{key} cannot be {value!r}",
-            because="[tool.trtdiag] in pyproject.toml says so",
-            fix=f"write one of {', '.join(words)}",
-            reference="config-wrong-value",
-        )
+        because = "[tool.trtdiag] in pyproject.toml says so"
+        raise _wrong_value(f"{key} cannot be {value!r}", because, f"write one of {', '.join(words)}")
+
+
+def _wrong_value(message: str, because: str, fix: str) -> UserError:
+    return UserError(message, because=because, fix=fix, reference="config-wrong-value")
 
 
 def _table(path: Path) -> Mapping[str, Any]:
@@ -114,12 +114,8 @@ def _table(path: Path) -> Mapping[str, Any]:
     for key in ("tool", "trtdiag"):
         found, name = found.get(key, {}), f"{name}.{key}".removeprefix(".")
         if not isinstance(found, Mapping):
-            raise UserError(
-                f"{name} must be a table",
-                because=f"{path} has {shown_value(found)}",
-                fix=f"write a line [{name}], and its keys below it",
-                reference="config-wrong-value",
-            )
+            fix = f"write a line [{name}], and its keys below it"
+            raise _wrong_value(f"{name} must be a table", f"{path} has {shown_value(found)}", fix)
     return found  # type: ignore[no-any-return]
 
 
@@ -152,12 +148,8 @@ def _checked(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
             )
         if not _is_a(value, _KEYS[key]):
             wanted = _WANTED[_KEYS[key]]
-            raise UserError(
-                f"[tool.trtdiag] {key} must be {wanted}",
-                because=f"{path} has {shown_value(value)}",
-                fix=f"write {wanted}",
-                reference="config-wrong-value",
-            )
+            because = f"{path} has {shown_value(value)}"
+            raise _wrong_value(f"[tool.trtdiag] {key} must be {wanted}", because, f"write {wanted}")
     return {key: _place(key, value, path) if key in _PLACES else value for key, value in table.items()}
 
 
@@ -169,11 +161,9 @@ def _place(key: str, value: str, path: Path) -> str:
     except RuntimeError as error:  # ~name of nobody, or no home at all
         why = str(error)
     if why:
-        raise UserError(
-            f"[tool.trtdiag] {key} must be a place",
-            because=f"{path} has {shown_value(value)}: {why}",
-            fix="write a path; it begins where the file is",
-            reference="config-wrong-value",
+        because = f"{path} has {shown_value(value)}: {why}"
+        raise _wrong_value(
+            f"[tool.trtdiag] {key} must be a place", because, "write a path; it begins where the file is"
         )
     return str(place)
 

@@ -18,11 +18,12 @@ from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import ReportFiles, json_file, json_option, write_json
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import users_options, working
-from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Seconds
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.regular import reason
 from trtdiag.files.same import refuse_same
+from trtdiag.wording import first_line
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -53,23 +54,9 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
     help="Up to N programs where one leaves out asked sizes, each exported; --apply saves them all.  "
     "[default: 4 with --apply, else an offer without exports]",
 )
-@click.option(
-    "--time-limit",
-    "limit_s",
-    type=Seconds(min=1),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For one export.",
-)
-@click.option(
-    "--solve-limit",
-    "solve_limit_s",
-    type=Seconds(min=1),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For all solving and checking together; then the best found.",
+@seconds_option("--time-limit", "limit_s", default=600.0, words="For one export.")
+@seconds_option(
+    "--solve-limit", "solve_limit_s", default=60.0, words="For all solving and checking together; then the best found."
 )
 @users_options
 @quiet_option
@@ -274,7 +261,7 @@ def _programs(fix: Fix, step: Callable[[str], None]) -> tuple[list[ExportedProgr
     except Exception as error:  # torch's own, of the same export that passed in a child process
         refused = DimsError(
             "the export with the answer failed here",
-            because=str(error).strip().partition("\n")[0] or type(error).__name__,
+            because=first_line(error),
             fix="use --write and export where the model runs",
             reference="fix-without-program",
         )

@@ -80,20 +80,18 @@ def _print(found: Coverage, console: Console) -> None:
     console.print(missing)
     console.print()
     counts = _counts(found)
-    console.print(Text(f"{counts['converters']} ops have a converter."))
-    console.print(
-        Text(
-            f"Of {counts['core']} core ATen ops {counts['core_with_converter']} have a converter, "
-            f"{counts['core_decomposed']} are taken apart, {counts['core_sizes']} are sizes and computed where they "
-            f"are needed, {counts['core_missing']} stay with PyTorch."
-        )
-    )
-    console.print(Text(f"{found.target.name} holds {', '.join(sorted(found.target.dtypes))}."))
+    told = [
+        f"{counts['converters']} ops have a converter.",
+        f"Of {counts['core']} core ATen ops {counts['core_with_converter']} have a converter, "
+        f"{counts['core_decomposed']} are taken apart, {counts['core_sizes']} are sizes and computed where they "
+        f"are needed, {counts['core_missing']} stay with PyTorch.",
+        f"{found.target.name} holds {', '.join(sorted(found.target.dtypes))}.",
+    ]
     if "int64" not in found.target.dtypes:
-        console.print(
-            Text("int64 becomes int32 where the values are shown to fit; other ops on int64 stay in PyTorch.")
-        )
+        told.append("int64 becomes int32 where the values are shown to fit; other ops on int64 stay in PyTorch.")
     if found.written_otherwise:
-        console.print(
-            Text(f"Layers that {found.target.name} lacks, written with others: {', '.join(found.written_otherwise)}.")
+        told.append(
+            f"Layers that {found.target.name} lacks, written with others: {', '.join(found.written_otherwise)}."
         )
+    for sentence in told:
+        console.print(Text(sentence))

@@ -63,7 +63,7 @@ def _modules(argument: str, name: str) -> Iterator[Named]:
 
 def report_places(files: ReportFiles) -> list[Named]:
     """The files of reports."""
-    return [Named(argument, place) for argument, (_, place) in zip(files.arguments, files.places, strict=True)]
+    return [Named(argument, place) for _, place, argument in files.places]
 
 
 def check_reports(reads: Sequence[Named], reports: Sequence[Named]) -> None:

@@ -63,21 +63,19 @@ class ReportFiles:
     """What to write.
 
     Attributes:
-        places: Format and place of each; a place may be ``-``.
+        places: Format and place of each, and what names the place, for errors; a place may be ``-``.
         compare: The earlier report, where one was named.
         opens: Whether to open the page.
-        arguments: What names each place, for errors.
     """
 
-    places: tuple[tuple[str, str], ...]
+    places: tuple[tuple[str, str, str], ...]
     compare: str | None = None
     opens: bool = False
-    arguments: tuple[str, ...] = ()
 
     @property
     def to_stdout(self) -> bool:
         """Whether standard output belongs to a report."""
-        return any(place == STDOUT for _, place in self.places)
+        return any(place == STDOUT for _, place, _ in self.places)
 
     def write(self, report: Saveable) -> list[str]:
         """Write all of them, and open the page where that was asked for; gives the places.
@@ -85,14 +83,14 @@ class ReportFiles:
         Raises:
             UserError: A place cannot be written.
         """
-        for name, place in self.places:
+        for name, place, _ in self.places:
             _put(place, report.rendering.text(name), "report")
         if self.opens:
             from trtdiag.report.formats import open_page  # torch takes seconds: --help should not wait for it
 
-            page = next((place for name, place in self.places if name == "html" and place != STDOUT), None)
+            page = next((place for name, place, _ in self.places if name == "html" and place != STDOUT), None)
             report.show() if page is None else open_page(Path(page))
-        return [place for _, place in self.places]
+        return [place for _, place, _ in self.places]
 
 
 def _put(place: str, text: str, what: str) -> None:
@@ -104,16 +102,14 @@ def _put(place: str, text: str, what: str) -> None:
 
 def json_file(place: str | None) -> ReportFiles:
     """What ``--json`` alone asks for."""
-    if place is None:
-        return ReportFiles(())
-    return ReportFiles((("json", _place(place)),), arguments=("--json",))
+    return ReportFiles(() if place is None else (("json", _place(place), "--json"),))
 
 
 def write_json(files: ReportFiles, text: str, what: str) -> list[Path]:
     """Write the text of ``what`` to where ``--json`` says; gives the files."""
-    for _, place in files.places:
+    for _, place, _ in files.places:
         _put(place, text, what)
-    return [Path(place) for _, place in files.places if place != STDOUT]
+    return [Path(place) for _, place, _ in files.places if place != STDOUT]
 
 
 def asked_files(
@@ -151,10 +147,9 @@ def asked_files(
             places.pop(name, None)
             places[name] = (place, f"--{name}")
     return ReportFiles(
-        tuple((name, _place(place)) for name, (place, _) in places.items()),
+        tuple((name, _place(place), argument) for name, (place, argument) in places.items()),
         given.get("compare"),
         bool(given.get("open")),
-        tuple(argument for _, argument in places.values()),
     )
 
 

@@ -13,7 +13,7 @@ from trtdiag.cli.crash_reporter import last_words
 from trtdiag.cli.progress import LOADING
 from trtdiag.cli.streams import prints_on_standard_error
 from trtdiag.cli.supervised_process import Guard
-from trtdiag.cli.value_checks import Seconds, working_folder
+from trtdiag.cli.value_checks import seconds_option, working_folder
 from trtdiag.frontend.user_code import imported
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -31,15 +31,13 @@ def _limit(ctx: click.Context, param: click.Parameter, seconds: float) -> None:
         ctx.obj.limit_s = seconds
 
 
-_limit_option = click.option(
+_limit_option = seconds_option(
     "--factory-limit",
-    type=Seconds(min=0, min_open=True),
     default=_LIMIT_S,
-    show_default=True,
-    metavar="SECONDS",
+    least=0,
+    words="For a factory, and for each import.",
     callback=_limit,
     expose_value=False,
-    help="For a factory, and for each import.",
 )
 
 

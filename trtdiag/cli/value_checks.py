@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from trtdiag.cli.renamed_options import tell_new_names, with_new_names
 from trtdiag.errors import UserError
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _LONGEST_NAME = 255
 """Bytes.  Source: NAME_MAX of Linux, macOS and Windows; a file system may take fewer, and says so itself."""
 
@@ -63,6 +64,12 @@ class Seconds(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is no time", param, ctx)
         return number
+
+
+def seconds_option(*names: str, default: float, words: str, least: float = 1, **how: Any) -> Callable[[_F], _F]:
+    """An option that is a time: ``least`` seconds and more, or more than none where that is 0."""
+    kind = Seconds(min=least, min_open=least == 0)
+    return click.option(*names, type=kind, default=default, show_default=True, metavar="SECONDS", help=words, **how)
 
 
 class CheckedCommand(click.Command):

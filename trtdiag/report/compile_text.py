@@ -101,17 +101,12 @@ def _engine_table(
     table = plain_table(numbers=("engine", "ops", "layers"))
     table.add_column("inputs", overflow="fold", ratio=3)
     table.add_column("outputs", overflow="fold", ratio=2)
-    for index, (one, manifest) in enumerate(zip(converted, manifests, strict=True)):
-        if index == _MOST_ENGINES:
-            break
+    shown = list(zip(converted, manifests, strict=True))[:_MOST_ENGINES]
+    for index, (one, manifest) in enumerate(shown):
         outputs = [f"{o.name} {words.tensor(o.dtype, o.dims)}" for o in manifest.outputs]
-        table.add_row(
-            str(index),
-            str(len(one.segment.ops)),
-            str(len(one.network.layers)),
-            Text(_listed([words.port(port) for port in manifest.inputs])),
-            Text(_listed(outputs)),
-        )
+        counts = (str(number) for number in (index, len(one.segment.ops), len(one.network.layers)))
+        inputs = [words.port(port) for port in manifest.inputs]
+        table.add_row(*counts, Text(_listed(inputs)), Text(_listed(outputs)))
     more = [Text(f"and {len(manifests) - _MOST_ENGINES} more engines", style="dim")]
     return Padding(Group(table, *(more if len(manifests) > _MOST_ENGINES else [])), (1, 0))
 
@@ -127,14 +122,8 @@ def verification_text(found: Verification, names: Mapping[str, str]) -> Renderab
     parts: list[RenderableType] = [Text(outcome_line(found), style=style), _points_table(found, names)]
     if found.culprit is not None:
         parts.append(Text(culprit_line(found.culprit, names), style="red", overflow="fold"))
-    parts.append(
-        Text(
-            f"allowed: {allowed_line(found)}",
-            style="dim",
-            overflow="fold",
-        )
-    )
-    parts += [Text(f"note: {note}", style="dim", overflow="fold") for note in found.notes]
+    told = [f"allowed: {allowed_line(found)}", *(f"note: {note}" for note in found.notes)]
+    parts += [Text(line, style="dim", overflow="fold") for line in told]
     return Group(*parts)
 
 
@@ -153,27 +142,20 @@ def _point_rows(table: Table, result: PointResult, names: Mapping[str, str]) -> 
     label = point_label(result.point, names)
     sizes = point_sizes(result.point.sizes, names)
     if result.skipped or result.failed:
-        style = "yellow" if result.skipped else "red"
-        word = "skipped" if result.skipped else "failed"
+        word, style = ("skipped", "yellow") if result.skipped else ("failed", "red")
         why = Text(one_line(f"{word}: {result.skipped or result.failed}"), style=style)
         table.add_row(label, sizes, "", "", "", why)
         return
     for index, output in enumerate(result.outputs):
         moved = movement_words(output)
+        told = one_line(output.why or "; ".join(filter(None, ("differs", moved)))), "red"
         if output.unstable:
-            verdict = Text(f"unstable: {moved}", style="yellow")
+            told = f"unstable: {moved}", "yellow"
         elif output.passed:
-            verdict = Text("ok", style="green")
-        else:
-            verdict = Text(one_line(output.why or "; ".join(filter(None, ("differs", moved)))), style="red")
-        table.add_row(
-            label if index == 0 else "",
-            sizes if index == 0 else "",
-            Text(one_line(output.output)),
-            f"{output.max_abs:.2e}",
-            f"{output.max_rel:.2e}",
-            verdict,
-        )
+            told = "ok", "green"
+        point = ("", "") if index else (label, sizes)
+        off = f"{output.max_abs:.2e}", f"{output.max_rel:.2e}"
+        table.add_row(*point, Text(one_line(output.output)), *off, Text(*told))
 
 
 def stages_text(stages: Sequence[StageTiming]) -> Text:

@@ -13,7 +13,8 @@ from trtdiag.fixdims.fix import DataCheck, Fix, Reason
 from trtdiag.fixdims.programs import FixedProgram, Several
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.report.fix_words import all_notes, fix_verdict
-from trtdiag.report.schema_writer import Form, read_schema, written
+from trtdiag.report.schema_check import read_schema
+from trtdiag.report.schema_writer import Form, written
 from trtdiag.report.strict_json import Json, json_text
 
 FIX_SCHEMA = "trtdiag-fix/1"

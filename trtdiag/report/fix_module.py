@@ -18,7 +18,7 @@ from trtdiag.fixdims.fix import Fix
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.report.fix_words import example_words, fix_verdict, proof_words
 from trtdiag.report.save import telling, write_atomically
-from trtdiag.wording import one_line
+from trtdiag.wording import first_line, one_line
 
 _MOST_BYTES = 1 << 24
 _WRITTEN = re.compile(r"# Written by trtdiag fix-dims \[([0-9a-f]{16})\]")
@@ -110,7 +110,7 @@ def fill_with_program(file: IO[bytes], program: ExportedProgram) -> None:
     except Exception as error:  # whatever a custom op's or input type's own code raises
         raise ArtifactError(
             "torch.export.save cannot save the program",
-            because=str(error).strip().partition("\n")[0] or type(error).__name__,
+            because=first_line(error),
             fix="use --write, and export and save it where its own types are at hand",
             reference="program-not-saveable",
         ) from error

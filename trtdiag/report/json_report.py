@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ from trtdiag.dtypes.plan_facts import PlannedTensor
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.engine.manifest import EngineInput, EngineOutput
 from trtdiag.frontend.program import ExportFailure, OpOrigin, Program
+from trtdiag.graph.segment import Segment
 from trtdiag.lower.facts import Checked, MetadataDefect
 from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
 from trtdiag.network.origin import Origin
 from trtdiag.partition.facts import Fallback
 from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.compile_words import culprit_line, outcome, outcome_line
-from trtdiag.report.schema_writer import Form, read_schema, written
+from trtdiag.report.schema_check import read_schema
+from trtdiag.report.schema_writer import Form, written
 from trtdiag.report.settings import settings_of
 from trtdiag.report.strict_json import Json
 from trtdiag.report.verdict import in_order, verdict
@@ -72,10 +74,10 @@ def _setting(value: object) -> Json:
 
 def _difference(found: Verification, names: Mapping[str, str]) -> str | None:
     """How it differs, in words."""
-    if outcome(found) != "differs":
-        return None
-    told = outcome_line(found)
-    return told if found.culprit is None else f"{told}; {culprit_line(found.culprit, names)}"
+    told = (
+        outcome_line(found) if found.culprit is None else f"{outcome_line(found)}; {culprit_line(found.culprit, names)}"
+    )
+    return told if outcome(found) == "differs" else None
 
 
 def _at(origin: OpOrigin | None) -> dict[str, Any]:
@@ -97,37 +99,26 @@ def _engine(index: int, engine: EngineFacts) -> dict[str, Any]:
 
 
 def _answer(answer: WhatIf) -> dict[str, Any]:
-    return {
-        "engines_before": answer.segments_before,
-        "engines_after": answer.segments_after,
-        "ops_before": answer.ops_before,
-        "ops_after": answer.ops_after,
-    }
+    return {**vars(answer), "engines_before": answer.segments_before, "engines_after": answer.segments_after}
 
 
 def _partition(facts: PartitionFacts) -> dict[str, Any]:
-    parts, types = facts.partitioned, facts.plan.types
-
-    def crossing(names: Sequence[str]) -> list[tuple[str, Any]]:
-        return [(name, next(iter(types.engine.get(name, ())), None)) for name in names]
-
     return {
-        "segments": [
-            {
-                **{key: getattr(each, key) for key in ("index", "ops", "work_ops", "constants", "entering_sizes")},
-                "inputs": crossing(each.inputs),
-                "outputs": crossing(each.outputs),
-            }
-            for each in parts.segments
-        ],
-        "boundaries": parts.boundaries,
-        "steps": parts.steps,
-        "left_to_pytorch": parts.fallback,
+        **{key: getattr(facts.partitioned, key) for key in ("segments", "boundaries", "steps")},
+        "left_to_pytorch": facts.partitioned.fallback,
         "costs": [group for group in facts.groups if group.cost is not None],
         "minimums": [{"min_segment_ops": least, **_answer(answer)} for least, answer in facts.minimums],
         "coverage": op_coverage(facts),
-        "types": types.entries,
+        "types": facts.plan.types.entries,
         "precision": facts.plan.lowered.precision,
+    }
+
+
+def _segment(facts: PartitionFacts, segment: Segment) -> dict[str, Any]:
+    engine = facts.plan.types.engine
+    return {
+        side: [(name, next(iter(engine.get(name, ())), None)) for name in getattr(segment, side)]
+        for side in ("inputs", "outputs")
     }
 
 
@@ -148,6 +139,7 @@ _FORMS: Mapping[type, Form] = {
     WhatIf: _answer,
     FallbackGroup: lambda group: {
         **_answer(group.cost),
+        "op": group.op,
         "reason": group.code,
         "calls": len(group.left),
         "crossing_bytes": group.crossing,
@@ -181,11 +173,13 @@ _FORMS: Mapping[type, Form] = {
 
 def _forms(analysis: Analysis) -> Mapping[type, Form]:
     """The same with those that need the whole analysis."""
-    lowered = {} if analysis.partition is None else analysis.partition.plan.lowered.origins
+    parts = analysis.partition
+    lowered = {} if parts is None else parts.plan.lowered.origins
     return {
         **_FORMS,
         Program: lambda _: {"op_nodes": analysis.op_nodes},
         SymbolFacts: lambda symbol: {"profile": analysis.profiles.get(symbol.symbol)},
+        Segment: lambda segment: {} if parts is None else _segment(parts, segment),
         Fallback: lambda left: {
             "reason": left.limit.code,
             "why": left.limit.why,

@@ -10,40 +10,17 @@ from trtdiag.arguments import checked, path, whole
 from trtdiag.errors import ArtifactError, ShapeOutOfRangeError, UserError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.regular import read_whole, reason
-from trtdiag.report.schema_check import Schema, fitted
+from trtdiag.report.schema_check import Schema, fitted, read_schema
 from trtdiag.report.strict_json import JsonFault, parse_json
 from trtdiag.symbolic import ExpressionError, free_symbols, holds, parse_condition
 
 PROGRAMS_SCHEMA = "trtdiag-programs/1"
 TABLE_SUFFIX = ".programs.json"
+_SCHEMA_PATH = Path(__file__).parent / "schema" / "programs-1.schema.json"
 _UNFINISHED = "unfinished"
 _MOST_BYTES = 1 << 24
 _SEPARATORS = frozenset("/\\:\0")
 """No name of a file has them, on Windows or elsewhere."""
-_TABLE: Schema = {
-    "type": "object",
-    "properties": {
-        "schema": {"const": PROGRAMS_SCHEMA},
-        "sizes": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "site": {"type": "string"}},
-                "required": ["name", "site"],
-            },
-        },
-        "programs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"file": {"type": "string", "minLength": 1}, "takes": {"type": "string"}},
-                "required": ["file", "takes"],
-            },
-        },
-    },
-    "required": ["schema", "sizes", "programs"],
-}
-"""What is read of a table."""
 _NAMES: Schema = {"type": "object", "properties": {_UNFINISHED: {"type": "array", "items": {"type": "string"}}}}
 """What is read of what stands in its place while its programs are put there."""
 
@@ -157,7 +134,7 @@ def _content(path: Path) -> dict[str, Any]:
         content = parse_json(read_whole(path, _MOST_BYTES))
         if not isinstance(content, dict) or content.get("schema") != PROGRAMS_SCHEMA:
             raise _unreadable(path, f"its schema is not {PROGRAMS_SCHEMA}")
-        found: dict[str, Any] = fitted(content, _NAMES if _UNFINISHED in content else _TABLE)
+        found: dict[str, Any] = fitted(content, _NAMES if _UNFINISHED in content else read_schema(_SCHEMA_PATH))
     except OSError as error:
         raise _unreadable(path, reason(error)) from error
     except JsonFault as fault:

@@ -16,8 +16,7 @@ from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH
 from trtdiag.report.page import Part, named_page, page_json, read_page
-from trtdiag.report.schema_check import Schema, fitted
-from trtdiag.report.schema_writer import read_schema
+from trtdiag.report.schema_check import Schema, fitted, read_schema
 from trtdiag.report.strict_json import Json, JsonFault, parse_json
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_speed import speed_view

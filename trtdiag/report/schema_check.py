@@ -8,7 +8,10 @@ version did not write it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from trtdiag.report.strict_json import JsonFault, shown, step
@@ -27,6 +30,12 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 _REMARKS = frozenset({"$schema", "$id", "$defs", "title", "description", "default"})
 _KNOWN = _REMARKS | {"$ref", "const", "enum", "anyOf", "type", "properties", "required", "additionalProperties"}
 _WORDS = _KNOWN | {"items", "minItems", "minLength", "minimum"}
+
+
+@lru_cache(maxsize=4)
+def read_schema(path: Path) -> Schema:
+    """The schema in a file."""
+    return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 def fitted(value: Any, schema: Schema, root: Schema | None = None) -> Any:

@@ -6,12 +6,9 @@ What a fact calls otherwise, or what is worked out of it, its ``Form`` gives.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
 import torch
@@ -25,12 +22,6 @@ Form: TypeAlias = Callable[[Any], Mapping[str, Any]]
 _Writer: TypeAlias = Callable[[Any], Any]
 _AS_THEY_ARE = frozenset({str, int, bool})
 _EXPRESSIONS = (*get_args(Expr), *get_args(Condition))
-
-
-@lru_cache(maxsize=2)
-def read_schema(path: Path) -> Schema:
-    """The schema in a file."""
-    return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 def written(fact: object, root: Schema, forms: Mapping[type, Form], schema: Schema | None = None) -> Any:

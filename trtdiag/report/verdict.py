@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from trtdiag.analysis.compilation import CompilationFacts
-from trtdiag.analysis.finding import Finding, Severity
+from trtdiag.analysis.finding import Finding, Impact, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.graph.source import Frame
 from trtdiag.report.compile_words import outcome, outcome_line
@@ -82,28 +83,20 @@ def first_frame(finding: Finding) -> Frame | None:
 def _order(tree: CauseTree) -> tuple[int, int, int, int]:
     """The most severe first; of equal ones what costs most engines, keeps most ops out, moves most bytes."""
     severity = min(finding.severity.rank for finding in tree.walk())
-    impacts = [finding.impact for finding in tree.walk() if finding.impact is not None]
-    unknown = any(impact.crossing_bytes is None for impact in impacts)
-    return (
-        severity,
-        -max((impact.engines for impact in impacts), default=0),
-        -max((impact.ops for impact in impacts), default=0),
-        -(1 << 62) if unknown else -max((impact.crossing_bytes or 0 for impact in impacts), default=0),
-    )
+    impacts = [finding.impact or Impact() for finding in tree.walk()]
+    bytes_ = (1 << 62 if impact.crossing_bytes is None else impact.crossing_bytes for impact in impacts)
+    return severity, -max(impact.engines for impact in impacts), -max(impact.ops for impact in impacts), -max(bytes_)
 
 
 def _top(finding: Finding, by_id: dict[str, Finding]) -> str:
     """The id of the finding's direct cause; its own id where it has none, or where causes run in a circle."""
-    if finding.root is None or finding.root not in by_id:
-        return finding.id
     seen = {finding.id}
     here = finding
-    while here.root is not None and here.root in by_id:
-        if here.root in seen:
-            return finding.id
+    while here.root is not None and here.root in by_id and here.root not in seen:
         seen.add(here.root)
         here = by_id[here.root]
-    return finding.root
+    circle = here.root in seen
+    return finding.id if circle or finding.root not in by_id else finding.root
 
 
 def severity_word(severity: Severity | str) -> str:
@@ -113,9 +106,8 @@ def severity_word(severity: Severity | str) -> str:
 
 def counts_text(findings: Iterable[Finding]) -> str:
     """``2 errors, 3 warnings``; empty without findings."""
-    severities = [finding.severity for finding in findings]
-    parts = [amount(severities.count(s), severity_word(s)) for s in Severity if s in severities]
-    return ", ".join(parts)
+    counts = Counter(finding.severity for finding in findings)
+    return ", ".join(amount(counts[each], severity_word(each)) for each in Severity if counts[each])
 
 
 def verdict(analysis: Analysis) -> Verdict:
@@ -132,13 +124,8 @@ def verdict(analysis: Analysis) -> Verdict:
         planned = planned_line(analysis)
         return replace(found, headline=f"{short}; {planned}" if planned else short)
     differs = facts.verification is not None and outcome(facts.verification) == "differs"
-    text = f"{_of_compiling(facts)}; {_lowered(found.text)}"
-    headline = f"{_of_compiling(facts)}; {_lowered(short)}"
+    text, headline = (f"{_of_compiling(facts)}; {words[:1].lower()}{words[1:]}" for words in (found.text, short))
     return replace(found, status="error" if differs else found.status, text=text, headline=headline)
-
-
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
 
 
 def planned_line(analysis: Analysis) -> str:
@@ -180,18 +167,15 @@ def _of_analysis(analysis: Analysis) -> Verdict:
         text = f"Analysis incomplete: {' and '.join(failed)} failed"
         return Verdict("incomplete", f"{text}; {counts}" if counts else text, counts, caveat)
     text = f"No findings at or above warning ({counts})" if counts else "No findings"
-    if analysis.not_checked:
-        text += f"; {amount(len(analysis.not_checked), 'thing')} not checked"
+    text += f"; {_unchecked(analysis)} not checked" if analysis.not_checked else ""
     return Verdict("clean", text, counts, _caveat(replace(analysis, not_checked=()), failed))
 
 
 def _caveat(analysis: Analysis, failed: list[str]) -> str:
-    parts = []
-    if failed:
-        parts.append(f"{' and '.join(failed)} failed")
     skipped = [stage.name for stage in analysis.stages if stage.state == "not run"]
-    if skipped:
-        parts.append(f"{', '.join(skipped)} not run")
-    if analysis.not_checked:
-        parts.append(f"{amount(len(analysis.not_checked), 'thing')} not checked")
-    return "; ".join(parts)
+    told = (" and ".join(failed), "failed"), (", ".join(skipped), "not run"), (_unchecked(analysis), "not checked")
+    return "; ".join(f"{what} {how}" for what, how in told if what)
+
+
+def _unchecked(analysis: Analysis) -> str:
+    return amount(len(analysis.not_checked), "thing") if analysis.not_checked else ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import graphviz
 
@@ -12,6 +13,7 @@ from trtdiag.report.drawing.plan import Layout, LevelGraph, Point
 
 _POINTS_PER_INCH = 72
 _TIMEOUT_S = 30
+_STOP = re.compile(r"^stop\b.*$", re.MULTILINE)
 
 
 class DotError(Exception):
@@ -38,7 +40,8 @@ def lay_out(graphs: Sequence[LevelGraph]) -> list[Layout]:
         raise DotError(f"dot could not be run ({type(error).__name__})") from error
     if done.returncode != 0:
         raise DotError(f"dot failed with exit code {done.returncode}")
-    drawn = list(_split(done.stdout.splitlines()))
+    # Each graph ends with a line of its own.
+    drawn = [[line.split() for line in part.splitlines() if line.strip()] for part in _STOP.split(done.stdout)[:-1]]
     if len(drawn) != len(graphs):
         raise DotError(f"dot drew {len(drawn)} of {len(graphs)} graphs")
     return [_read(graph, lines) for graph, lines in zip(graphs, drawn, strict=True)]
@@ -61,17 +64,6 @@ def dot_source(graph: LevelGraph) -> str:
     return "\n".join(lines)
 
 
-def _split(lines: Iterable[str]) -> Iterator[list[list[str]]]:
-    current: list[list[str]] = []
-    for line in lines:
-        words = line.split()
-        if words and words[0] == "stop":
-            yield current
-            current = []
-        elif words:
-            current.append(words)
-
-
 def _read(graph: LevelGraph, lines: list[list[str]]) -> Layout:
     """One graph of the ``plain`` format: inches, y upwards, ``node name x y ...``, ``edge tail head n x1 y1 ...``."""
     width = height = 0.0
@@ -83,11 +75,9 @@ def _read(graph: LevelGraph, lines: list[list[str]]) -> Layout:
         elif words[0] == "node":
             centres[int(words[1])] = _point(words[2], words[3], height)
         elif words[0] == "edge":
-            number = int(words[3])
+            tail, head, number = map(int, words[1:4])
             ends = words[4 : 4 + 2 * number]
-            points = tuple(_point(x, y, height) for x, y in zip(ends[::2], ends[1::2], strict=True))
-            tail, head = int(words[1]), int(words[2])
-            curves[tail, head] = points
+            curves[tail, head] = tuple(_point(x, y, height) for x, y in zip(ends[::2], ends[1::2], strict=True))
     missing = [edge for edge in graph.edges if edge not in curves]
     if missing:
         raise DotError(f"dot left out {len(missing)} edges")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.corrected_dims import declared_together
+from trtdiag.analysis.corrected_dims import one_dim
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import proof_text
 from trtdiag.analysis.rule import rule
@@ -74,9 +74,7 @@ def _fix(tie: Tied, dims: DimSystem, declared: list[Range]) -> Fix:
     shared = Range()
     for ranges in declared:
         shared = shared.intersect(ranges)
-    ends = "".join(f", {end}={value}" for end, value in (("min", shared.min), ("max", shared.max)) if value is not None)
-    lines = [f'{name} = Dim("{name}"{ends})', *(f"# {site}: {name}" for site in tie.sites)]
-    code, kept = declared_together(dims, tie.sites) or ("\n".join(lines), shared)
+    code, kept = one_dim(dims, name, shared, dict.fromkeys(tie.sites, name))
     safe = tie.smallest >= 2 and kept == shared  # else other guards take sizes away, too
     return Fix(
         f"declare one Dim for {' and '.join(tie.sites)}", Applicability.SAFE if safe else Applicability.UNSAFE, code

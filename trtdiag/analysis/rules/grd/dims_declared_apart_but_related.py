@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.corrected_dims import declared_together, left_to_torch
+from trtdiag.analysis.corrected_dims import left_to_torch, one_dim
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.related_dims import Related, related_dims
 from trtdiag.analysis.rule import rule
@@ -62,14 +62,9 @@ def _fix(related: Related, dims: DimSystem) -> Fix:
             f"no Dim can say {related.text}: make one of these dims static, or pass the two inputs as one",
             Applicability.MANUAL,
         )
-    root = related.root_range
-    ends = "".join(f", {end}={value}" for end, value in (("min", root.min), ("max", root.max)) if value is not None)
-    code = (
-        f'{related.root_name} = Dim("{related.root_name}"{ends})\n'
-        f"# {related.root_site}: {related.root_name}\n# {related.dim.site}: {related.text}"
-    )
-    whole, kept = declared_together(dims, (related.root_site, related.dim.site)) or (code, root)
-    safe = related.smallest >= 2 and kept == root  # else other guards take sizes away, too
+    sites = {related.root_site: related.root_name, related.dim.site: related.text}
+    code, kept = one_dim(dims, related.root_name, related.root_range, sites)
+    safe = related.smallest >= 2 and kept == related.root_range  # else other guards take sizes away, too
     return Fix(
-        f"declare {related.dim.site} as {related.text}", Applicability.SAFE if safe else Applicability.UNSAFE, whole
+        f"declare {related.dim.site} as {related.text}", Applicability.SAFE if safe else Applicability.UNSAFE, code
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.accepted_sizes import named_sizes
-from trtdiag.analysis.corrected_dims import corrected_dims, declared_together
+from trtdiag.analysis.corrected_dims import corrected_dims, one_dim
 from trtdiag.analysis.fallback_hits import impact_of
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
@@ -118,9 +118,7 @@ def _fix(constraint: Constraint, pair: list[InputDim] | None, dims: DimSystem, s
             lowest = min(lowest, dim.declared_range.min or 0)
     exact = constraint.origin.asked is not None and constraint.origin.asked.how == Ask.EQUAL.value
     name = identifier(sites.label(pair[0]))
-    ends = "".join(f", {end}={value}" for end, value in (("min", shared.min), ("max", shared.max)) if value is not None)
-    lines = [f'{name} = Dim("{name}"{ends})', *(f"# {dim.site}: {name}" for dim in pair)]
-    code, kept = declared_together(dims, [dim.site for dim in pair]) or ("\n".join(lines), shared)
+    code, kept = one_dim(dims, name, shared, {dim.site: name for dim in pair})
     # Other conditions may take sizes away, too; a range that begins at 0 was given no minimum.
     whole = shared == Range() or (max(kept.min or 0, 1), kept.max) == (max(shared.min or 0, 1), shared.max)
     return Fix(

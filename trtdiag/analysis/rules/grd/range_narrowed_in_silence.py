@@ -107,19 +107,14 @@ def _fix(found: Narrowed, branch: bool | None) -> Fix:
     name = identifier(found.site)
     ends = ", ".join(f"{end}={value}" for end, value in (("min", found.now.min), ("max", found.now.max)) if value)
     code = f'{name} = Dim("{name}", {ends})  # {found.site}: the sizes that this program takes'
-    if branch is False:
-        return Fix(f"say the range that is left, or change what limits {found.site}", Applicability.MANUAL, code)
-    if branch is None:
-        return Fix(
-            "analyze the factory that makes the model to see the line; then write it without a branch, or declare "
-            "the range that is left",
-            Applicability.MANUAL,
-            code,
-        )
     beyond = f"{found.bound + 1} or more" if found.end == "max" else f"{found.bound - 1} or less"
-    return Fix(
+    title = (
         "write the line without the branch (torch.where, torch.cond), or export one program per side: "
-        f"the other with an example of {beyond}",
-        Applicability.MANUAL,
-        code,
+        f"the other with an example of {beyond}"
     )
+    if branch is None:
+        title = "analyze the factory that makes the model to see the line; then write it without a branch, or declare"
+        title += " the range that is left"
+    elif not branch:
+        title = f"say the range that is left, or change what limits {found.site}"
+    return Fix(title, Applicability.MANUAL, code)
