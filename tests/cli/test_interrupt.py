@@ -83,7 +83,7 @@ MODULES = (
     "trtdiag.cli.compile",
     "torch",
     "torch.version",
-    "trtdiag.analysis.explain",
+    "trtdiag.analysis.registry",
 )
 
 

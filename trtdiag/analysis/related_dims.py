@@ -63,16 +63,8 @@ def _root_range(symbol: str, dims: list[InputDim]) -> Range:
     allowed = Range()
     for dim in dims:
         line = line_of(dim.expr) if free_symbols(dim.expr) == {symbol} else None
-        if line is None or dim.declared_range is None:
-            continue
-        step, offset = line
-        low, high = dim.declared_range.min, dim.declared_range.max
-        allowed = allowed.intersect(
-            Range(
-                None if low is None else -((offset - low) // step),
-                None if high is None else (high - offset) // step,
-            )
-        )
+        if line is not None and dim.declared_range is not None:
+            allowed = allowed.intersect(dim.declared_range.unscaled(*line))
     return allowed
 
 

@@ -21,6 +21,11 @@ LOADING = "load torch"
 """The first step of every command: Ctrl-C then ends it at once."""
 
 
+def _shown(*bars: BarColumn) -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *bars, TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
 @contextmanager
 def progress_bar(stages: Sequence[str] = ANALYZE_STAGES) -> Iterator[Callable[[str], None]]:
     """Give a function to call with the name of each step; nothing is shown when stderr is no terminal.
@@ -32,8 +37,7 @@ def progress_bar(stages: Sequence[str] = ANALYZE_STAGES) -> Iterator[Callable[[s
     if not sys.stderr.isatty():
         yield lambda _step: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with _shown(BarColumn()) as bar:
         task = bar.add_task("start", total=len(stages))
         inside = bar.add_task("", total=1.0, visible=False)
 
@@ -55,7 +59,6 @@ def step_line() -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _step: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as line:
+    with _shown() as line:
         task = line.add_task("start", total=None)
         yield lambda step: line.update(task, description=one_line(step))

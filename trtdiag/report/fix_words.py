@@ -10,7 +10,6 @@ from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
 from trtdiag.graph.source import Frame
 from trtdiag.report.source_context import place
-from trtdiag.symbolic import Range
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import amount, joined, one_line, share_text
 
@@ -95,12 +94,9 @@ def extent_words(change: Change, plan: Plan) -> str:
     leaf = plan.leaves.get(change.sites[0]) if change.sites else None
     if leaf is None or leaf.kind is not LeafKind.DIM or (leaf.scale, leaf.offset) == (1, 0):
         return ""
-    roots = plan.range_of(leaf.root)
-    ends = (None if end is None else leaf.scale * end + leaf.offset for end in (roots.min, roots.max))
-    low, high = ends
-    if low is None or high is None:
-        return f"in steps of {leaf.scale}" if leaf.scale > 1 else ""
-    return f"{Range(low, high)}{f' in steps of {leaf.scale}' if leaf.scale > 1 else ''}"
+    sizes = plan.range_of(leaf.root).scaled(leaf.scale, leaf.offset)
+    steps = [f"in steps of {leaf.scale}"] if leaf.scale > 1 else []
+    return " ".join([str(sizes), *steps] if sizes.bounded else steps)
 
 
 def allowed_words(change: Change, plan: Plan) -> str:

@@ -68,7 +68,7 @@ def _summary(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
 def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOrigin]) -> Part:
     ops = tuple(_op(origin, origins.get(origin.node)) for origin in layer.ops[:_LISTED_OPS])
     frames = dict.fromkeys(origin.frame for origin in layer.ops if origin.frame is not None)
-    lines = [{"short": short_place(frame), "full": one_line(str(frame))} for frame in frames]
+    lines = [{"short": short_place(frame), "full": cell(frame)} for frame in frames]
     return {
         "place": str(index),
         "nodes": listed([one_line(origin.node) for origin in layer.ops], _SHOWN_OPS),

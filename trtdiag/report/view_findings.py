@@ -69,15 +69,11 @@ def _impact_words(impact: Impact | None) -> str:
     """``costs 2 engines, keeps 14 ops out of engines, 1.6 KiB cross``; empty where it costs nothing."""
     if impact is None:
         return ""
-    parts = []
-    if impact.engines:
-        parts.append(f"costs {amount(impact.engines, 'engine')}")
-    if impact.ops:
-        parts.append(f"keeps {amount(impact.ops, 'op')} out of engines")
-    if impact.crossing_bytes is None:
-        parts.append("an unknown amount crosses")
-    elif impact.crossing_bytes:
-        parts.append(f"{bytes_text(impact.crossing_bytes)} cross at usual sizes")
+    parts = [f"costs {amount(impact.engines, 'engine')}"] if impact.engines else []
+    parts += [f"keeps {amount(impact.ops, 'op')} out of engines"] if impact.ops else []
+    if impact.crossing_bytes != 0:
+        told = None if impact.crossing_bytes is None else f"{bytes_text(impact.crossing_bytes)} cross at usual sizes"
+        parts.append(told or "an unknown amount crosses")
     return ", ".join(parts)
 
 

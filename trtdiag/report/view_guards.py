@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from trtdiag.dims.facts import Constraint, DimSystem, Verdict
-from trtdiag.report.page import Part, cells, table
+from trtdiag.report.page import Part, cells, shown, table
 from trtdiag.report.source_context import source_view
 from trtdiag.report.view_dims import proof_text
 from trtdiag.wording import amount, one_line, share_text, values_text
@@ -18,18 +18,23 @@ _LONGEST_CONDITION_CHARS = 2000
 
 def guards_view(dims: DimSystem) -> Part:
     """Every guard, the broken ones first; what a page has no room for is counted."""
-    by_verdict: dict[Verdict, list[Constraint]] = {verdict: [] for verdict in Verdict}
-    for constraint in dims.constraints:
-        by_verdict[constraint.verdict].append(constraint)
-    troubled = by_verdict[Verdict.BREAKS] + by_verdict[Verdict.UNKNOWN]
-    holding = by_verdict[Verdict.HOLDS]
+    breaks, unknown, holding = (
+        [each for each in dims.constraints if each.verdict is verdict]
+        for verdict in (Verdict.BREAKS, Verdict.UNKNOWN, Verdict.HOLDS)
+    )
+    troubled = breaks + unknown
     return {
         "summary": guards_summary(dims),
         "troubled": [_guard(constraint) for constraint in troubled[:_MOST_GUARDS]],
         "more": _more(len(troubled), _MOST_GUARDS),
         "holding": _holding_table(holding),
         "holding_label": f"{amount(len(holding), 'guard')} that {'holds' if len(holding) == 1 else 'hold'}",
-        "unparsed": unparsed_views(dims),
+        "unparsed": [
+            shown(each, "text", limit=_LONGEST_CONDITION_CHARS)
+            | shown(each, "why", limit=600)
+            | shown(each, "found_in")
+            for each in dims.unparsed[:_MOST_UNPARSED]
+        ],
         "more_unparsed": _more(len(dims.unparsed), _MOST_UNPARSED),
     }
 
@@ -91,15 +96,3 @@ def _note(constraint: Constraint) -> str:
     if constraint.follows:
         return "only where another guard of the same sizes breaks too"
     return "only where a size is 0" if constraint.only_at_zero else ""
-
-
-def unparsed_views(dims: DimSystem) -> list[Part]:
-    """The guards that could not be read."""
-    return [
-        {
-            "text": one_line(g.text, _LONGEST_CONDITION_CHARS),
-            "why": one_line(g.why, 600),
-            "found_in": one_line(g.found_in),
-        }
-        for g in dims.unparsed[:_MOST_UNPARSED]
-    ]

@@ -101,17 +101,15 @@ def _odd_table(tensors: Iterable[OddTensor]) -> Part | None:
 
 def memory_view(memory: MemoryEstimate) -> Part:
     """What the program holds at the maximum of every range."""
-    at = ""
-    if memory.live_at:
-        at = f"at {one_line(memory.live_at)}" + (f", {one_line(str(memory.live_frame))}" if memory.live_frame else "")
+    at = ", ".join(filter(None, cells(memory.live_at, memory.live_frame))) if memory.live_at else ""
+
+    def row(what: str, size: int | None, note: str) -> tuple[str, ...]:
+        return what, bytes_text(size), "a dim has no maximum" if size is None else note
+
     rows = (
-        ("weights", bytes_text(memory.weight_bytes), "each storage once"),
-        ("inputs", bytes_text(memory.input_bytes), "" if memory.input_bytes is not None else "a dim has no maximum"),
-        (
-            "largest set of tensors alive at one op",
-            bytes_text(memory.live_bytes),
-            at if memory.live_bytes is not None else "a dim has no maximum",
-        ),
+        row("weights", memory.weight_bytes, "each storage once"),
+        row("inputs", memory.input_bytes, ""),
+        row("largest set of tensors alive at one op", memory.live_bytes, f"at {at}" if at else ""),
     )
     largest = [cells(node, bytes_text(size)) for node, size in memory.largest]
     return {
