@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 Test = Callable[..., None]
 SHOWN = 20
@@ -43,3 +44,24 @@ def each(name: str, rows: Iterable[Any], ids: Callable[[Any], str] = str) -> Cal
         return batch
 
     return decorated
+
+
+def thinned(
+    names: str | tuple[str, ...],
+    rows: Iterable[Any],
+    every: int,
+    ids: Iterable[str] | Callable[[Any], str] | None = None,
+) -> pytest.MarkDecorator:
+    """As ``pytest.mark.parametrize(names, rows)``, whose rows are slow but for the ends and each ``every``-th.
+
+    For a table whose rows show one thing many times over.  What shows it in the quick run stands beside the table.
+    """
+    several = not isinstance(names, str)
+    kept = list(rows)
+    quick = {*range(0, len(kept), every), len(kept) - 1}
+    marked = []
+    for at, row in enumerate(kept):
+        found = row if isinstance(row, ParameterSet) else pytest.param(*row) if several else pytest.param(row)
+        marks = found.marks if at in quick else (*found.marks, pytest.mark.slow)
+        marked.append(pytest.param(*found.values, marks=marks, id=found.id))
+    return pytest.mark.parametrize(names, marked, ids=ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -50,18 +50,31 @@ class Call(nn.Module):
         return self.op(x)
 
 
-@pytest.mark.parametrize("name", OPS)
-def test_a_decomposition_that_writes_in_place_comes_out_functional(name: str) -> None:
+def check_functional(names: Sequence[str]) -> None:
     torch.manual_seed(3)
     example = (torch.randn(4, 6, 5),)
-    if "quantile" in name and torch.__version__ < (2, 13):
-        pytest.skip(
-            "torch before 2.13 cannot export a quantile: it asks for the number of elements, and for q's values"
-        )
-    exported = export(Call(OPS[name]), example, dynamic_shapes={"x": {0: Dim("n", min=1, max=13)}})
+    exported = export(
+        Call(lambda x: tuple(OPS[name](x) for name in names)),
+        example,
+        dynamic_shapes={"x": {0: Dim("n", min=1, max=13)}},
+    )
     _, lowered = assert_lowered_agrees(exported, example, keep=keep_nothing, beside_torch=False)
     assert lowered.limits == ()
     assert not [node for node in lowered.graph_module.graph.nodes if writes(node)]
+
+
+# torch before 2.13 cannot export a quantile: it asks for the number of elements, and for q's values.
+EXPORTED = [name for name in OPS if "quantile" not in name or torch.__version__ >= (2, 13)]
+
+
+def test_decompositions_that_write_in_place_come_out_functional() -> None:
+    check_functional(EXPORTED)
+
+
+@pytest.mark.slow  # the quick run has them in one program, above
+@pytest.mark.parametrize("name", EXPORTED)
+def test_a_decomposition_that_writes_in_place_comes_out_functional(name: str) -> None:
+    check_functional([name])
 
 
 class Turned(nn.Module):

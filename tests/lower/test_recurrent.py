@@ -43,7 +43,7 @@ def exported_of(kind: str, steps: int, **options: Any) -> ExportedProgram:
         ("RNN", {"nonlinearity": "relu", "num_layers": 2}),
     ],
 )
-@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 5])  # 5 unrolls the first step too
 def test_a_recurrent_layer_of_known_length_is_unrolled(kind: str, options: dict[str, Any], steps: int) -> None:
     exported = exported_of(kind, steps, **options)
     _, lowered = assert_lowered_agrees(exported, (torch.randn(3, steps, 4),), beside_torch=False)
@@ -135,7 +135,9 @@ def test_one_of_dynamic_length_stays_whole() -> None:
 
 
 @pytest.mark.parametrize(("kind", "states"), [("LSTM", 2), ("GRU", 1), ("RNN", 1)])
-@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize(
+    "batch_first", [True, pytest.param(False, marks=pytest.mark.slow)]
+)  # the same code but for an axis
 def test_a_lost_value_of_a_recurrent_op_is_found_again(kind: str, states: int, batch_first: bool) -> None:
     # Their kernels refuse sizes that are symbols, so the value cannot come from running the op.
     module = getattr(nn, kind)(4, 6, num_layers=2, bidirectional=True, batch_first=batch_first).eval()
@@ -181,7 +183,7 @@ def states_exported(steps: int, recorded_wrong: bool, **options: Any) -> Exporte
 
 @pytest.mark.parametrize("options", [{"num_layers": 2, "bidirectional": True}, {"proj_size": 3}])
 @pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 5])
-@pytest.mark.parametrize("recorded_wrong", [False, True])
+@pytest.mark.parametrize("recorded_wrong", [pytest.param(False, marks=pytest.mark.slow), True])  # mended, then the same
 def test_the_final_states_of_an_lstm_have_the_sizes_of_a_real_call(
     options: dict[str, Any], steps: int, recorded_wrong: bool
 ) -> None:

@@ -136,7 +136,8 @@ def test_what_the_bar_has_no_room_for_is_counted() -> None:
     assert view["note"] == "7 more steps not drawn."
 
 
-@pytest.mark.parametrize("count", [1, 2, 61])
+# The quick run has a bar with all the pieces that one has room for above.
+@pytest.mark.parametrize("count", [1, 2, pytest.param(61, marks=pytest.mark.slow)])
 def test_the_bar_is_full_and_no_piece_is_too_thin(count: int) -> None:
     report = report_of(count, min_segment_ops=1)
     found = widths(report)

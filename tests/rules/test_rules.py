@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -36,6 +37,7 @@ def case(path: Path) -> ModuleType:
     return module
 
 
+@cache
 def report_of(path: Path) -> Report:
     torch.manual_seed(0)
     module = case(path)
