@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
+Row = TypeVar("Row")
+
 LEAST = 20
 PART = 5
 _quick = False
@@ -16,3 +21,11 @@ def take_fewer() -> None:
 def cases(everywhere: int) -> int:
     """A fifth of them in the quick run, but no fewer than 20; ``make test-all`` takes all."""
     return min(everywhere, max(LEAST, everywhere // PART)) if _quick else everywhere
+
+
+def some(rows: Sequence[Row], part: int = PART) -> list[Row]:
+    """Each ``part``-th row in the quick run, the first among them; ``make test-all`` takes all.
+
+    For long tables from the wild whose rows show one thing, in tests that take all rows at once.
+    """
+    return list(rows[::part] if _quick else rows)

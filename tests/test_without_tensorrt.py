@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
 
 WITHOUT_TENSORRT = """
@@ -21,16 +19,13 @@ builtins.__import__ = refuse
 """
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "import trtdiag; assert callable(trtdiag.analyze)",
-        "sys.argv = ['trtdiag', '--help']; from trtdiag.cli.main import main; sys.exit(main())",
-    ],
-    ids=["import", "cli_help"],
-)
-def test_works_where_tensorrt_is_missing(body: str) -> None:
+BODY = "import trtdiag; assert callable(trtdiag.analyze); sys.argv = ['trtdiag', '--help']\n"
+BODY += "from trtdiag.cli.main import main; sys.exit(main())"
+
+
+def test_works_where_tensorrt_is_missing() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TENSORRT + body], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITHOUT_TENSORRT + BODY], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    assert "analyze" in done.stdout

@@ -13,6 +13,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.artifact.compiled_mutations import CompiledFile, changed_bytes, changed_value
+from tests.random_cases import cases
 from trtdiag.engine.saved_engines import SavedEngines
 from trtdiag.errors import InternalError, TrtdiagError
 from trtdiag.runtime.compiled import CompiledProgram
@@ -60,7 +61,7 @@ def _try_compiled(file: CompiledFile, seed: int, folder: Path) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seeds", [range(200), pytest.param(range(ALL), marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize("seeds", [range(cases(200)), pytest.param(range(ALL), marks=pytest.mark.slow)], ids=len)
 def test_a_changed_compiled_file_loads_or_is_refused(compiled_file: CompiledFile, tmp_path: Path, seeds: range) -> None:
     loaded = sum(_try_compiled(compiled_file, seed, tmp_path) for seed in seeds)
     assert 0.1 < loaded / len(seeds) < 0.9  # else most changes would test one thing
@@ -84,7 +85,7 @@ def _entry(saved: SavedEngines, seed: int) -> None:
     path.write_bytes(made)
 
 
-@pytest.mark.parametrize("seeds", [range(200), pytest.param(range(ALL), marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize("seeds", [range(cases(200)), pytest.param(range(ALL), marks=pytest.mark.slow)], ids=len)
 def test_a_changed_entry_of_the_engine_cache_is_found_whole_or_not_at_all(tmp_path: Path, seeds: range) -> None:
     saved = SavedEngines(tmp_path, 2**20)
     for seed in seeds:

@@ -23,6 +23,7 @@ import pytest
 from rich.console import Console
 
 from tests.mutations import changed, damaged
+from tests.random_cases import cases
 from trtdiag.analysis.registry import rules
 from trtdiag.cli.config import read_config
 from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
@@ -36,7 +37,7 @@ from trtdiag.report.terminal import page_summary
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_SEED = int(os.environ.get("TRTDIAG_FUZZ_SEED", "1"))
-QUICK, MANY = 200, 5000
+QUICK, MANY = cases(200), 5000
 TEXTS = ROOT / "tests" / "guards" / "texts.jsonl"
 CONFIG = b"""[project]
 name = "net"

@@ -114,7 +114,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("least", [1, 5])
+@pytest.mark.parametrize("least", [1, pytest.param(5, marks=pytest.mark.slow)])  # of 5, most of it stays with PyTorch
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_the_model(name: str, least: int) -> None:
     case = CASES[name]

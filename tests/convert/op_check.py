@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload
@@ -44,6 +45,8 @@ GREATEST = 1 << 15
 """Of dynamic dims."""
 FEWER = 1 << 6
 """Of dynamic dims where ``GREATEST`` is more elements than TensorRT takes: five dims of it are not."""
+OLD_THEN_NEW = ("8.6", pytest.param("11.4", marks=pytest.mark.slow))
+"""Of TensorRT: the oldest writes what the newest has layers for; the newest is what ``check_op`` takes by itself."""
 CHANGES = (1, 7, -1)
 """Of sizes: by one, by a prime, and shrunk by one."""
 

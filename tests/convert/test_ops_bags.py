@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.convert.family_samples import converted, missing
+from tests.convert.op_check import OLD_THEN_NEW
 
 NAMES = {"aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"}
 SUM, MEAN, MAX = 0, 1, 2
@@ -24,7 +25,7 @@ def test_every_converter_has_samples() -> None:
 
 
 @pytest.mark.parametrize("mode", [SUM, MEAN, MAX])
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 @pytest.mark.parametrize("offsets", [[0], [0, 3], [0, 0, 2, 2, 7], [0, 1, 2, 3, 4, 5, 6]])
 def test_bags_empty_ones_too(mode: int, target: str, offsets: list[int]) -> None:
     assert _bag(mode, offsets, target=target) == 1

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.convert.family_samples import Row, check_row, converted, missing
+from tests.convert.op_check import OLD_THEN_NEW
 
 _F = "nn.functional."
 # Some samples are of float64, which no engine has.
@@ -124,7 +125,7 @@ def test_instance_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3])
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_group_norm(groups: int, target: str) -> None:
     """Channels are known, all else is not; 8.6 has no layer with one scale for each channel."""
     x, weight, bias = torch.randn(2, 6, 5, 4), torch.randn(6), torch.randn(6)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.convert.op_check import check_op
+from tests.convert.op_check import OLD_THEN_NEW, check_op
 from tests.convert.op_samples import overload
 from tests.convert.pointwise_table import TABLE
 from trtdiag.convert.registry import converters
@@ -80,7 +80,7 @@ def test_every_converter_has_samples() -> None:
     assert ours == {row.op for row in TABLE} | set(HAND_WRITTEN)
 
 
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 @pytest.mark.parametrize("name", sorted(HAND_WRITTEN))
 def test_hand_written(name: str, target: str) -> None:
     op = overload(name)
@@ -102,7 +102,7 @@ TWO = (
 )
 
 
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 @pytest.mark.parametrize("name", ONE.split())
 def test_special_numbers(name: str, target: str) -> None:
     op = getattr(aten, name).default

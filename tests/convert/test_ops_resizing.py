@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.convert.family_samples import Row, check_row, converted, missing
+from tests.harness.rows import thinned
 
 _INTERPOLATE = ("nn.functional.interpolate",)
 _NEAREST = [f"{kind}{dims}d" for kind in ("upsample_nearest", "_upsample_nearest_exact") for dims in (1, 2, 3)]
@@ -53,7 +54,11 @@ def _image(dims: int) -> torch.Tensor:
     return torch.randn([2, 3, 11, 7, 5][: 2 + dims])
 
 
-@pytest.mark.parametrize("name", _NEAREST)
+# An axis more is a number more: volumes are slow here, and quick in test_samples.
+_FLAT_ONLY = [pytest.param(name, marks=pytest.mark.slow if name.endswith("3d") else ()) for name in _NEAREST]
+
+
+@pytest.mark.parametrize("name", _FLAT_ONLY)
 def test_nearest_by_factor(name: str) -> None:
     dims = int(name[-2])
     x = _image(dims)
@@ -65,7 +70,8 @@ def test_nearest_by_factor(name: str) -> None:
 
 
 @pytest.mark.parametrize("align", [False, True])
-@pytest.mark.parametrize("name", [*_SMOOTH, *_BLURRED])
+# Every one is quick in test_samples.
+@thinned("name", [*_SMOOTH, *_BLURRED], every=2)
 def test_smooth_by_factor(name: str, align: bool) -> None:
     dims = 1 if name == "upsample_linear1d" else 3 if name == "upsample_trilinear3d" else 2
     x = _image(dims)

@@ -11,6 +11,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from tests.convert.op_check import check_op
 from tests.convert.op_samples import Sample, opinfo_samples, overload
+from tests.random_cases import some
 from trtdiag.convert.registry import converters
 
 FAMILIES = {"reshape", "permute", "repeat", "slice", "split", "join", "flip", "pixels", "diagonal", "pad"}
@@ -123,7 +124,7 @@ def test_a_sample_of_each_dtype(op: str) -> None:
     torch.manual_seed(0)
     converted = [
         any(_is_converted(op, sample, dynamic) for sample in _samples(op, dtype))
-        for dtype, dynamic in ((torch.float32, False), (torch.int64, True), (torch.bool, True))
+        for dtype, dynamic in some(((torch.float32, False), (torch.bool, True), (torch.int64, True)), 2)
     ]
     assert any(converted), f"no sample of {op} is converted"
 

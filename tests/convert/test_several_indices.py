@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.export import Dim
 
 from tests.convert.function_program import FunctionProgram, converted
+from tests.harness.rows import thinned
 from trtdiag.errors import ShapeOutOfRangeError, UnsupportedOpError
 from trtdiag.network import run
 
@@ -130,7 +131,8 @@ def same(module: Any, segment: Any, args: tuple[Tensor, ...]) -> None:
         pytest.param(True, "8.6", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("name", CASES)
+# The ops are quick one by one in test_indexing_ops.py.
+@thinned("name", CASES, every=2)
 def test_several_indices(name: str, dynamic: bool, target: str) -> None:
     torch.manual_seed(0)
     case = CASES[name]

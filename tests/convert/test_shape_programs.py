@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
+from tests.harness.rows import thinned
 from tests.runtime.compiling import NARROW, compiled
 
 Sizes = tuple[tuple[int, ...], ...]
@@ -109,7 +110,8 @@ def _dynamic(case: Case) -> tuple[dict[int, Any], ...]:
 
 
 @pytest.mark.parametrize("target", [pytest.param("8.6", marks=pytest.mark.slow), "11.4"])
-@pytest.mark.parametrize("name", CASES)
+# The ops are quick one by one in test_ops_shapes.py.
+@thinned("name", CASES, every=3)
 def test_program(name: str, target: str) -> None:
     case = CASES[name]
 

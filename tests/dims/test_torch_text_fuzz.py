@@ -115,11 +115,11 @@ def test_damaged_messages_are_read(text: str) -> None:
     assert fix is None or not (fix.unread and fix.proof.proven)
 
 
-def long(piece: str, length: int = 1_000_000) -> str:
+def long(piece: str, length: int = cases(1_000_000)) -> str:
     return piece * (length // len(piece))
 
 
-# Each is quadratic for a reader that is not careful: at this length that would take hours.
+# Each is quadratic for a reader that is not careful: at a million characters that would take hours.
 HARD = {
     "sources": long("L['x'"),
     "brackets": GUARD + long("("),

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram, export
 
 from tests.fixdims.structure_cases import CASES, t
+from tests.harness.rows import thinned
 from trtdiag.dims.plan import LeafKind
 from trtdiag.dims.program_plan import program_plan
 from trtdiag.dims.spelling.asked import structure_of
@@ -87,7 +88,8 @@ def test_each_dim_is_called_what_the_user_calls_it_and_is_found_again(name: str,
     torch.testing.assert_close(again.module()(*inputs, **named), recipe.module(*inputs, **named))
 
 
-@pytest.mark.parametrize("case", CASES)
+# The quick run has every structure in test_spell_exports.py.
+@thinned("case", CASES, every=3)
 def test_the_dims_of_a_program_are_dims_of_what_is_exported_again(case: str) -> None:
     recipe = CASES[case]()
     program = capture(export(recipe.module, recipe.args, recipe.kwargs, dynamic_shapes=recipe.dynamic_shapes))

@@ -9,6 +9,7 @@ import torch
 from torch.export import Dim, export
 
 from tests.fixdims.structure_cases import CASES, Args, One, Pair, Rest, Sample, Times, Two, t
+from tests.harness.rows import thinned
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.spelling.asked import asked_plan, structure_of
 from trtdiag.dims.spelling.spell import Spelled, asked_code, spell, spell_sites
@@ -35,7 +36,8 @@ def respelled(recipe: Recipe, spelled: Spelled) -> Spelled:
     return spell(asked_plan(structure), structure)
 
 
-@pytest.mark.parametrize("case", CASES)
+# The quick run has every structure below, with nothing and with all asked.
+@thinned("case", CASES, every=3)
 def test_asked_plan_spelled_is_what_was_asked(case: str) -> None:
     recipe = CASES[case]()
     structure = structure_of(recipe)

@@ -9,6 +9,7 @@ import pytest
 
 import trtdiag
 from tests.frontend.archive_mutations import SOURCES, Sample, mutated, sample
+from tests.random_cases import cases
 from trtdiag.errors import InternalError, UserError
 from trtdiag.frontend.archive.read import read_archive
 
@@ -48,7 +49,7 @@ def _run(samples: Mapping[str, Sample], seeds: range, path: Path, analyzed: int)
 
 
 def test_mutations(samples: dict[str, Sample], tmp_path: Path) -> None:
-    ended = _run(samples, range(200), tmp_path / "m.pt2", 5)
+    ended = _run(samples, range(cases(300)), tmp_path / "m.pt2", 5)
     # The changes reach what they are for: readers of members, schema, torch's builder, and the analysis.
     assert {"read", "corrupt-program", "load-failed", "corrupt-member"} <= ended
 

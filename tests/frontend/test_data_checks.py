@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tests.frontend import data_models
+from tests.harness.rows import thinned
 from trtdiag.frontend.data_dependent.torch_checks import DataChecks, NeededCheck, needed_checks
 
 _SOURCE = Path(data_models.__file__)
@@ -116,7 +117,8 @@ def _copy_with(checks: tuple[NeededCheck, ...], folder: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", CASES)
+# The lines that are said of each are quick above and in test_data_checks_limits.py.
+@thinned("name", CASES, every=3)
 def test_model_with_the_lines_exports_and_computes_the_same(name: str, tmp_path: Path) -> None:
     args, lines, others = CASES[name]
     name = name.split(",")[0]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
+from tests.harness.rows import thinned
 from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
 from trtdiag.frontend.capture import capture
 from trtdiag.graph.recurrent import MOST_CELLS, is_recurrent_call, longest_unrolled, why_not_unrolled
@@ -64,10 +65,8 @@ def test_a_length_that_turned_out_to_be_fixed_is_known() -> None:
     assert lowered.limits == ()
 
 
-@pytest.mark.parametrize(
-    ("options", "limited"),
-    [({}, False), ({"num_layers": 2}, True), ({"bidirectional": True}, True)],
-)
+# Layers count as directions do.
+@thinned(("options", "limited"), [({}, False), ({"num_layers": 2}, True), ({"bidirectional": True}, True)], every=2)
 def test_a_long_one_stays_whole(options: dict[str, Any], limited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 7)  # the edge itself, at a length that is quick to trace
     assert MOST_CELLS > 7
@@ -90,7 +89,8 @@ class Several(nn.Module):
         return x
 
 
-@pytest.mark.parametrize(
+# The quick run has a count at the edge, one beyond it and one cell alone.
+@thinned(
     ("lengths", "left"),
     [
         ((3, 4), []),  # 7 cells, as many as may be
@@ -99,6 +99,7 @@ class Several(nn.Module):
         ((5, 2, 3, 2), [5]),  # the short ones fill it
         ((8, 1), [8]),
     ],
+    every=2,
 )
 def test_many_that_are_short_count_together(
     lengths: tuple[int, ...], left: list[int], monkeypatch: pytest.MonkeyPatch

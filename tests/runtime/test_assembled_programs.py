@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.fx import Node
 
+from tests.harness.rows import thinned
 from tests.runtime import models_to_assemble as models
 from tests.runtime.agreeing import assert_agrees
 from tests.runtime.compiling import NARROW, compiled
@@ -99,6 +100,10 @@ def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]
 
 
+# All agree with their model as they are; tracing and files take what one and several engines have.
+SOME_CASES = thinned("case", CASES.values(), every=4, ids=CASES)
+
+
 def _compiled(case: Case) -> CompiledProgram:
     return compiled(copy.deepcopy(case.model), *copy.deepcopy((case.args, case.kwargs)), case.dynamic, **case.options)
 
@@ -117,6 +122,7 @@ def test_agrees_with_the_model(case: Case) -> None:
         assert_agrees(program, case.model, *args, **case.kwargs)
 
 
+@SOME_CASES
 def test_a_file_of_torch_agrees_twice(case: Case) -> None:
     program = _saved_and_loaded(_saved_and_loaded(_compiled(case)))
     assert len(program.manifests) == case.engines
@@ -135,6 +141,7 @@ def test_every_node_has_a_value_and_a_source_line(case: Case) -> None:
             assert node.meta.get("nn_module_stack"), node
 
 
+@SOME_CASES
 def test_exports_again_under_other_names(case: Case) -> None:
     module = _compiled(case).module()
 
@@ -161,6 +168,7 @@ def test_exports_again_under_other_names(case: Case) -> None:
         assert_agrees(program, case.model, *args, **case.kwargs)
 
 
+@SOME_CASES
 @pytest.mark.parametrize("dynamic", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_torch_compile_agrees(case: Case, *, dynamic: bool) -> None:
     torch._dynamo.reset()

@@ -7,6 +7,7 @@ import torch
 from layer_samples import CASES, Case, in_place_of_float32
 from network_cases import ORIGIN, POINTS, RANGES, In
 
+from tests.harness.rows import thinned
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.profiles import network_profile
@@ -99,7 +100,8 @@ def _says(target: Target, network: Network) -> bool:
     return not missing and {tensor.dtype.value for tensor in network.tensors} <= target.dtypes
 
 
-@pytest.mark.parametrize("name", _CASES)
+# What a target has of a layer is quick for all in tests/network and in test_emitter_contract.py.
+@thinned("name", _CASES, every=4)
 def test_the_builder_says_what_the_target_says(name: str) -> None:
     network = _CASES[name].network()
     release = get_rtx_target(None)

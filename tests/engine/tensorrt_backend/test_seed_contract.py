@@ -31,7 +31,8 @@ SOME = [pytest.param(version, marks=() if version == "8.6" else pytest.mark.slow
 
 
 @pytest.mark.parametrize("version", SOME)
-@pytest.mark.parametrize("precision", [Precision.KEEP, Precision.FP16])
+# Types change no layer's name: float16 is slow here, and quick in test_emitter_contract.py layer by layer.
+@pytest.mark.parametrize("precision", [Precision.KEEP, pytest.param(Precision.FP16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SEEDS)
 def test_networks_of_models_are_built(
     name: str, precision: Precision, version: str, monkeypatch: pytest.MonkeyPatch
