@@ -35,15 +35,12 @@ def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
         title = f"{_JOINT}; {_TRY_OUT}"
         return Fix(title, Applicability.MANUAL)
     complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in dims.suggestions)
+    spelled = ", ".join(dict.fromkeys(suggestion.spelled for suggestion in suggestions))
     return Fix(
-        f"declare {_spelled(suggestions)} ({said}){'' if proven else f'; it is not proven, and {_TRY_OUT}'}",
+        f"declare {spelled} ({said}){'' if proven else f'; it is not proven, and {_TRY_OUT}'}",
         Applicability.SAFE if complete else Applicability.UNSAFE,
         _code(dims, suggestions),
     )
-
-
-def _spelled(suggestions: list[DimSuggestion]) -> str:
-    return ", ".join(dict.fromkeys(suggestion.spelled for suggestion in suggestions))
 
 
 def _code(dims: DimSystem, suggestions: list[DimSuggestion]) -> str:
@@ -102,7 +99,8 @@ def correction_evidence(dims: DimSystem, symbols: tuple[str, ...]) -> tuple[Evid
     for suggestion in suggestions:
         claim = "satisfies every guard" if suggestion.proof.proven else "is not proven"
         facts.append(Evidence(f"{suggestion.spelled} {claim}", proof_text(suggestion.proof)))
-        facts += [Evidence(f"instead: {words}", "another Dim") for words in suggestion.alternatives if _other(words)]
+        others = [words for words in suggestion.alternatives if not words.startswith("allowed by the guards")]
+        facts += [Evidence(f"instead: {words}", "another Dim") for words in others]
     if declaration is None or not suggestions:
         return tuple(facts)
     if declaration.points and not declaration.refused:
@@ -115,7 +113,3 @@ def correction_evidence(dims: DimSystem, symbols: tuple[str, ...]) -> tuple[Evid
 
 def _suggestions(dims: DimSystem, symbols: tuple[str, ...]) -> list[DimSuggestion]:
     return [suggestion for suggestion in dims.suggestions if set(suggestion.symbols) & set(symbols)]
-
-
-def _other(words: str) -> bool:
-    return not words.startswith("allowed by the guards")

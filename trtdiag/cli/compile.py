@@ -155,11 +155,10 @@ def compile_command(
         raise
     if not quiet:
         manifests = [engine.manifest for engine in found.engines]
-        program, target_version = found.report.analysis.program, found.plan.target.name
-        names = program.names
-        facts = found.report.analysis.compilation
+        program, facts = found.report.analysis.program, found.report.analysis.compilation
+        names, target_name = program.names, found.plan.target.name
         notes = () if facts is None else facts.notes
-        console.print(engines_text(found.plan.partitioned, found.converted, manifests, target_version, names, notes))
+        console.print(engines_text(found.plan.partitioned, found.converted, manifests, target_name, names, notes))
         built_for = gpus_line(found.engines)
         if built_for:
             console.print(f"{built_for}\n", highlight=False, markup=False)
@@ -167,9 +166,8 @@ def compile_command(
             console.print(f"note: {note}", style="dim", highlight=False, markup=False, soft_wrap=True)
         if found.verification is not None:
             console.print(verification_text(found.verification, names))
-        compiled = found.report.analysis.compilation
-        if options.profile_layers and compiled is not None:
-            console.print(slowest_text(compiled.engines))
+        if options.profile_layers and facts is not None:
+            console.print(slowest_text(facts.engines))
         if report.comparison is not None:
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))

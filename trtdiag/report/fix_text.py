@@ -80,11 +80,9 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80, files: Se
     for other in fix.others:
         page.heading(f"{one_line(other.label)}, another error of this text")
         page.lines += fix_lines(other, width=width)
-    written = list(paths)
-    if written:
+    if written := [Text(visible(path)) for path in paths]:
         page.blank()
-        for path in written:
-            page.lines.append(Text(visible(path)))
+        page.lines += written
     return page.lines
 
 
@@ -264,11 +262,11 @@ class _Page:
     def listing(self, words: str, items: Iterable[str]) -> None:
         """A section of sentences, nothing where there are none."""
         sentences = list(items)
-        if not sentences:
-            return
-        self.blank()
-        self.lines.append(Text(f"{words}:", style="bold"))
-        for sentence in sentences[:_MOST_LISTED]:
+        hidden = len(sentences) - _MOST_LISTED
+        if hidden > 0:
+            sentences[_MOST_LISTED:] = [f"and {hidden:,} more (--json has all)"]
+        if sentences:
+            self.blank()
+            self.lines.append(Text(f"{words}:", style="bold"))
+        for sentence in sentences:
             self.prose(sentence, first="  - ", hang=4)
-        if len(sentences) > _MOST_LISTED:
-            self.prose(f"and {len(sentences) - _MOST_LISTED:,} more (--json has all)", first="  - ", hang=4)

@@ -37,16 +37,12 @@ def telling(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _not_writable(Path(path), what, error) from error
-
-
-def _not_writable(path: Path, what: str, error: OSError) -> UserError:
-    fix = "name a file in a directory that exists and that you may write to, on a disk with space"
-    if isinstance(error, IsADirectoryError):
-        fix = f"name a file, for example {path / f'{what}.html' if what == 'report' else path / 'fixed'}"
-    return UserError(
-        f"cannot write the {what} to {path}",
-        because=error.strerror or str(error),
-        fix=fix,
-        reference="report-not-writable",
-    )
+        fix = "name a file in a directory that exists and that you may write to, on a disk with space"
+        if isinstance(error, IsADirectoryError):
+            fix = f"name a file, for example {Path(path) / ('report.html' if what == 'report' else 'fixed')}"
+        raise UserError(
+            f"cannot write the {what} to {path}",
+            because=error.strerror or str(error),
+            fix=fix,
+            reference="report-not-writable",
+        ) from error

@@ -15,7 +15,7 @@ from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH
-from trtdiag.report.page import Part, named_page, page_json, read_page
+from trtdiag.report.page import named_page, page_json, read_page
 from trtdiag.report.schema_check import Schema, fitted, read_schema
 from trtdiag.report.strict_json import Json, JsonFault, parse_json
 from trtdiag.report.view_comparison import comparison_view
@@ -47,10 +47,7 @@ class SavedReport(Saveable):
         Raises:
             UserError: ``report-without-page``.
         """
-        return Rendering(self.body, self._view(), self.rules)
-
-    def _view(self) -> Part:
-        return read_page(self.page, self.file)
+        return Rendering(self.body, read_page(self.page, self.file), self.rules)
 
     def compare(self, earlier: str | os.PathLike[str] | SavedReport) -> SavedReport:
         """The same report with what changed since an earlier one; see ``Report.compare``.
@@ -61,7 +58,7 @@ class SavedReport(Saveable):
         before = earlier if isinstance(earlier, SavedReport) else read_report(earlier)
         name = f"the report on {before.label}" if isinstance(earlier, SavedReport) else os.fspath(earlier)
         found = compared(before.body, self.body, name)
-        view = {**self._view(), "comparison": named_page(comparison_view(found), {})}
+        view = {**self.rendering.view, "comparison": named_page(comparison_view(found), {})}
         return replace(self, body={**self.body, "comparison": found}, page=page_json(view))
 
     def with_times(self, bench: Mapping[str, Json]) -> SavedReport:
@@ -75,7 +72,7 @@ class SavedReport(Saveable):
         """
         times = _checked_bench(bench)
         self.check_networks(times["networks"])
-        view = {**self._view(), "speed": named_page(speed_view(times), {})}
+        view = {**self.rendering.view, "speed": named_page(speed_view(times), {})}
         return replace(self, body={**self.body, "bench": dict(bench)}, page=page_json(view))
 
     def check_networks(self, networks: Sequence[str]) -> None:

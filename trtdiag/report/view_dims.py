@@ -11,11 +11,9 @@ from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import amount, listed, one_line, visible
 
 _STATES = {
-    "ok": "ok",
     "breaks": "refuses declared values",
     "pinned": "one value only",
     "unbounded": "no upper bound",
-    "static": "static",
 }
 SHOWN_SITES = 3
 
@@ -38,7 +36,7 @@ def dims_view(dims: DimSystem) -> Part:
             for t in dims.tied
         ],
         "conflicts": [
-            (*(one_line(c.text, 600) for c in conflict.constraints), *(one_line(text, 600) for text in conflict.box))
+            [one_line(text, 600) for text in (*(each.text for each in conflict.constraints), *conflict.box)]
             for conflict in dims.conflicts
         ],
     }
@@ -53,14 +51,10 @@ def _alike(rows: Iterable[DimRow]) -> list[list[DimRow]]:
     return list(groups.values())
 
 
-def _some(sites: Sequence[str]) -> str:
-    return listed(sites, SHOWN_SITES)
-
-
 def _row(alike: Sequence[DimRow]) -> Part:
     row = alike[0]
     return {
-        "site": one_line(_some([same.site for same in alike])),
+        "site": one_line(listed([same.site for same in alike], SHOWN_SITES)),
         **shown(row, "declared", "range"),
         **shown(row, "allowed", "suggested", "state", limit=600),
         "label": _STATES.get(row.state, row.state),
@@ -71,7 +65,7 @@ def _suggestion(suggestion: DimSuggestion, dims: DimSystem) -> Part:
     sites = [row.site for row in dims.rows if row.symbol in suggestion.symbols]
     return {
         "code": visible("\n".join(suggestion.code)),
-        "sites": one_line(f"{_some(sites)}: {suggestion.spelled}" if sites else suggestion.spelled, 600),
+        "sites": one_line(f"{listed(sites, SHOWN_SITES)}: {suggestion.spelled}" if sites else suggestion.spelled, 600),
         "summary": one_line(suggestion.summary, 600),
         "proof": proof_text(suggestion.proof),
         "proven": suggestion.proof.proven,

@@ -32,8 +32,8 @@ def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> Par
     order = sorted(range(len(layers)), key=lambda index: -(layers[index].time_ms or 0.0))
     hidden = len(layers) - MOST_ROWS
     return {
-        "label": _label(layers, whole if timed else None),
-        "summary": _summary(layers, whole if timed else None),
+        "label": _label(layers, whole if timed else None) if layers else "",
+        "summary": _summary(layers, whole if timed else None) if layers else "",
         "rows": [_row(index, layers[index], whole, origins) for index in order[:MOST_ROWS]],
         "more": f"and {amount(hidden, 'more layer')}: see the JSON report" if hidden > 0 else "",
         "timed": timed,
@@ -42,15 +42,11 @@ def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> Par
 
 
 def _label(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
-    if not layers:
-        return ""
     time = "" if whole is None else f", {_milliseconds(whole)} ms"
     return f"Layers as built: {amount(len(layers), 'layer')}{time}"
 
 
 def _summary(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
-    if not layers:
-        return ""
     moving = sum(not layer.ops for layer in layers)
     fused = sum(len(layer.ops) > 1 for layer in layers)
     text = f"{amount(fused, 'layer')} fused from several ops, {amount(moving, 'layer')} without an op: to move or"

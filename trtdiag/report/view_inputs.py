@@ -33,7 +33,6 @@ _VERDICTS = {
     "related": "tied to other dims",
     "undecided": "a guard is undecided",
     "outside": "profile is narrower than the range",
-    "ok": "ok",
 }
 
 

@@ -98,13 +98,10 @@ def _outcomes(facts: PartitionFacts) -> tuple[str, ...]:
         if group.cost is not None
     ]
     together = facts.together
-    if together is not None and len(facts.groups) + len(facts.kept) > 1 and _changes(together):
-        told.append(f"With everything below in engines, {_becomes(together)}.")
+    if together is not None and len(facts.groups) + len(facts.kept) > 1:
+        now, then = (together.segments_before, together.ops_before), (together.segments_after, together.ops_after)
+        told += [f"With everything below in engines, {_becomes(together)}."] if now != then else []
     return tuple(told)
-
-
-def _changes(answer: WhatIf) -> bool:
-    return (answer.segments_before, answer.ops_before) != (answer.segments_after, answer.ops_after)
 
 
 def _becomes(answer: WhatIf) -> str:

@@ -73,9 +73,7 @@ def hierarchy(nodes: Sequence[DrawnNode]) -> Group:
     for position, node in enumerate(nodes):
         _insert(root, position, node)
     simple = _simplified(root)
-    while (opened := _open_dominant(simple, root.ops)) is not None:
-        simple = opened
-    return _frozen(simple)
+    return _frozen(_opened(simple, root.ops))
 
 
 def hierarchy_by_step(nodes: Sequence[DrawnNode], sides: Sides) -> Group:
@@ -142,10 +140,7 @@ def _simplified(tree: _Tree) -> _Tree:
         return only
     result.items.sort(key=_first)
     result.undrawn.sort()
-    if result.step is not None:
-        while (opened := _open_dominant(result, result.ops)) is not None:
-            result = opened
-    return result
+    return result if result.step is None else _opened(result, result.ops)
 
 
 def _first(item: int | _Tree) -> int:
@@ -154,17 +149,17 @@ def _first(item: int | _Tree) -> int:
     return item
 
 
-def _open_dominant(tree: _Tree, ops: int) -> _Tree | None:
-    """The tree with its largest group opened at the top, where it holds most ops and few boxes; else ``None``."""
+def _opened(tree: _Tree, ops: int) -> _Tree:
+    """The tree with its largest group opened at the top, again and again while it holds most ops and few boxes."""
     groups = [item for item in tree.items if isinstance(item, _Tree)]
     largest = max(groups, key=lambda group: group.ops, default=None)
     if largest is None or largest.ops < _DOMINANT_SHARE * ops:
-        return None
+        return tree
     if len(tree.items) - 1 + len(largest.items) > _MOST_ROOT_BOXES:
-        return None
+        return tree
     items = sorted([item for item in tree.items if item is not largest] + largest.items, key=_first)
     undrawn = sorted(tree.undrawn + largest.undrawn)
-    return replace(tree, items=items, undrawn=undrawn, modules=tree.modules | largest.modules)
+    return _opened(replace(tree, items=items, undrawn=undrawn, modules=tree.modules | largest.modules), ops)
 
 
 def _frozen(tree: _Tree, around: str = "") -> Group:

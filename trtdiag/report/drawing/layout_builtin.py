@@ -5,6 +5,7 @@ Source: K. Sugiyama, S. Tagawa, M. Toda, "Methods for Visual Understanding of Hi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -103,13 +104,17 @@ def _order(layers: _Layers) -> None:
     for row in layers.rows:
         for place, at in enumerate(row):
             position[at] = float(place)
-    for sweep in range(_SWEEPS):
-        neighbours = layers.above if sweep % 2 == 0 else layers.below
-        rows = layers.rows if sweep % 2 == 0 else layers.rows[::-1]
+    for neighbours, rows in _sweeps(layers):
         for row in rows:
             row.sort(key=lambda at, near=neighbours: _mean([position[n] for n in near[at]], position[at]))  # type: ignore[misc]
             for place, at in enumerate(row):
                 position[at] = float(place)
+
+
+def _sweeps(layers: _Layers) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+    """Downwards and upwards in turn: the neighbours that count, and the layers in that order."""
+    for sweep in range(_SWEEPS):
+        yield (layers.above, layers.rows) if sweep % 2 == 0 else (layers.below, layers.rows[::-1])
 
 
 def _mean(values: list[float], otherwise: float) -> float:
@@ -121,9 +126,8 @@ def _horizontal(layers: _Layers) -> list[float]:
     xs = [0.0] * len(layers.sizes)
     for row in layers.rows:
         _pool(layers, row, [0.0] * len(row), xs)
-    for sweep in range(_SWEEPS):
-        neighbours = layers.above if sweep % 2 == 0 else layers.below
-        for row in layers.rows if sweep % 2 == 0 else layers.rows[::-1]:
+    for neighbours, rows in _sweeps(layers):
+        for row in rows:
             wished = [_mean([xs[n] for n in neighbours[at]], xs[at]) for at in row]
             _pool(layers, row, wished, xs)
     return xs

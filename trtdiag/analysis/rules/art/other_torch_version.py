@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
-from trtdiag.frontend.program import Program, Versions
+from trtdiag.frontend.program import Program
 
 _FIRST_WITH_GUARDS = (2, 9)
 
@@ -39,13 +39,11 @@ def other_torch_version(program: Program) -> Iterator[Hit]:
     other_schema = versions.schema is not None and versions.schema != versions.running_schema
     if exporter is None or running is None or (exporter == running and not other_schema):
         return
+    severity = Severity.WARNING
     if exporter > running or _schema(versions.schema) > _schema(versions.running_schema):
-        severity, why = Severity.WARNING, "newer ops or fields may not be understood"
+        why = "newer ops or fields may not be understood"
     elif exporter < _FIRST_WITH_GUARDS:
-        severity, why = (
-            Severity.WARNING,
-            "torch before 2.9 saves no guards, so ranges could not be checked against them",
-        )
+        why = "torch before 2.9 saves no guards, so ranges could not be checked against them"
     else:
         severity, why = Severity.INFO, "ops may have other defaults or decompositions"
     facts = [
@@ -57,14 +55,10 @@ def other_torch_version(program: Program) -> Iterator[Hit]:
     yield Hit(
         f"exported by torch {versions.exporting_torch}, read by {versions.running_torch}: {why}",
         tuple(facts),
-        fix=Fix(f"export again with torch {_plain(versions)}", Applicability.SAFE),
+        fix=Fix(f"export again with torch {versions.running_torch.partition('+')[0]}", Applicability.SAFE),
         cause="torch version",
         severity=severity,
     )
-
-
-def _plain(versions: Versions) -> str:
-    return versions.running_torch.partition("+")[0]
 
 
 def _release(version: str | None) -> tuple[int, int] | None:

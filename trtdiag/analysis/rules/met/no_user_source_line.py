@@ -8,6 +8,7 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.frontend.program import Program
+from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.wording import amount
@@ -43,9 +44,9 @@ def no_user_source_line(program: Program, checked: Checked) -> Iterator[Hit]:
     """
     # Sizes, checks, subgraphs and the unpacking of results are written by torch.export and have no line of the user's.
     ops = [located for located in walk(checked.graph_module) if located.kind is NodeKind.OP]
-    bare = [located for located in ops if not _has_line(program, located.name)]
-    inside = [located for located in bare if _has_stack(program, located.name)]
-    without = [located for located in bare if not _has_stack(program, located.name)]
+    bare = [located for located in ops if _stack(program, located).best is None]
+    inside = [located for located in bare if _stack(program, located).frames]
+    without = [located for located in bare if not _stack(program, located).frames]
     yield from _hits(program, without, len(ops), "no stack was recorded", _EXPORT_AGAIN)
     yield from _hits(program, inside, len(ops), "every line of their stacks lies inside torch", _OWN_FORWARD)
 
@@ -65,11 +66,6 @@ def _hits(program: Program, bare: list[LocatedNode], ops: int, reason: str, fix:
         )
 
 
-def _has_stack(program: Program, name: str) -> bool:
-    origin = program.origins.get(name)
-    return origin is not None and bool(origin.stack.frames)
-
-
-def _has_line(program: Program, name: str) -> bool:
-    origin = program.origins.get(name)
-    return origin is not None and origin.stack.best is not None
+def _stack(program: Program, located: LocatedNode) -> Stack:
+    origin = program.origins.get(located.name)
+    return NO_STACK if origin is None else origin.stack
