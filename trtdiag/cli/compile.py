@@ -14,7 +14,7 @@ from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
 from trtdiag.cli.list_options import sizes_of
 from trtdiag.cli.option_groups import GroupedCommand, Options, chosen, debug_option, quiet_option, with_options
-from trtdiag.cli.output_paths import check_reports, compiled_place, read_by, report_places
+from trtdiag.cli.output_paths import check_reports, compiled_place, read_by, report_places, saved_line
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
 from trtdiag.cli.streams import own_console
@@ -121,8 +121,7 @@ def compile_command(
     destination = output or usual
     page = usual if is_written_through(destination) else destination
     files = asked_files(rest, html, page.with_suffix(".html"), output_option="--report")
-    program_place = compiled_place("-o" if output else "the program's usual name", destination)
-    places = [program_place, *report_places(files), *caches(options)]
+    places = [compiled_place(output, usual), *report_places(files), *caches(options)]
     reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
     refuse_same(reads, places)
     check_reports([], report_places(files))
@@ -172,8 +171,7 @@ def compile_command(
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
         if agreed or force:
-            size = "" if is_written_through(destination) else f" ({destination.stat().st_size:,} bytes)"
-            console.print(f"compiled: {destination}{size}", highlight=False, markup=False)
+            console.print(saved_line("compiled", destination), highlight=False, markup=False)
         for place in written:
             console.print(f"report: {place}", highlight=False, markup=False)
     if not agreed and not force:

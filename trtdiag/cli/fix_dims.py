@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -61,19 +61,7 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 @users_options
 @quiet_option
 @debug_option
-def fix_dims(
-    source: str,
-    json_path: str | None,
-    module_path: Path | None,
-    overwrite: bool,
-    apply_: bool,
-    output: Path | None,
-    programs: int | None,
-    limit_s: float,
-    solve_limit_s: float,
-    imports: tuple[str, ...],
-    quiet: bool,
-) -> int:
+def fix_dims(**given: Any) -> int:
     """Correct the dynamic_shapes of SOURCE, prove them, and export again with them.
 
     \b
@@ -84,37 +72,50 @@ def fix_dims(
 
     Exit codes: 0 nothing to change, or saved by --apply; 1 something must change, or nothing helps; 2 unreadable.
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
-    most = programs
-    if apply_ and programs is None:
-        most = 1 if output is not None and is_written_through(output) else _WITH_APPLY
-    answer = json_file(json_path)
-    _check_usage(source, module_path, output, most or 1, answer, imports, apply_=apply_, overwrite=overwrite)
-    text = _standard_input() if source == "-" else None
-    with working(step_line(), imports, reports=answer.to_stdout) as step:
+    asked = _Asked(**given)
+    answer = json_file(asked.json_path)
+    _check_usage(asked, answer)
+    text = _standard_input() if asked.source == "-" else None
+    with working(step_line(), asked.imports, reports=answer.to_stdout) as step:
         fix: Fix = trtdiag.fix_dims(
-            source if text is None else text,
-            time_limit_s=limit_s,
-            solve_limit_s=solve_limit_s,
-            programs=most,
+            asked.source if text is None else text,
+            time_limit_s=asked.limit_s,
+            solve_limit_s=asked.solve_limit_s,
+            programs=asked.most,
             progress=step,
         )
         if text is not None:
             fix = replace(fix, label="standard input")
-        made, refusal = _programs(fix, step) if apply_ else ([], None)
-    quiet = quiet or answer.to_stdout
-    return _given_out(fix, answer, module_path, output, made, refusal, overwrite=overwrite, quiet=quiet)
+        made, refusal = _programs(fix, step) if asked.apply_ else ([], None)
+    return _given_out(asked, fix, answer, made, refusal)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments of the command."""
+
+    source: str
+    json_path: str | None
+    module_path: Path | None
+    overwrite: bool
+    apply_: bool
+    output: Path | None
+    programs: int | None
+    limit_s: float
+    solve_limit_s: float
+    imports: tuple[str, ...]
+    quiet: bool
+
+    @property
+    def most(self) -> int | None:
+        """How many programs there may be; ``None`` for an offer of several."""
+        if self.programs is not None or not self.apply_:
+            return self.programs
+        return 1 if self.output is not None and is_written_through(self.output) else _WITH_APPLY
 
 
 def _given_out(
-    fix: Fix,
-    answer: ReportFiles,
-    module_path: Path | None,
-    output: Path | None,
-    programs: list[ExportedProgram],
-    refusal: TrtdiagError | None,
-    *,
-    overwrite: bool,
-    quiet: bool,
+    asked: _Asked, fix: Fix, answer: ReportFiles, programs: list[ExportedProgram], refusal: TrtdiagError | None
 ) -> int:
     """Write and print what was asked for, and give the exit code."""
     from trtdiag.fixdims.fix import Outcome
@@ -124,13 +125,13 @@ def _given_out(
     from trtdiag.report.fix_text import print_fix
 
     written, files = [], []
-    impossible = fix.outcome is Outcome.IMPOSSIBLE
-    if module_path is not None:
+    output, impossible = asked.output, fix.outcome is Outcome.IMPOSSIBLE
+    if asked.module_path is not None:
         if impossible:
-            click.echo(f"{module_path} not written: there is nothing to declare", err=True)
+            click.echo(f"{asked.module_path} not written: there is nothing to declare", err=True)
         else:
-            write_module(fix, module_path, force=overwrite)
-            written.append(f"written: {module_path}")
+            write_module(fix, asked.module_path, force=asked.overwrite)
+            written.append(f"written: {asked.module_path}")
     if output is not None and len(programs) > 1:
         *saved, table = write_programs(fix, programs, output)
         files = [path.name for path in saved]
@@ -140,7 +141,7 @@ def _given_out(
         save_program(programs[0], output)
         written.append(f"saved: {output}")
     written += [f"written: {path}" for path in write_json(answer, json_fix(fix), "answer")]
-    if not quiet:
+    if not (asked.quiet or answer.to_stdout):
         print_fix(fix, own_console(), written, files)
     if refusal is not None:
         if not impossible and fix.source == "text":
@@ -151,42 +152,33 @@ def _given_out(
     return int((fix.outcome is not Outcome.UNCHANGED or failing) and not programs)
 
 
-def _check_usage(
-    source: str,
-    module_path: Path | None,
-    output: Path | None,
-    programs: int,
-    answer: ReportFiles,
-    imports: tuple[str, ...],
-    *,
-    apply_: bool,
-    overwrite: bool,
-) -> None:
+def _check_usage(asked: _Asked, answer: ReportFiles) -> None:
     """Say what is wrong with the options before minutes of exports.
 
     Raises:
         UserError: Options that need each other are not together, or a file would be lost.
     """
+    output, module_path = asked.output, asked.module_path
     wrong: tuple[str, str, str] | None = None
-    if apply_ and output is None:
+    if asked.apply_ and output is None:
         wrong = "--apply needs a place for the program", "-o is not given", "add -o fixed.ep"
-    elif output is not None and not apply_:
+    elif output is not None and not asked.apply_:
         wrong = "-o without --apply saves nothing", "only --apply makes a program", "add --apply, or leave out -o"
-    elif overwrite and module_path is None:
+    elif asked.overwrite and module_path is None:
         name = typed_name("--overwrite")
         wrong = f"{name} without --write does nothing", "it is about the file of --write", "add --write dims.py"
     if wrong is not None:
         message, because, fix = wrong
         raise UserError(message, because=because, fix=fix, reference="wrong-options")
+    programs = asked.most or 1
     writes = [place_of(*each) for each in _programs_and_module(output, programs, module_path)]
-    writes = [*writes, *report_places(answer)]
-    refuse_same(read_by([("SOURCE", source)], imports), writes)
+    refuse_same(read_by([("SOURCE", asked.source)], asked.imports), [*writes, *report_places(answer)])
     check_reports([], report_places(answer))
     if output is not None and programs > 1:
         from trtdiag.report.program_table import may_write_programs
 
         may_write_programs(output, programs)
-    if module_path is not None and not overwrite and module_path.is_file():
+    if module_path is not None and not asked.overwrite and module_path.is_file():
         from trtdiag.report.fix_module import may_write
 
         may_write(module_path)
@@ -245,13 +237,8 @@ def _programs(fix: Fix, step: Callable[[str], None]) -> tuple[list[ExportedProgr
     from trtdiag.report.fix_programs import several_exported
 
     if fix.confirmation.exported is False:
-        refused = DimsError(
-            "the answer was not confirmed",
-            because=fix.confirmation.note or "the export with it did not pass",
-            fix="see the notes",
-            reference="fix-without-program",
-        )
-        return [], refused
+        because = fix.confirmation.note or "the export with it did not pass"
+        return [], _not_made("the answer was not confirmed", because, "see the notes")
     step("export for --apply")
     try:
         others = fix.programs[1:] if several_exported(fix) else ()
@@ -259,10 +246,9 @@ def _programs(fix: Fix, step: Callable[[str], None]) -> tuple[list[ExportedProgr
     except DimsError as error:
         return [], error
     except Exception as error:  # torch's own, of the same export that passed in a child process
-        refused = DimsError(
-            "the export with the answer failed here",
-            because=first_line(error),
-            fix="use --write and export where the model runs",
-            reference="fix-without-program",
-        )
-        return [], refused
+        fix_it = "use --write and export where the model runs"
+        return [], _not_made("the export with the answer failed here", first_line(error), fix_it)
+
+
+def _not_made(message: str, because: str, fix: str) -> DimsError:
+    return DimsError(message, because=because, fix=fix, reference="fix-without-program")

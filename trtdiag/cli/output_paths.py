@@ -12,7 +12,7 @@ from trtdiag.artifact.atomic_file import not_written
 from trtdiag.cli.config import config_file
 from trtdiag.cli.report_files import ReportFiles
 from trtdiag.errors import UserError
-from trtdiag.files.destination import check_destination, open_descriptor
+from trtdiag.files.destination import check_destination, is_written_through, open_descriptor
 from trtdiag.files.same import STREAM, Named, refuse_same
 from trtdiag.report.save import telling
 
@@ -79,19 +79,26 @@ def check_reports(reads: Sequence[Named], reports: Sequence[Named]) -> None:
                 check_destination(named.path)
 
 
-def compiled_place(argument: str, path: str | os.PathLike[str]) -> Named:
-    """The file of a compiled program, which can be written.
+def compiled_place(output: Path | None, usual: Path) -> Named:
+    """The file of a compiled program, which can be written: what ``-o`` names, or what is usual.
 
     Raises:
         ArtifactError: ``file-not-written``.
         UserError: ``file-on-standard-output``.
     """
+    argument, path = ("-o", output) if output else ("the program's usual name", usual)
     _refuse_standard_output(argument, path)
     try:
         check_destination(path)
     except OSError as error:
         raise not_written(path, error) from error
     return Named(argument, os.fspath(path))
+
+
+def saved_line(done: str, place: Path) -> str:
+    """``compiled: model_trt.ep (1,234 bytes)``."""
+    size = "" if is_written_through(place) else f" ({place.stat().st_size:,} bytes)"
+    return f"{done}: {place}{size}"
 
 
 def place_of(argument: str, path: str | os.PathLike[str], what: str) -> Named:

@@ -13,12 +13,11 @@ from trtdiag.cli.config import read_config
 from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import GPU_OPTION
 from trtdiag.cli.option_groups import chosen, debug_option, quiet_option, with_options
-from trtdiag.cli.output_paths import compiled_place, read_by
+from trtdiag.cli.output_paths import compiled_place, read_by, saved_line
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile
-from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.options import CompileOptions
 
@@ -54,7 +53,7 @@ def rebuild_command(
         changes.pop("gpu", None)
     usual = Path(f"{name_after(compiled)}_rebuilt.ep")
     destination = output or usual
-    place = compiled_place("-o" if output else "the program's usual name", destination)
+    place = compiled_place(output, usual)
     reads = read_by([("COMPILED", compiled)], configured=True)
     refuse_same(reads, [place, *caches(CompileOptions(**changes))])
     with working(step_line(), reports=False) as step:
@@ -73,6 +72,5 @@ def rebuild_command(
         for index, manifest in enumerate(made.manifests):
             built = f"engine {index}: {manifest.backend} for {manifest.target}"
             console.print(built, highlight=False, markup=False, soft_wrap=True)
-        size = "" if is_written_through(destination) else f" ({destination.stat().st_size:,} bytes)"
-        console.print(f"rebuilt: {destination}{size}", highlight=False, markup=False, soft_wrap=True)
+        console.print(saved_line("rebuilt", destination), highlight=False, markup=False, soft_wrap=True)
     return 0

@@ -12,7 +12,7 @@ from trtdiag.report.fix_programs_text import program_words, together_words
 from trtdiag.report.fix_text import fix_text
 from trtdiag.report.fix_words import MOST_CHECKS, all_notes, example_words, fix_verdict, kept_words, many_checks
 from trtdiag.report.source_context import place
-from trtdiag.report.templates import html_templates
+from trtdiag.report.templates import html_piece
 from trtdiag.wording import one_line, visible
 
 _LISTED = 20
@@ -20,18 +20,15 @@ _LISTED = 20
 
 def fix_snippet(fix: Fix) -> str:
     """Verdict, changes with their first reason, the code to copy, and what else to know."""
-    return (
-        html_templates()
-        .get_template("fix.html.j2")
-        .render(
-            verdict=fix_verdict(fix),
-            label=one_line(fix.label),
-            rows=[_row(change) for change in fix.changes[:_LISTED]],
-            hidden=len(fix.changes) - _LISTED,
-            code=visible(fix.code) if fix.outcome is Outcome.CHANGED else None,
-            sentences=_sentences(fix),
-            others=[Markup(fix_snippet(other)) for other in fix.others],
-        )
+    return html_piece(
+        "fix.html.j2",
+        verdict=fix_verdict(fix),
+        label=one_line(fix.label),
+        rows=[_row(change) for change in fix.changes[:_LISTED]],
+        hidden=len(fix.changes) - _LISTED,
+        code=visible(fix.code) if fix.outcome is Outcome.CHANGED else None,
+        sentences=_sentences(fix),
+        others=[Markup(fix_snippet(other)) for other in fix.others],
     )
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from markupsafe import Markup
 
 from trtdiag.report.page import Part
-from trtdiag.report.templates import html_templates, templates_path
+from trtdiag.report.templates import html_piece, templates_path
 
 _PLAIN_PAYLOAD_CHARS = 16_384
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -36,19 +36,16 @@ def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
         f"default-src 'none'; script-src '{_hash(start)}' '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return (
-        html_templates()
-        .get_template("report.html.j2")
-        .render(
-            view=view,
-            policy=policy,
-            style=Markup(style),
-            start=Markup(start),
-            program=packed(script),
-            payload=payload_element(view["graph"]["payload"]) if view["graph"] is not None else "",
-            machine_json=packed(machine_json),
-            machine_sarif=packed(machine_sarif),
-        )
+    return html_piece(
+        "report.html.j2",
+        view=view,
+        policy=policy,
+        style=Markup(style),
+        start=Markup(start),
+        program=packed(script),
+        payload=payload_element(view["graph"]["payload"]) if view["graph"] is not None else "",
+        machine_json=packed(machine_json),
+        machine_sarif=packed(machine_sarif),
     )
 
 

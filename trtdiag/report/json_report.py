@@ -124,14 +124,11 @@ def _segment(facts: PartitionFacts, segment: Segment) -> dict[str, Any]:
 
 _FORMS: Mapping[type, Form] = {
     ExportFailure: lambda failure: {"source": failure.stack.best},
-    Place: lambda place: {"source": place.frame},
+    **dict.fromkeys((Place, WideTensor, OddTensor, PlannedTensor), lambda fact: {"source": fact.frame}),
     Pinned: lambda pin: {"source": pin.origin.stack.best},
     Tied: lambda tied: {"constraint": tied.constraint and tied.constraint.text},
     Conflict: lambda conflict: {"constraints": [each.text for each in conflict.constraints]},
     Constraint: lambda guard: {**vars(guard.origin), "source": guard.origin.stack.best},
-    WideTensor: lambda tensor: {"source": tensor.frame},
-    OddTensor: lambda tensor: {"source": tensor.frame},
-    PlannedTensor: lambda tensor: {"source": tensor.frame},
     MemoryEstimate: lambda memory: {"live_source": memory.live_frame},
     Checked: lambda checked: {"unchecked": list(checked.unchecked.items())},
     MetadataDefect: lambda defect: _at(defect.origin),

@@ -6,7 +6,7 @@ from trtdiag.analysis.finding import Finding
 from trtdiag.analysis.result import Analysis
 from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line
-from trtdiag.report.templates import html_templates
+from trtdiag.report.templates import html_piece
 from trtdiag.report.verdict import first_frame, in_order, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_line
 from trtdiag.report.view_splits import splits_view
@@ -32,22 +32,19 @@ def snippet(analysis: Analysis, comparison: Body | None = None) -> str:
     """The same and the overview of engines, as a self-contained piece of HTML, everything in it escaped."""
     result, parts = verdict(analysis), analysis.partition
     findings = in_order(analysis.findings)
-    return (
-        html_templates()
-        .get_template("notebook.html.j2")
-        .render(
-            status=result.status,
-            label=one_line(analysis.program.label),
-            text=one_line(result.text, 1000),
-            bar=None if parts is None else strip_view(parts),
-            splits=None if parts is None else splits_view(parts, analysis.findings),
-            told=[text for text in (*_changes(comparison), engines_line(analysis), result.caveat) if text],
-            findings=[
-                (one_line(f.id), f.severity.value, severity_word(f.severity), one_line(f.message), _where(f))
-                for f in findings[:_LISTED]
-            ],
-            hidden=len(findings) - _LISTED,
-        )
+    return html_piece(
+        "notebook.html.j2",
+        status=result.status,
+        label=one_line(analysis.program.label),
+        text=one_line(result.text, 1000),
+        bar=None if parts is None else strip_view(parts),
+        splits=None if parts is None else splits_view(parts, analysis.findings),
+        told=[text for text in (*_changes(comparison), engines_line(analysis), result.caveat) if text],
+        findings=[
+            (one_line(f.id), f.severity.value, severity_word(f.severity), one_line(f.message), _where(f))
+            for f in findings[:_LISTED]
+        ],
+        hidden=len(findings) - _LISTED,
     )
 
 

@@ -46,6 +46,11 @@ def html_templates() -> Environment:
     )
 
 
+def html_piece(name: str, **parts: object) -> str:
+    """What a template makes of these parts."""
+    return html_templates().get_template(name).render(**parts)
+
+
 @lru_cache(maxsize=1)
 def plain_templates() -> Environment:
     """The same for texts that are no HTML, whose filters escape."""

@@ -10,7 +10,7 @@ from trtdiag.analysis.fallbacks import PartitionFacts, summed
 from trtdiag.analysis.result import Analysis
 from trtdiag.graph.segment import Segment
 from trtdiag.partition.facts import Boundary, Bytes
-from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, heaviest, strip
+from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, strip
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.page import Long, Part, cells, table
@@ -36,7 +36,7 @@ def partition_view(analysis: Analysis, facts: PartitionFacts) -> Part:
         "more_segments": f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
         "boundaries": folding_table(
             ("tensor", "from", "to", "shape", "min", "usual", "max"),
-            [words.crossing(b) for b in heaviest([b for b in parts.boundaries if _is_inner(b)])],
+            [words.crossing(boundary) for boundary in sorted(filter(_is_inner, parts.boundaries), key=_weight)],
             ("code", "", "", "code", "number", "number", "number"),
         ),
         "tried_summary": "" if analysis.tried is None else f"{tried_line(analysis.tried)}.",
@@ -54,6 +54,11 @@ def _summary(analysis: Analysis, facts: PartitionFacts) -> str:
         )
         text += "PyTorch at usual sizes, inputs and outputs of the program not counted"
     return text + ". The graph is the lowered one: an op without a converter is taken apart where it can be."
+
+
+def _weight(boundary: Boundary) -> int:
+    """Orders boundaries by bytes at usual sizes, the largest first; those of unknown size before all others."""
+    return -(1 << 62 if boundary.bytes.opt is None else boundary.bytes.opt)
 
 
 def _is_inner(boundary: Boundary) -> bool:

@@ -20,6 +20,12 @@ from trtdiag.report.page import Part
 from trtdiag.symbolic.text import in_words
 from trtdiag.wording import amount
 
+_UNDRAWN = {
+    Role.SHAPE: ("shape computation",),
+    Role.CHECK: ("assert, no-op or element of several results", "asserts, no-ops and elements of several results"),
+    Role.WEIGHT: ("weight",),
+}
+
 
 def _named(where: Sides, analysis: Analysis) -> Sides:
     """The sides with sizes by the user's names in their reasons; thousands of nodes share a few."""
@@ -68,16 +74,5 @@ def _summary(nodes: Sequence[DrawnNode], where: Sides | None, groups: int) -> st
         text += f": {', '.join(told)}" if told else ""
     if groups:
         text += f"; {amount(groups, 'module group')}"
-    parts = [
-        amount(counts[role], *words)
-        for role, words in (
-            (Role.SHAPE, ("shape computation",)),
-            (
-                Role.CHECK,
-                ("assert, no-op or element of several results", "asserts, no-ops and elements of several results"),
-            ),
-            (Role.WEIGHT, ("weight",)),
-        )
-        if counts[role]
-    ]
+    parts = [amount(counts[role], *words) for role, words in _UNDRAWN.items() if counts[role]]
     return f"{text}." + (f" Not drawn, listed with their modules: {', '.join(parts)}." if parts else "")

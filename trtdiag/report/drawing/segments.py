@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.partition.facts import Boundary
 from trtdiag.report.page import PLAIN_BOX, Part
 from trtdiag.wording import amount, bytes_text, one_line
 
@@ -90,8 +87,3 @@ def _arrow(at: int) -> str:
     lane = y - _GAP_Y / 2
     down = before_x + _BOX_WIDTH / 2
     return f"M{down} {before_y + _BOX_HEIGHT}L{down} {lane}L{x + _BOX_WIDTH / 2} {lane}L{x + _BOX_WIDTH / 2} {y}"
-
-
-def heaviest(boundaries: Sequence[Boundary]) -> list[Boundary]:
-    """Boundaries by bytes at usual sizes, the largest first; those of unknown size before all others."""
-    return sorted(boundaries, key=lambda b: -(b.bytes.opt if b.bytes.opt is not None else 1 << 62))
