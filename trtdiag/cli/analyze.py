@@ -101,5 +101,4 @@ def exit_code(report: Report, threshold: str) -> int:
     """1 where a finding is at or above ``threshold``."""
     if threshold == "never":
         return 0
-    worst: list[Any] = [finding.severity.rank for finding in report.findings]
-    return int(bool(worst) and min(worst) <= Severity(threshold).rank)
+    return int(any(finding.severity.rank <= Severity(threshold).rank for finding in report.findings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -27,18 +27,11 @@ def told_options() -> Iterator[None]:
         warnings.simplefilter("always", OptionWarning)
         usual = warnings.showwarning
 
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
+        def show(message: Warning | str, *where: Any, **more: Any) -> None:
             if isinstance(message, OptionWarning):
                 _print(message)
             else:
-                usual(message, category, filename, lineno, file, line)
+                usual(message, *where, **more)
 
         warnings.showwarning = show
         yield

@@ -36,6 +36,8 @@ def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
         f"default-src 'none'; script-src '{_hash(start)}' '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
+    payload = "" if view["graph"] is None else view["graph"]["payload"]
+    is_small = len(payload) <= _PLAIN_PAYLOAD_CHARS  # readable then, else packed
     return html_piece(
         "report.html.j2",
         view=view,
@@ -43,26 +45,16 @@ def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
         style=Markup(style),
         start=Markup(start),
         program=packed(script),
-        payload=payload_element(view["graph"]["payload"]) if view["graph"] is not None else "",
+        payload=script_safe(payload) if is_small else packed(payload),
+        is_small=is_small,
         machine_json=packed(machine_json),
         machine_sarif=packed(machine_sarif),
     )
 
 
-def payload_element(json_text: str) -> Markup:
-    """The element with the explorer's data: readable where it is small, packed where it is large."""
-    if len(json_text) <= _PLAIN_PAYLOAD_CHARS:
-        return Markup('<script type="application/json" id="graph-payload">{}</script>').format(
-            Markup(script_safe(json_text))
-        )
-    return Markup('<script type="text/plain" id="graph-payload" data-encoding="gzip-base64">{}</script>').format(
-        packed(json_text)
-    )
-
-
-def script_safe(json_text: str) -> str:
+def script_safe(json_text: str) -> Markup:
     """JSON that cannot end the script element it stands in: ``</`` and ``<!--`` are escaped inside its strings."""
-    return json_text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return Markup(json_text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
 def packed(text: str) -> str:

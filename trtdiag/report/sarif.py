@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from trtdiag.analysis.rule import Rule
 from trtdiag.report.comparison import Body
@@ -35,29 +36,19 @@ def sarif_log(report: Body, rules: Sequence[Rule], root: Path) -> dict[str, Json
     findings = report["findings"]
     descriptors = _descriptors(rules, findings)
     index = {str(descriptor["id"]): at for at, descriptor in enumerate(descriptors)}
-    return {
-        "$schema": SCHEMA_URI,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "trtdiag",
-                        "semanticVersion": report["tool"]["version"],
-                        "rules": list(descriptors),
-                    }
-                },
-                "invocations": [_invocation(report)],
-                "results": [_result(finding, index[finding["rule"]], root) for finding in findings],
-                "properties": {
-                    "program": report["program"]["label"],
-                    "target": report["target"],
-                    "verdict": report["verdict"]["text"],
-                    "notChecked": report["not_checked"],
-                },
-            }
-        ],
+    driver = {"name": "trtdiag", "semanticVersion": report["tool"]["version"], "rules": descriptors}
+    run: dict[str, Any] = {
+        "tool": {"driver": driver},
+        "invocations": [_invocation(report)],
+        "results": [_result(finding, index[finding["rule"]], root) for finding in findings],
+        "properties": {
+            "program": report["program"]["label"],
+            "target": report["target"],
+            "verdict": report["verdict"]["text"],
+            "notChecked": report["not_checked"],
+        },
     }
+    return {"$schema": SCHEMA_URI, "version": "2.1.0", "runs": [run]}
 
 
 def _descriptors(rules: Sequence[Rule], findings: Iterable[Body]) -> list[dict[str, Json]]:

@@ -25,7 +25,7 @@ def settings_view(analysis: Analysis, command: str) -> Part:
     ]
     heads = ("setting", "value", "")
     return {
-        "settings": table(heads, tuple(rows), kinds=("code", "code")) if rows else None,
+        "settings": table(heads, rows, kinds=("code", "code")) if rows else None,
         "versions": _versions(analysis),
         "command": one_line(command or reproduce_command(analysis), _LONGEST_CHARS),
     }
@@ -60,4 +60,4 @@ def _versions(analysis: Analysis) -> Part:
     if program.export_s is not None:
         rows.append(("export took", seconds_text(program.export_s)))
     rows.extend(("note", one_line(note, _LONGEST_CHARS)) for note in program.notes)
-    return table((), tuple(rows))
+    return table((), rows)

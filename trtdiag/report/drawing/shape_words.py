@@ -38,32 +38,29 @@ class ShapeWords:
                 return self._of_tensors(tensors)
             scalar = self._shapes.scalars.get(name)
             if scalar is not None:
-                return self._text(scalar.expr), self._range(scalar)
+                return self.size(scalar.expr), self._range(scalar)
         values = self._reader.read(node)
         return _joined([self._of_value(value) for value in values]), ""
 
-    def size(self, expr: Expr | Condition) -> str:
-        """A size in the user's words."""
-        return self._text(expr)
-
     def _of_tensors(self, tensors: tuple[TensorSizes, ...]) -> tuple[str, str]:
-        shapes = [_tensor(tensor.dtype, [self._text(size.expr) for size in tensor.dims]) for tensor in tensors]
+        shapes = [_tensor(tensor.dtype, [self.size(size.expr) for size in tensor.dims]) for tensor in tensors]
         ranges = (self._range(size) for tensor in tensors for size in tensor.dims)
         return _joined(shapes), ", ".join(dict.fromkeys(text for text in ranges if text))
 
     def _of_value(self, value: Value) -> str:
         if isinstance(value, TensorValue):
-            return _tensor(str(value.dtype), [self._text(dim) for dim in value.dims])
+            return _tensor(str(value.dtype), [self.size(dim) for dim in value.dims])
         if isinstance(value, NumberValue):
-            return value.kind if value.expr is None else self._text(value.expr)
+            return value.kind if value.expr is None else self.size(value.expr)
         return ""
 
     def _range(self, size: Size) -> str:
         if isinstance(size.expr, Num):
             return ""
-        return f"{self._text(size.expr)} {'' if size.exact else 'within '}{size.range}"
+        return f"{self.size(size.expr)} {'' if size.exact else 'within '}{size.range}"
 
-    def _text(self, expr: Expr | Condition) -> str:
+    def size(self, expr: Expr | Condition) -> str:
+        """A size in the user's words."""
         known = self._texts.get(expr)
         if known is None:
             known = self._texts[expr] = one_line(to_text(expr, self._names), 80)
