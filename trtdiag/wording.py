@@ -86,10 +86,10 @@ def dtype_text(dtype: object) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def bytes_text(number: int | None) -> str:
-    """``12.3 MiB``; ``no maximum`` for ``None``."""
+def bytes_text(number: int | None, otherwise: str = "no maximum") -> str:
+    """``12.3 MiB``; ``otherwise`` for ``None``."""
     if number is None:
-        return "no maximum"
+        return otherwise
     if number < 1024:
         return f"{number} B"
     size = float(number)
@@ -98,8 +98,10 @@ def bytes_text(number: int | None) -> str:
     return f"{size / 1024**step:,.1f} {units[step - 1]}"
 
 
-def sized(byte_count: int) -> str:
-    """Bytes as findings say them, in units up to TiB: ``512 bytes``, ``3.2 MiB``, ``17.0 GiB``."""
+def sized(byte_count: int | None, otherwise: str = "no maximum") -> str:
+    """Bytes as findings say them, in units up to TiB: ``512 bytes``, ``17.0 GiB``; ``otherwise`` for ``None``."""
+    if byte_count is None:
+        return otherwise
     if byte_count < 1024:
         return f"{byte_count} bytes"
     amount = float(byte_count)

@@ -55,24 +55,28 @@ def outcome(found: Verification) -> str:
     return "differs" if found.differs else "unknown"
 
 
+def points_text(found: Verification) -> str:
+    """At how many sets of sizes a program agrees with the original."""
+    only = len(found.unstable)
+    apart = f", at {only} of them only as far as the original itself is stable" if only else ""
+    return f"{amount(sum(not result.skipped for result in found.results), 'set')} of sizes{apart}"
+
+
 def outcome_line(found: Verification) -> str:
     """How a comparison ended, in one line."""
     ran = [result for result in found.results if not result.skipped]
-    points = f"{amount(len(ran), 'set')} of sizes"
     how = outcome(found)
     if how == "unknown":
         why = next((result.skipped for result in found.results), "")
         return f"not verified: no point could be compared{f' ({one_line(why)})' if why else ''}"
     if how == "differs":
         wrong = sum(not result.passed for result in ran)
-        return f"DIFFERS from the original at {wrong} of {points}"
+        return f"DIFFERS from the original at {wrong} of {amount(len(ran), 'set')} of sizes"
     worst = found.worst
-    only = len(found.unstable)
-    points += f", at {only} of them only as far as the original itself is stable" if only else ""
     off = "" if worst is None else ", without a difference"
     if worst is not None and worst.max_rel:
         off = f", at most {worst.max_rel:.1e} of an output's magnitude off"
-    return f"verified: agrees with the original at {points}{off}"
+    return f"verified: agrees with the original at {points_text(found)}{off}"
 
 
 def movement_words(output: OutputError) -> str:

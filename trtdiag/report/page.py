@@ -51,6 +51,11 @@ def shown(fact: object, *keys: str, limit: int = SHOWN_NAME_CHARS) -> Part:
     return {key: cell(getattr(fact, key), limit) for key in keys}
 
 
+def fold_label(label: str, hidden: int, listed: int, every: str = "all of them") -> str:
+    """The label of what is folded, ``and 28 more``; it says so where not even the fold lists all of it."""
+    return label if hidden <= listed else f"{label}, {listed:,} of them listed here, {every} in the JSON report"
+
+
 def table(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],

@@ -69,16 +69,11 @@ def _fitted(value: Any, schema: Schema, root: Schema, place: str) -> Any:
             raise _misfit(value, " or ".join(_KINDS[name][0] for name in names), place)
     if "minimum" in schema and value < schema["minimum"]:
         raise _misfit(value, f"at least {schema['minimum']}", place)
-    if len_of(value) < max(schema.get("minItems", 0), schema.get("minLength", 0)):
+    if isinstance(value, (str, list)) and len(value) < max(schema.get("minItems", 0), schema.get("minLength", 0)):
         raise _misfit(value, "something in it", place)
     if isinstance(value, list) and "items" in schema:
         return [_fitted(item, schema["items"], root, f"{place}[{at}]") for at, item in enumerate(value)]
     return _fitted_object(value, schema, root, place) if isinstance(value, dict) else value
-
-
-def len_of(value: Any) -> int:
-    """How long a string or a list is; longer than any least length for what has none."""
-    return len(value) if isinstance(value, (str, list)) else 1 << 30
 
 
 def _fitted_object(value: dict[str, Any], schema: Schema, root: Schema, place: str) -> dict[str, Any]:

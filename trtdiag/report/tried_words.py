@@ -43,6 +43,5 @@ def _row(engine: TriedEngine) -> tuple[str, ...]:
     said = [f"refused for {', '.join(engine.refusal.gpus)}: {engine.refusal.because}"] if engine.refusal else []
     said += [f"not tried to the end for {', '.join(engine.untried)}"] if engine.untried else []
     said += [f"warns: {text}" for text in engine.warnings]
-    size = "" if engine.engine_bytes is None else bytes_text(engine.engine_bytes)
-    built = ", ".join(engine.gpus) or "none", size, f"{engine.seconds:.1f}"
+    built = ", ".join(engine.gpus) or "none", bytes_text(engine.engine_bytes, ""), f"{engine.seconds:.1f}"
     return str(engine.index), f"{engine.layers:,}", *built, one_line("; ".join(said), _LONGEST_SAID_CHARS)

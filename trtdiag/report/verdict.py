@@ -10,7 +10,7 @@ from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.finding import Finding, Impact, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.graph.source import Frame
-from trtdiag.report.compile_words import outcome, outcome_line
+from trtdiag.report.compile_words import outcome, outcome_line, points_text
 from trtdiag.wording import amount, one_line
 
 _WORDS = {"error": "error", "warning": "warning", "info": "note"}
@@ -145,11 +145,8 @@ def _of_compiling(facts: CompilationFacts) -> str:
     found = facts.verification
     if found is None:
         return f"{engines}, not compared with the original"
-    ran = sum(not result.skipped for result in found.results)
     if outcome(found) == "agrees":
-        only = len(found.unstable)
-        apart = f", at {only} of them only as far as the original itself is stable" if only else ""
-        return f"{engines} and verified at {amount(ran, 'set')} of sizes{apart}"
+        return f"{engines} and verified at {points_text(found)}"
     line = outcome_line(found)
     return f"{engines}, but it {line}" if outcome(found) == "differs" else f"{engines}, {line}"
 

@@ -92,7 +92,7 @@ def _numbers(found: Body) -> Part:
 def _built(sides: Sequence[Body]) -> Iterator[tuple[str, ...]]:
     sizes = [each["engine_bytes"] for each in sides]
     if any(size is not None for size in sizes):
-        yield "bytes of engines", *("not built" if size is None else bytes_text(size) for size in sizes)
+        yield "bytes of engines", *(bytes_text(size, "not built") for size in sizes)
     before, after = (each["latency_ms"] for each in sides)
     for name in dict.fromkeys((*after, *before)):
         told = (f"{time[name]:.3g} ms" if name in time else "not measured" for time in (before, after))

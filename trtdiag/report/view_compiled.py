@@ -18,7 +18,7 @@ from trtdiag.report.compile_words import (
     point_sizes,
 )
 from trtdiag.report.engine_words import also_words, op_counts, saved_words
-from trtdiag.report.page import Part, table
+from trtdiag.report.page import Part, fold_label, table
 from trtdiag.report.source_context import source_view
 from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.report.view_types import folding_table
@@ -78,8 +78,6 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Part:
     rows = [row for result in order for row in _point_rows(result, names)]
     hidden = len(rows) - _SHOWN_ROWS
     more = f"and {amount(hidden, 'more row')}" if hidden > 0 else ""
-    if len(rows) > _LISTED_ROWS:
-        more += f", {_LISTED_ROWS - _SHOWN_ROWS:,} of them listed here, all of them in the JSON report"
     culprit = found.culprit
     frame = None if culprit is None or culprit.origin is None else culprit.origin.frame
     told = "" if culprit is None else culprit_line(culprit, names)
@@ -89,7 +87,7 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Part:
         "text": line[0].upper() + line[1:],
         "rows": rows[:_SHOWN_ROWS],
         "folded": rows[_SHOWN_ROWS:_LISTED_ROWS],
-        "more": more,
+        "more": fold_label(more, hidden, _LISTED_ROWS - _SHOWN_ROWS),
         "allowed": one_line(allowed_line(found), _LONGEST_WHY_CHARS),
         "culprit": told[:1].upper() + told[1:],
         "source": source_view(frame),

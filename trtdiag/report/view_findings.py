@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from trtdiag.analysis.finding import Applicability, Finding, Fix, Impact, Place
 from trtdiag.graph.source import Frame
-from trtdiag.report.page import Part, cell, shown
+from trtdiag.report.page import Part, cell, fold_label, shown
 from trtdiag.report.source_context import source_view
 from trtdiag.report.verdict import CauseTree, cause_trees, counts_text, first_frame, severity_word
 from trtdiag.wording import amount, bytes_text, listed, one_line, starred, visible
@@ -52,14 +52,14 @@ def _tree_view(tree: CauseTree, above: Frame | None) -> Part:
         "modules": _modules(finding.places),
         "evidence": evidence[:_SHOWN_EVIDENCE],
         "more_evidence": evidence[_SHOWN_EVIDENCE:_LISTED_EVIDENCE],
-        "more_evidence_label": _fold_label(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
+        "more_evidence_label": _more(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
         "where": cell(framed),
         # Lines that stand right above are not shown again: those of the cause, or of the finding before.
         "source": source_view(framed) if framed != above else None,
         "fix": fix_view(finding.fix),
         "places": places[:SHOWN_PLACES],
         "folded": places[SHOWN_PLACES:_LISTED_PLACES],
-        "more": _fold_label(len(places), SHOWN_PLACES, _LISTED_PLACES),
+        "more": _more(len(places), SHOWN_PLACES, _LISTED_PLACES),
         "caused": caused,
         "caused_label": f"causes {counts_text(child.finding for child in tree.caused)}" if caused else "",
     }
@@ -85,12 +85,10 @@ def _modules(places: tuple[Place, ...]) -> str:
     return one_line(listed(found, _SHOWN_MODULES), _LONGEST_MESSAGE_CHARS)
 
 
-def _fold_label(number: int, shown: int, listed: int) -> str:
-    """``and 28 more``; says so where not even the fold lists all of them."""
-    if number <= shown:
-        return ""
-    label = f"and {number - shown:,} more"
-    return label if number <= listed else f"{label}, {listed - shown:,} of them listed here, all in the JSON report"
+def _more(number: int, shown: int, listed: int) -> str:
+    """``and 28 more``; empty where all are shown."""
+    hidden = number - shown
+    return fold_label(f"and {hidden:,} more", hidden, listed - shown, "all") if hidden > 0 else ""
 
 
 def fix_view(fix: Fix | None) -> Part | None:

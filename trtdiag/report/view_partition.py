@@ -49,10 +49,8 @@ def _summary(analysis: Analysis, facts: PartitionFacts) -> str:
     text = f"For {engines_line(analysis)}"
     inner = summed(b.bytes for b in parts.boundaries if _is_inner(b))
     if len(parts.steps) > 1:
-        text += (
-            f"; {bytes_text(inner.opt) if inner.opt is not None else 'an unknown amount'} cross between engines and "
-        )
-        text += "PyTorch at usual sizes, inputs and outputs of the program not counted"
+        text += f"; {bytes_text(inner.opt, 'an unknown amount')} cross between engines and PyTorch at usual sizes,"
+        text += " inputs and outputs of the program not counted"
     return text + ". The graph is the lowered one: an op without a converter is taken apart where it can be."
 
 
@@ -96,8 +94,7 @@ class _Words:
 
 
 def _ends(count: Bytes) -> tuple[str, str, str]:
-    low, usual = ("unknown" if each is None else bytes_text(each) for each in (count.min, count.opt))
-    return low, usual, bytes_text(count.max)
+    return bytes_text(count.min, "unknown"), bytes_text(count.opt, "unknown"), bytes_text(count.max)
 
 
 def _segment(segment: Segment, words: _Words) -> Part:

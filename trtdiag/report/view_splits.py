@@ -12,7 +12,7 @@ from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Bytes
 from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.engine_words import op_counts
-from trtdiag.report.page import Part, cells, table
+from trtdiag.report.page import Part, cells, fold_label, table
 from trtdiag.report.source_context import short_place
 from trtdiag.wording import amount, bytes_text, listed, one_line, starred
 
@@ -34,14 +34,12 @@ def splits_view(facts: PartitionFacts, findings: Sequence[Finding]) -> Part:
     rest = [group for group in ranked if group not in costly]
     folded = [*(_row(group, ids) for group in rest), *_small(facts, ids)]
     more = amount(len(folded), "other reason" if costly else "reason") if folded else ""
-    if len(folded) > _MOST_ROWS:
-        more += f", {_MOST_ROWS:,} of them listed here, all of them in the JSON report"
     return {
         "summary": _summary(facts),
         "outcomes": _outcomes(facts),
         "rows": [_row(group, ids) for group in costly],
         "folded": folded[:_MOST_ROWS],
-        "more": more,
+        "more": fold_label(more, len(folded), _MOST_ROWS),
         "minimum": _minimum(facts),
     }
 
@@ -147,7 +145,7 @@ def _arrow(before: int, after: int) -> str:
 
 def crossing_text(count: Bytes) -> str:
     """``1.6 KiB, at most 42.0 KiB``: at usual sizes and at the maximum."""
-    usual = "unknown" if count.opt is None else bytes_text(count.opt)
+    usual = bytes_text(count.opt, "unknown")
     if count.opt == count.max:
         return usual
     return f"{usual}, {'no maximum' if count.max is None else f'at most {bytes_text(count.max)}'}"

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, WideTensor
-from trtdiag.lower.facts import Checked
-from trtdiag.report.page import Long, Part, cells, table
+from trtdiag.dtypes.plan_facts import PlannedTensor
+from trtdiag.lower.facts import Checked, MetadataDefect
+from trtdiag.report.page import Long, Part, cells, fold_label, table
 from trtdiag.shapes.facts import MemoryEstimate
 from trtdiag.targets import target_name
 from trtdiag.wording import amount, bytes_text, dtype_text, one_line
@@ -24,9 +25,7 @@ def folding_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], kinds
         return None
     folded = rows[_SHOWN_ROWS:_LISTED_ROWS]
     hidden = max(0, len(rows) - _SHOWN_ROWS)
-    more = f"and {hidden:,} more" if hidden else ""
-    if hidden > len(folded):
-        more += f", {len(folded):,} of them listed here, all of them in the JSON report"
+    more = fold_label(f"and {hidden:,} more" if hidden else "", hidden, len(folded))
     return table(heads, rows[:_SHOWN_ROWS], folded, more, kinds)
 
 
@@ -67,14 +66,13 @@ def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precisio
 
 def _planned(parts: PartitionFacts) -> Part | None:
     """The tensors that are of another type inside engines than in the program."""
-    rows = [
-        cells(
-            *(entry.node, entry.role, *map(dtype_text, (entry.program_dtype, entry.engine_dtype or "none"))),
-            *(Long(entry.why), entry.frame),
-        )
-        for entry in parts.plan.types.entries
-    ]
+    rows = [_planned_row(entry) for entry in parts.plan.types.entries]
     return folding_table(("tensor", "role", "in the program", "in engines", "why", "line"), rows, ("code",))
+
+
+def _planned_row(entry: PlannedTensor) -> tuple[str, ...]:
+    program, engine = dtype_text(entry.program_dtype), dtype_text(entry.engine_dtype or "none")
+    return cells(entry.node, entry.role, program, engine, Long(entry.why), entry.frame)
 
 
 def _int64_table(rows: Sequence[tuple[str, ...]], *, native: bool) -> Part | None:
@@ -120,13 +118,7 @@ def memory_view(memory: MemoryEstimate) -> Part:
 
 def metadata_view(checked: Checked) -> Part:
     """How the recorded values of nodes were found."""
-    defects = [
-        cells(
-            *(d.node, d.target, d.defect, d.recorded or "nothing", d.recomputed or "unknown"),
-            *("repaired in the checked copy" if d.repaired else "not repairable", Long(d.cause), d.origin.stack.best),
-        )
-        for d in sorted(checked.defects, key=lambda defect: not defect.root)
-    ]
+    defects = [_defect(each) for each in sorted(checked.defects, key=lambda defect: not defect.root)]
     unchecked = [cells(node, Long(why)) for node, why in checked.unchecked.items()]
     summary = f"{amount(checked.checked, 'node')} looked at, {amount(checked.recomputed, 'distinct call')} recomputed"
     summary += f", {amount(len(checked.defects), 'defect')}" if checked.defects else ", no defect"
@@ -135,3 +127,9 @@ def metadata_view(checked: Checked) -> Part:
         "defects": folding_table(("node", "op", "defect", "recorded", "recomputed", "state", "cause", "line"), defects),
         "unchecked": folding_table(("node", "not recomputed because"), unchecked),
     }
+
+
+def _defect(found: MetadataDefect) -> tuple[str, ...]:
+    values = found.recorded or "nothing", found.recomputed or "unknown"
+    state = "repaired in the checked copy" if found.repaired else "not repairable"
+    return cells(found.node, found.target, found.defect, *values, state, Long(found.cause), found.origin.stack.best)

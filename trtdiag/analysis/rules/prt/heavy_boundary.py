@@ -61,10 +61,7 @@ def _read(boundary: Boundary) -> bool:
 
 
 def _ends(count: Bytes) -> str:
-    low = "unknown" if count.min is None else sized(count.min)
-    usual = "unknown" if count.opt is None else sized(count.opt)
-    high = "no maximum" if count.max is None else sized(count.max)
-    return f"min {low}, usual {usual}, max {high}"
+    return f"min {sized(count.min, 'unknown')}, usual {sized(count.opt, 'unknown')}, max {sized(count.max)}"
 
 
 def _way(boundary: Boundary) -> str:
