@@ -19,6 +19,8 @@ from trtdiag.wording import SHOWN_NAME_CHARS, one_line
 
 FORMAT = "trtdiag-page/1"
 _LONG_CHARS = 400
+_SHOWN_ROWS = 8
+_LISTED_ROWS = 100
 
 Part: TypeAlias = dict[str, Any]
 """A piece of the page; templates place its strings and decide nothing."""
@@ -73,6 +75,26 @@ def table(
         kinds: What a column holds: ``number``, ``code``, or empty for words, as where nothing is said.
     """
     return {"heads": heads, "rows": rows, "folded": folded, "more": more, "kinds": kinds}
+
+
+def folding_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], kinds: tuple[str, ...] = ()) -> Part | None:
+    """A table that shows the first rows and folds the rest; ``None`` without rows."""
+    if not rows:
+        return None
+    folded = rows[_SHOWN_ROWS:_LISTED_ROWS]
+    hidden = max(0, len(rows) - _SHOWN_ROWS)
+    more = fold_label(f"and {hidden:,} more" if hidden else "", hidden, len(folded))
+    return table(heads, rows[:_SHOWN_ROWS], folded, more, kinds)
+
+
+def folded_table(
+    heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], label: str, kinds: tuple[str, ...] = ()
+) -> Part | None:
+    """A table of which nothing is shown until it is asked for; ``None`` without rows."""
+    if not rows:
+        return None
+    more = label if len(rows) <= _LISTED_ROWS else f"{label}, {_LISTED_ROWS:,} of them listed here"
+    return table(heads, (), rows[:_LISTED_ROWS], more, kinds)
 
 
 def named_page(part: Any, names: Mapping[str, str]) -> Any:

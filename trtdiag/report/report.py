@@ -13,6 +13,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.rule import Rule
 from trtdiag.arguments import instance, keep_checked, one_of, path_or, text
 from trtdiag.report.comparison import compared
+from trtdiag.report.drawing.layout import ENGINES
 from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import report_json
 from trtdiag.report.notebook import plain_text, snippet
@@ -21,7 +22,7 @@ from trtdiag.report.saved import SavedReport, read_report
 from trtdiag.report.verdict import verdict
 from trtdiag.report.view_build import report_view
 
-_LAYOUT = one_of("auto", "dot", "builtin")
+_LAYOUT = one_of(*ENGINES)
 
 
 @dataclass(frozen=True, repr=False)

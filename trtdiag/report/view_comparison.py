@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from trtdiag.report.comparison import Body
-from trtdiag.report.page import Part, table
+from trtdiag.report.page import Part, folding_table, table
 from trtdiag.report.verdict import severity_word
 from trtdiag.report.view_inputs import profile_text
-from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic.ranges import Range
 from trtdiag.wording import amount, bytes_text, one_line

@@ -18,10 +18,9 @@ from trtdiag.report.compile_words import (
     point_sizes,
 )
 from trtdiag.report.engine_words import also_words, op_counts, saved_words
-from trtdiag.report.page import Part, fold_label, table
+from trtdiag.report.page import Part, fold_label, folding_table, table
 from trtdiag.report.source_context import source_view
 from trtdiag.report.view_engine_layers import engine_layers_view
-from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.targets import target_name
 from trtdiag.verification.facts import PointResult, Verification

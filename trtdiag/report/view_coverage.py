@@ -6,8 +6,7 @@ from trtdiag.analysis.coverage import NoWork, OpCoverage, no_work, op_coverage
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.graph.walk import NodeKind
 from trtdiag.lower.facts import Checked
-from trtdiag.report.page import Part, cells
-from trtdiag.report.view_types import folded_table, folding_table
+from trtdiag.report.page import Part, cells, folded_table, folding_table
 from trtdiag.wording import amount, joined, one_line
 
 _LONGEST_REASON_CHARS = 400

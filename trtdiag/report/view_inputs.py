@@ -10,11 +10,10 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import Constraint, Pinned, Verdict
 from trtdiag.frontend.program import InputTensor
 from trtdiag.report.drawing.shape_words import ShapeWords
-from trtdiag.report.page import Part
+from trtdiag.report.page import Part, folding_table
 from trtdiag.report.source_context import short_place
 from trtdiag.report.view_dims import SHOWN_SITES
 from trtdiag.report.view_guards import guards_view
-from trtdiag.report.view_types import folding_table
 from trtdiag.shapes.facts import SymbolFacts
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Range, evaluate, free_symbols

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
-from trtdiag.report.page import Long, Part, cells
-from trtdiag.report.view_types import folding_table
+from trtdiag.report.page import Long, Part, cells, folding_table
 from trtdiag.wording import amount, listed, one_line
 
 _MOST_LINES = 3

@@ -8,35 +8,13 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, WideTensor
 from trtdiag.dtypes.plan_facts import PlannedTensor
 from trtdiag.lower.facts import Checked, MetadataDefect
-from trtdiag.report.page import Long, Part, cells, fold_label, table
+from trtdiag.report.page import Long, Part, cells, folded_table, folding_table, table
 from trtdiag.shapes.facts import MemoryEstimate
 from trtdiag.targets import target_name
 from trtdiag.wording import amount, bytes_text, dtype_text, one_line
 
-_SHOWN_ROWS = 8
-_LISTED_ROWS = 100
 _FITS = {Fit.FITS: "fits int32", Fit.OVERFLOWS: "does not fit int32", Fit.UNKNOWN: "not known to fit"}
 _FIT_ORDER = (Fit.OVERFLOWS, Fit.UNKNOWN, Fit.FITS)
-
-
-def folding_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], kinds: tuple[str, ...] = ()) -> Part | None:
-    """A table that shows the first rows and folds the rest; ``None`` without rows."""
-    if not rows:
-        return None
-    folded = rows[_SHOWN_ROWS:_LISTED_ROWS]
-    hidden = max(0, len(rows) - _SHOWN_ROWS)
-    more = fold_label(f"and {hidden:,} more" if hidden else "", hidden, len(folded))
-    return table(heads, rows[:_SHOWN_ROWS], folded, more, kinds)
-
-
-def folded_table(
-    heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], label: str, kinds: tuple[str, ...] = ()
-) -> Part | None:
-    """A table of which nothing is shown until it is asked for; ``None`` without rows."""
-    if not rows:
-        return None
-    more = label if len(rows) <= _LISTED_ROWS else f"{label}, {_LISTED_ROWS:,} of them listed here"
-    return table(heads, (), rows[:_LISTED_ROWS], more, kinds)
 
 
 def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precision: Part | None = None) -> Part:

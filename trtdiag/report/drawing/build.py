@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.report.drawing.engine_layers import NO_LAYERS, engine_layers
+from trtdiag.report.drawing.engine_layers import engine_layers
 from trtdiag.report.drawing.graph_model import hierarchy, hierarchy_by_step
 from trtdiag.report.drawing.layout import lay_out
 from trtdiag.report.drawing.levels import levels
@@ -51,13 +51,10 @@ def graph_view(analysis: Analysis, layout: str = "auto") -> Part | None:
     ]
     # One engine in one box says nothing on paper: then its modules are the overview.
     overview = views[0] if sum(box.group is not None for box in views[0].levels[0].boxes) > 1 else views[-1]
-    built = analysis.compilation
     return {
         "summary": _summary(nodes, where, len(drawn[-1]) - 1),
         "picture": picture(overview.levels[0], overview.layouts[0], nodes, overview.marks, where),
-        "payload": payload(
-            nodes, views, where, NO_LAYERS if built is None else engine_layers(built, nodes), analysis.findings
-        ),
+        "payload": payload(nodes, views, where, engine_layers(analysis.compilation, nodes), analysis.findings),
         "layout_note": laid_out.note,
     }
 

@@ -26,15 +26,12 @@ class EngineLayers:
     of_node: dict[int, tuple[int, ...]]
 
 
-NO_LAYERS = EngineLayers((), {})
-
-
-def engine_layers(facts: CompilationFacts, nodes: Sequence[DrawnNode]) -> EngineLayers:
+def engine_layers(facts: CompilationFacts | None, nodes: Sequence[DrawnNode]) -> EngineLayers:
     """The layers that compute nodes of the program; those that only move data are in the section on compiling."""
     number = positions(nodes)
     told: list[tuple[str, str, str]] = []
     found: dict[int, dict[int, None]] = {}
-    for at, engine in enumerate(facts.engines):
+    for at, engine in enumerate(facts.engines if facts else ()):
         for index, layer in enumerate(engine.built.layers):
             computed = {position_of(op.node, number): None for op in layer.ops}
             here = [position for position in computed if position is not None]
