@@ -6,8 +6,6 @@ import json
 import logging
 import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,9 +19,11 @@ from torch.export import Dim
 import trtdiag
 from tests.artifact.compiled_mutations import CompiledFile
 from tests.frontend.archive_samples import torch_saved
+from tests.harness.forked_runs import run_forked
 from trtdiag.errors import TrtdiagError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+AUDITED = "import runpy; runpy.run_module('tests.artifact.audited_reading', run_name='__main__')"
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +114,8 @@ def _read(folder: Path, files: dict[str, bytes]) -> dict[str, dict[str, Any]]:
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         (folder / f"{name}.pt2").write_bytes(content)
-    command = [sys.executable, "-W", "ignore", "-m", "tests.artifact.audited_reading", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)
+    # The hook that notes what happens stays until its process ends.
+    done = run_forked(AUDITED, str(folder), cwd=ROOT, limit_s=500)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     assert set(found) == {f"{name}.pt2" for name in files}

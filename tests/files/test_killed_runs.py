@@ -16,6 +16,7 @@ import torch
 
 from tests.compiling.programs import exported, mlp
 from tests.files.killed_runs import COMMANDS, OLD, whole
+from tests.harness.forked_runs import run_forked
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are forks of one process that has loaded torch")
@@ -23,14 +24,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are forks 
 
 def _killed(folder: Path, commands: list[str], *, moments: int, steps: list[int]) -> dict[str, Any]:
     asked = {"folder": str(folder), "commands": commands, "moments": moments, "steps": steps, "seed": 11}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.files.killed_runs", json.dumps(asked)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    code = "import runpy; runpy.run_module('tests.files.killed_runs', run_name='__main__')"
+    done = run_forked(code, json.dumps(asked), cwd=ROOT, limit_s=3600)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     for found in told.values():

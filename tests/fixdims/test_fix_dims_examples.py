@@ -66,6 +66,7 @@ def test_a_dim_that_only_one_size_fits_becomes_static_with_the_line() -> None:
     assert fix.plan.sizes == {}
 
 
+@pytest.mark.slow  # the quick run has one above the range, below
 def test_an_example_outside_the_asked_range_is_replaced_by_a_multiple_of_it() -> None:
     spec = {"x": {2: Dim("h", min=135, max=2160), 3: Dim("w", min=135, max=3840)}}
     fix = fix_dims(models.Unshuffle(), (torch.randn(1, 3, 64, 64),), dynamic_shapes=spec)
@@ -105,7 +106,7 @@ def _least(fix: Fix) -> tuple[int, int]:
     return fix.plan.range_of(height.root).min or 0, fix.plan.range_of(width.root).min or 0
 
 
-@pytest.mark.parametrize("size", [1, 2, 6])
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.slow)])
 def test_an_example_that_is_0_or_1_of_the_new_dim_gets_another_size(size: int) -> None:
     # Of 1 the dim is a constant first, and of the size that is tried instead the new Dim is 0 again.
     spec = {"x": {0: Dim("b", min=1, max=40)}}
@@ -121,6 +122,7 @@ def test_an_example_that_is_0_or_1_of_the_new_dim_gets_another_size(size: int) -
         assert torch.equal(program(x), model(x))
 
 
+@pytest.mark.slow  # 4 s; the quick run has an example of one, and one of another path, that give way
 def test_a_dim_that_the_example_alone_pins_is_tried_at_other_sizes() -> None:
     spec = {"x": {0: Dim("b", min=1, max=16), 1: Dim("t", min=1, max=24)}}
     fix = fix_dims(models.RowsOfEight(), (torch.rand(4, 8),), dynamic_shapes=spec)

@@ -96,6 +96,7 @@ def test_half_the_length_rounded_up_becomes_a_derived_dim() -> None:
         assert program(torch.ones(2, 2 * size), torch.ones(2, size)).shape == (2, size)
 
 
+@pytest.mark.slow  # the quick run has conflicts and ranges side by side
 def test_a_range_whose_guards_torch_cannot_see_to_hold_keeps_every_size() -> None:
     fix = fix_dims(models.PaddedWindows(), (torch.randn(2, 48),), dynamic_shapes={"x": {1: Dim("t", min=9, max=2160)}})
     leaf = fix.plan.leaves["x.shape[1]"]
@@ -116,6 +117,7 @@ def test_equal_dims_with_ranges_apart_are_a_conflict_of_the_guard_and_the_ranges
     assert conflict.proof.proven
 
 
+@pytest.mark.slow  # the quick run has named dims in the place of hints below and above
 def test_a_sum_has_a_named_dim_where_a_hint_would_cost_its_smallest_sizes() -> None:
     batch, step = Dim("b", min=1, max=8), Dim("s", min=1, max=61)
     spec = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export, save
 
 import trtdiag
@@ -27,6 +27,15 @@ def build() -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], Any]:
     return models.Unshuffle(), (torch.randn(1, 3, 64, 64),), {}, NAIVE
 
 
+class Pairs(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.reshape(-1, 2, 3).relu()
+
+
+def build_rows() -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], Any]:
+    return Pairs(), (torch.randn(4, 3),), {}, {"x": {0: Dim("b", min=2, max=41)}}
+
+
 def as_auto() -> ExportedProgram:
     spec = {"x": {2: Dim.AUTO(min=16, max=640), 3: Dim.AUTO(min=16, max=641)}}
     return export(models.Unshuffle(), (torch.randn(1, 3, 64, 64),), dynamic_shapes=spec)
@@ -40,16 +49,16 @@ def saved(tmp_path: Path, name: str = "model.pt2") -> Path:
 
 
 def test_a_factory_a_tuple_a_module_and_a_callable_give_the_same() -> None:
-    model, args, kwargs, spec = build()
+    model, args, kwargs, spec = build_rows()
     fixes = [
-        fix_dims("tests.fixdims.test_fix_dims_sources:build"),
+        fix_dims("tests.fixdims.test_fix_dims_sources:build_rows"),
         fix_dims((model, args, kwargs, spec)),
         fix_dims(model, args, kwargs, dynamic_shapes=spec),
-        fix_dims(build),
+        fix_dims(build_rows),
     ]
     assert {fix.code for fix in fixes} == {fixes[0].code}
     assert [fix.source for fix in fixes] == ["factory", "live", "live", "factory"]
-    assert "h = 8 * _h" in fixes[0].code
+    assert "b = 2 * _b" in fixes[0].code
     assert all(fix.confirmation.exported for fix in fixes)
 
 

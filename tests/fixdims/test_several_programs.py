@@ -257,6 +257,7 @@ class SixesOfLong(nn.Module):
         return x.reshape(-1, 6).relu() if x.shape[0] > 50 else x * 2
 
 
+@pytest.mark.slow  # the quick run has multiples in test_choose_cases.py, and two programs above
 def test_the_other_way_may_need_multiples() -> None:
     source = SixesOfLong(), (torch.rand(12),), {}, {"x": {0: Dim("n", min=2, max=200)}}
     fix = trtdiag.fix_dims(source, programs=2)

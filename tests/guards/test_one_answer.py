@@ -73,6 +73,7 @@ def fours() -> tuple[Any, ...]:
     return Fours(), (torch.randn(2, 7, 12),), {}, {"x": dims}
 
 
+@pytest.mark.slow  # the quick run has a sum and a pair in test_live_case
 def test_a_product_of_two_sizes_gets_the_fix_that_fix_dims_gives() -> None:
     report = trtdiag.analyze(fours())
     (finding,) = [finding for finding in report.findings if finding.rule == "GRD301"]

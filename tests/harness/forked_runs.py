@@ -15,7 +15,7 @@ from typing import NoReturn
 LIMIT_S = 300
 
 
-def run_forked(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_forked(code: str, *arguments: str, cwd: Path, limit_s: float = LIMIT_S) -> subprocess.CompletedProcess[str]:
     """What ``python -c CODE ARGUMENTS`` does in the folder ``cwd``, until the last that has its streams is gone.
 
     Not for what a fresh interpreter does: modules are imported already, and nothing registered with ``atexit`` is
@@ -27,7 +27,7 @@ def run_forked(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedPro
         _run(outs_end, errs_end, code, arguments, cwd)
     os.close(outs_end)
     os.close(errs_end)
-    limit = threading.Timer(LIMIT_S, os.kill, (child, 9))
+    limit = threading.Timer(limit_s, os.kill, (child, 9))
     limit.start()
     with ThreadPoolExecutor(2) as pool, os.fdopen(out) as output, os.fdopen(err) as errors:
         texts = list(pool.map(lambda stream: stream.read(), (output, errors)))
