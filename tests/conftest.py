@@ -36,6 +36,11 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """What is left goes with the process: pytest collects it five times otherwise."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _modes_stay() -> Iterator[None]:
     """A test that leaves a mode of torch switched over changes what the tests after it trace."""

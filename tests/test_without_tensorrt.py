@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 WITHOUT_TENSORRT = """
@@ -23,6 +25,7 @@ BODY = "import trtdiag; assert callable(trtdiag.analyze); sys.argv = ['trtdiag',
 BODY += "from trtdiag.cli.main import main; sys.exit(main())"
 
 
+@pytest.mark.slow  # the quick run blocks it in test_saved_programs.py, where one interpreter answers for all imports
 def test_works_where_tensorrt_is_missing() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TENSORRT + BODY], cwd=ROOT, capture_output=True, text=True, check=False

@@ -14,6 +14,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.runtime.compiling import compiled
+from tests.test_without_tensorrt import WITHOUT_TENSORRT
 from trtdiag.artifact.description import options_from_plain, plain_options
 from trtdiag.artifact.load import load
 from trtdiag.artifact.rebuild import rebuild
@@ -62,7 +63,7 @@ def test_torch_loads_it_in_another_program(tmp_path: Path, imports: str) -> None
     model, program = _linear()
     save(program, tmp_path / "linear.pt2")
     x = torch.linspace(-1, 1, 35).reshape(7, 5)
-    code = f"{imports}\nx = torch.linspace(-1, 1, 35).reshape(7, 5)\n"
+    code = f"{WITHOUT_TENSORRT}{imports}\nx = torch.linspace(-1, 1, 35).reshape(7, 5)\n"
     # One interpreter answers for all that an import of both must do.
     code += "torch.ops.trtdiag.execute_engine.default\n"
     code += "from torch._dynamo.backends.registry import lookup_backend\n"

@@ -51,6 +51,7 @@ def raft_report() -> Report:
     return analyze(raft_like.build())
 
 
+@pytest.mark.slow  # 7 s; the quick run solves its guard in tests/symbolic and in test_choose_cases.py
 def test_raft_like_names_counterexample_residues_and_dim() -> None:
     report = raft_report()
     heights = [height for height in range(135, 2161) if ((height - 1) // 4 - 1) % 2 == 0]

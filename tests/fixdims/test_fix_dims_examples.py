@@ -83,6 +83,7 @@ def test_an_example_above_the_asked_range_is_divided() -> None:
     assert change_of(fix, "h").after.startswith("8*_h, _h: 2..8")
 
 
+@pytest.mark.slow  # the quick run has a size of one that takes a path of its own, below
 def test_a_path_for_one_size_is_left_for_another_example() -> None:
     spec = {"x": {2: Dim("h", min=56, max=1120), 3: Dim("w", min=56, max=1120)}}
     model = models.PositionTable()

@@ -81,6 +81,7 @@ def test_two_ordered_sizes_get_ranges_side_by_side() -> None:
     assert (first.max - 1) * (100 - second.min + 1) == most
 
 
+@pytest.mark.slow  # the quick run has derived dims in test_choose_cases.py and in live fixes
 def test_half_the_length_rounded_up_becomes_a_derived_dim() -> None:
     spec = {"x": {1: Dim("t", min=2, max=4096)}, "y": {1: Dim("u", min=2, max=4096)}}
     fix = fix_dims(models.EverySecond(), (torch.randn(2, 20), torch.randn(2, 10)), dynamic_shapes=spec)

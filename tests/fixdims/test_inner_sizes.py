@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 from torch.export import Dim
@@ -60,6 +61,7 @@ def test_an_example_with_a_single_patch_gives_way_to_one_with_several() -> None:
         assert program(torch.randn(1, 1, h, w)).shape == (1, 2)
 
 
+@pytest.mark.slow  # the quick run has a single patch that gives way, above
 def test_only_the_dim_that_is_collapsed_gets_another_example() -> None:
     spec = ({2: Dim("h", min=32, max=2160), 3: Dim("w", min=32, max=2160)},)
     fix = fix_dims(Patches(halved=True), (torch.randn(1, 1, 160, 65),), dynamic_shapes=spec)

@@ -321,6 +321,7 @@ def test_a_run_that_is_stopped_between_its_files_is_known_and_done_again(
     assert "programs" in json.loads((tmp_path / "fixed.programs.json").read_text())
 
 
+@pytest.mark.slow  # the quick run has offers that are made and not made, above
 def test_a_program_that_fails_at_its_own_example_is_not_offered() -> None:
     """It was saved beside the first, with a word that it fails."""
     fix = trtdiag.fix_dims(

@@ -60,6 +60,7 @@ def test_analyze_declares_one_dim_too(equal: Fix) -> None:
     assert finding.fix.code + "\n" == equal.code
 
 
+@pytest.mark.slow  # the quick run has ordered sizes in test_fix_dims_relations.py
 def test_sizes_that_the_example_has_unequal_stay_two() -> None:
     fix = trtdiag.fix_dims(rows_of_mask(7))
     assert fix.proven

@@ -14,7 +14,10 @@ from trtdiag.options import Precision
 HALF = pytest.mark.parametrize(
     ("precision", "rtol", "atol"),
     # About ten roundings in a row on values of about 1, each half a unit of the last place: 2**-11 and 2**-8.
-    [(Precision.FP16, 1e-2, 1e-2), (Precision.BF16, 8e-2, 8e-2)],
+    [
+        (Precision.FP16, 1e-2, 1e-2),
+        pytest.param(Precision.BF16, 8e-2, 8e-2, marks=pytest.mark.slow),  # quick: op by op in test_precision_rules.py
+    ],
 )
 
 

@@ -38,10 +38,10 @@ def exported_of(kind: str, steps: int, **options: Any) -> ExportedProgram:
     ("kind", "options"),
     [
         ("LSTM", {"num_layers": 2, "bidirectional": True}),
-        ("LSTM", {"proj_size": 3}),
+        pytest.param("LSTM", {"proj_size": 3}, marks=pytest.mark.slow),  # quick: the final states of one, below
         ("GRU", {"bidirectional": True}),
         ("RNN", {}),
-        ("RNN", {"nonlinearity": "relu", "num_layers": 2}),
+        pytest.param("RNN", {"nonlinearity": "relu", "num_layers": 2}, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 5])  # 5 unrolls the first step too
@@ -135,7 +135,7 @@ def test_one_of_dynamic_length_stays_whole() -> None:
     assert "time steps is dynamic (dim 0 of its input)" in why_not_unrolled(node, node.target)
 
 
-@pytest.mark.parametrize(("kind", "states"), [("LSTM", 2), ("GRU", 1), ("RNN", 1)])
+@pytest.mark.parametrize(("kind", "states"), [("LSTM", 2), ("GRU", 1), pytest.param("RNN", 1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "batch_first", [True, pytest.param(False, marks=pytest.mark.slow)]
 )  # the same code but for an axis
@@ -182,7 +182,9 @@ def states_exported(steps: int, recorded_wrong: bool, **options: Any) -> Exporte
     return exported
 
 
-@pytest.mark.parametrize("options", [{"num_layers": 2, "bidirectional": True}, {"proj_size": 3}])
+@pytest.mark.parametrize(
+    "options", [pytest.param({"num_layers": 2, "bidirectional": True}, marks=pytest.mark.slow), {"proj_size": 3}]
+)
 @pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("recorded_wrong", [pytest.param(False, marks=pytest.mark.slow), True])  # mended, then the same
 def test_the_final_states_of_an_lstm_have_the_sizes_of_a_real_call(

@@ -182,6 +182,7 @@ def test_a_failed_export_without_graph_still_reports() -> None:
     assert "no such thing" in report.to_html()
 
 
+@pytest.mark.slow  # the quick run has it of pages in test_report_saved.py and in make budgets
 def test_two_runs_give_the_same_report_but_for_times() -> None:
     source = (Unshuffle(), (torch.randn(1, 3, 32, 64),), {}, {"x": {2: Dim.AUTO, 3: Dim.AUTO}})
     first, second = trtdiag.analyze(source), trtdiag.analyze(source)

@@ -49,7 +49,7 @@ def _culprit(found: State) -> Culprit:
     return found.verification.culprit
 
 
-@pytest.mark.parametrize("turn", [0, TURN, LENGTH - 1])
+@pytest.mark.parametrize("turn", [0, pytest.param(TURN, marks=pytest.mark.slow), LENGTH - 1])
 def test_the_op_is_found_in_few_builds(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found, made = _compiled(monkeypatch, with_other_activation, turn)
     culprit = _culprit(found)
@@ -143,6 +143,7 @@ def test_a_backend_that_refuses_to_show_its_inside_is_told(monkeypatch: pytest.M
     assert culprit.note == "an engine that shows what is between them cannot be made: no such output"
 
 
+@pytest.mark.slow  # the quick run has a backend that refuses to show its inside
 def test_a_build_that_is_refused_for_many_outputs_is_tried_with_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     def alter(network: Network) -> Network:
         if len(network.outputs) > 2 + MOST_TAPS // 2:
@@ -154,6 +155,7 @@ def test_a_build_that_is_refused_for_many_outputs_is_tried_with_fewer(monkeypatc
     assert culprit.origin.op == "aten.tanh.default"
 
 
+@pytest.mark.slow  # the quick run has test_right_tensors_that_hide_a_fault_do_not_clear_it
 def test_a_right_output_clears_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
     _, made = _compiled(monkeypatch, with_other_activation)
     own = made.built[0]
