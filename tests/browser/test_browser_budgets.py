@@ -26,7 +26,13 @@ alone = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module", params=BUDGETS, ids=lambda nodes: f"{nodes} nodes")
+# The quick run has the ends: what grows with the nodes shows at the greatest number, what does not at the least.
+SIZES = [
+    pytest.param(nodes, marks=() if nodes in (min(BUDGETS), max(BUDGETS)) else pytest.mark.slow) for nodes in BUDGETS
+]
+
+
+@pytest.fixture(scope="module", params=SIZES, ids=[f"{nodes} nodes" for nodes in BUDGETS])
 def report(request: pytest.FixtureRequest) -> Report:
     program = large_program(request.param)
     assert len(program.graph.nodes) >= request.param

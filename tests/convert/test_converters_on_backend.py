@@ -72,7 +72,8 @@ BACKENDS = [
 
 
 @pytest.mark.parametrize("options", BACKENDS)
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+# Static calls are slow here, and quick in the tests of each family.
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", CALLS)
 def test_an_op(name: str, dynamic: bool, options: CompileOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_check, "GREATEST", 40)

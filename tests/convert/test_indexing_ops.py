@@ -105,7 +105,8 @@ INDICES: dict[str, Sequence[torch.Tensor | None]] = {
 }
 
 
-@pytest.mark.parametrize("constants", [False, True])
+# Indices as weights are quick in test_known_indices_take_one_layer.
+@pytest.mark.parametrize("constants", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", INDICES)
 def test_indices(name: str, dynamic: bool, constants: bool) -> None:

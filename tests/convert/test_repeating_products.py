@@ -9,6 +9,7 @@ import torch
 from torch.export import Dim
 
 from tests.convert import op_check
+from tests.harness.rows import thinned
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.slice import Slice
 from trtdiag.options import CompileOptions
@@ -26,7 +27,8 @@ def _few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_check, "get_target", lambda version: few)
 
 
-@pytest.mark.parametrize(
+# The quick run has one that repeats, one that does not, and both ends.
+@thinned(
     ("left", "right", "slices"),
     [
         # Repeated: the right one, the left one, both, in one dim of three, and vectors.
@@ -49,6 +51,7 @@ def _few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         ((5, 7), (7, 11), 0),
         ((1, 1, 1, 1), (1, 1, 1, 1), 0),
     ],
+    every=3,
 )
 def test_it_is_the_same_product(
     left: tuple[int, ...], right: tuple[int, ...], slices: int, monkeypatch: pytest.MonkeyPatch

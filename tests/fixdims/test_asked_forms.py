@@ -9,6 +9,7 @@ import torch
 from torch.export import Dim, ShapesCollection, export
 
 from tests.fixdims.structure_cases import CASES, Args, One, Rest, Times, Two, t
+from tests.harness.rows import thinned
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind
 from trtdiag.dims.spelling.asked import asked_plan, structure_of
 from trtdiag.errors import CaptureError, DimsError
@@ -19,7 +20,8 @@ from trtdiag.frontend.unexported_inputs import input_sketch
 from trtdiag.symbolic import Range
 
 
-@pytest.mark.parametrize("case", CASES)
+# The quick run has every structure in test_spell_exports.py.
+@thinned("case", CASES, every=3)
 def test_sites_are_those_of_the_exports(case: str) -> None:
     recipe = CASES[case]()
     dims = structure_of(recipe).dims

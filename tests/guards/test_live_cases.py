@@ -24,7 +24,7 @@ from trtdiag.symbolic.tree import free_symbols
 
 MEASURED: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "measured.json").read_text())
 
-# One of each kind: residue, branch, split, batch, relation, sum, sizes from data, torch's solver fails.  Nested floors
+# One of each kind: residue, branch, split, batch, relation, sum, sizes from data.  Nested floors
 # (patch14_merge2) take 5 s and are slow: the quick run has them in tests/fixdims/test_choose_cases.py.
 QUICK = (
     "conv_deconv_3mod4",
@@ -34,7 +34,6 @@ QUICK = (
     "strided_pair",
     "iss172561_sum_const",
     "nonzero_branch",
-    "audio_codec_320",
 )
 
 

@@ -95,6 +95,7 @@ def test_sizes_that_the_program_refuses_are_not_proposed() -> None:
     assert not any("dynamic_shapes = " in f.fix.code for f in report.findings if f.fix is not None)
 
 
+@pytest.mark.slow  # the quick run has a file in test_fix_dims_sources.py, and live programs above
 def test_a_saved_program_gets_the_same_answer_from_both(tmp_path: Path) -> None:
     module, args, _, dynamic_shapes = fours()
     path = tmp_path / "fours.pt2"

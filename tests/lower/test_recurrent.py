@@ -111,6 +111,7 @@ def test_many_that_are_short_count_together(
     assert [int(why.split(" times (")[0].split()[-1]) for why in whys if why] == left
 
 
+@pytest.mark.slow  # the quick run counts them in test_many_that_are_short_count_together
 def test_those_that_are_too_many_together_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 7)  # the edge itself, at lengths that are quick to trace
     _, lowered = assert_lowered_agrees(_several((5, 2, 3)), (torch.randn(3, 9, 4),), beside_torch=False)

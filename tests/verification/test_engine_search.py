@@ -73,6 +73,7 @@ def test_a_right_engine_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(made.built) == 1
 
 
+@pytest.mark.slow  # the quick run verifies saved programs in test_verify_run.py
 def test_a_saved_program_is_searched_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     found, made = _compiled(monkeypatch, with_other_activation)
     before = len(made.built)

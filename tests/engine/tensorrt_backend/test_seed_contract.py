@@ -8,6 +8,7 @@ import pytest
 from seed_models import SEEDS, seeds
 from standin import TensorRT
 
+from tests.harness.rows import thinned
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.network import DType
@@ -33,7 +34,8 @@ SOME = [pytest.param(version, marks=() if version == "8.6" else pytest.mark.slow
 @pytest.mark.parametrize("version", SOME)
 # Types change no layer's name: float16 is slow here, and quick in test_emitter_contract.py layer by layer.
 @pytest.mark.parametrize("precision", [Precision.KEEP, pytest.param(Precision.FP16, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", SEEDS)
+# Layer by layer the quick run has test_emitter_contract.py.
+@thinned("name", SEEDS, every=3)
 def test_networks_of_models_are_built(
     name: str, precision: Precision, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
