@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 from trtdiag.arguments import checked, function, instance, optional, path_or, unknown, wrong
 from trtdiag.artifact.load import load_anywhere
@@ -20,6 +20,7 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError
 from trtdiag.frontend.rebuilt_program import rebuilt_program
+from trtdiag.graph.copies import copied_graph
 from trtdiag.graph.fake_values import FakeValues
 from trtdiag.network import Network, canonical_hash, from_bytes, to_bytes
 from trtdiag.option_keywords import EngineKeywords, shows_options
@@ -154,13 +155,7 @@ def _with_engines(
     exported: ExportedProgram, calls: tuple[EngineNode, ...], engines: Sequence[Engine]
 ) -> ExportedProgram:
     """A copy of a program with other engines in the same places."""
-    graph = Graph()
-    copies: dict[Node, Node] = {}
-    returned = graph.graph_copy(exported.graph, copies)
-    for old, new in copies.items():
-        new.name = old.name
-    end = next(iter(reversed(exported.graph.nodes)))
-    graph.output(returned).meta.update(end.meta)
+    graph, copies = copied_graph(exported.graph)
     state, constants = dict(exported.state_dict), dict(exported.constants)
     values = FakeValues(exported.graph)
     for call, engine in zip(calls, engines, strict=True):

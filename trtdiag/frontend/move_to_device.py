@@ -15,7 +15,7 @@ import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -23,6 +23,7 @@ from trtdiag.errors import UserError
 from trtdiag.frontend.devices import is_here
 from trtdiag.frontend.moved_tensors import MovedTensors
 from trtdiag.frontend.rebuilt_program import rebuilt_program
+from trtdiag.graph.copies import copied_graph
 from trtdiag.graph.operators import HigherOrderOperator, target_name
 from trtdiag.graph.walk import attribute_of, walk
 
@@ -148,13 +149,7 @@ class _Move:
 
     def of(self, module: GraphModule) -> GraphModule:
         """A graph on the new device, with all that it names."""
-        graph = Graph()
-        copies: dict[Node, Node] = {}
-        returned = graph.graph_copy(module.graph, copies)
-        for old, new in copies.items():
-            new.name = old.name  # a new graph would rename ``input``, which the signature names
-        end = next(iter(reversed(module.graph.nodes)))
-        graph.output(returned).meta.update(end.meta)
+        graph, copies = copied_graph(module.graph)
         graph.set_codegen(copy.copy(module.graph._codegen))
         attributes: dict[str, Any] = {}
         for old, new in copies.items():

@@ -11,6 +11,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph
 
 
+def fake_mode_of(graph: Graph) -> FakeTensorMode:
+    """The fake mode that the values of a graph belong to; a new one where it has none."""
+    vals = (node.meta.get("val") for node in graph.nodes)
+    mode = detect_fake_mode([val for val in vals if isinstance(val, torch.Tensor)])
+    return mode if mode is not None else FakeTensorMode(allow_non_fake_inputs=True)
+
+
 class FakeValues:
     """Makes values for new nodes of a graph.
 
@@ -19,9 +26,7 @@ class FakeValues:
     """
 
     def __init__(self, graph: Graph) -> None:
-        vals = [node.meta.get("val") for node in graph.nodes]
-        mode = detect_fake_mode([val for val in vals if isinstance(val, torch.Tensor)])
-        self._mode = mode if mode is not None else FakeTensorMode(allow_non_fake_inputs=True)
+        self._mode = fake_mode_of(graph)
 
     def tensor(self, shape: Sequence[Any], dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
         """A row-major tensor of these sizes, numbers or SymInts of the graph."""

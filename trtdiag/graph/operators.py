@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
+from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -102,6 +103,16 @@ def given_to(node: Node, argument: OpArgument) -> object:
     if argument.position < len(node.args):
         return node.args[argument.position]
     return node.kwargs.get(argument.name)
+
+
+def named_arguments(node: Node, op: OpOverload) -> dict[str, Any]:
+    """Return what a call of an operator has at each argument, by name and in order, defaults filled in."""
+    return {
+        known.name: node.args[known.position]
+        if known.position < len(node.args)
+        else node.kwargs.get(known.name, known.default)
+        for known in arguments_of(op).values()
+    }
 
 
 def writes(node: Node) -> list[Node]:

@@ -6,7 +6,7 @@ ShapeEnv; on sizes that are numbers it is an order of magnitude cheaper and touc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ class TensorAt:
         return isinstance(other, TensorAt) and self.dtype == other.dtype and self.sizes == other.sizes
 
     def __str__(self) -> str:
-        return f"{str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.sizes))}]"
+        return _typed(self.dtype, self.sizes)
 
 
 class UnplaceableError(Exception):
@@ -101,8 +101,14 @@ def same(left: Any, right: Any) -> bool:
     return type(left) is type(right)
 
 
+def _typed(dtype: torch.dtype, sizes: Iterable[object]) -> str:
+    return f"{str(dtype).removeprefix('torch.')}[{', '.join(map(str, sizes))}]"
+
+
 def spell(value: Any) -> str:
-    """A placed value as text: ``float32[2, 3]``."""
+    """A recorded or placed value as text: ``float32[s77, 3]``, ``float32[2, 3]``."""
+    if isinstance(value, torch.Tensor):
+        return _typed(value.dtype, value.shape)
     if isinstance(value, (list, tuple)):
         return f"({', '.join(spell(item) for item in value)})"
     return str(value)

@@ -11,7 +11,7 @@ from torch._decomp import _core_aten_decompositions_post_autograd, decomposition
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from trtdiag.graph.operators import arguments_of, schema_name, written_arguments
+from trtdiag.graph.operators import named_arguments, schema_name, written_arguments
 from trtdiag.graph.recurrent import why_not_unrolled
 from trtdiag.lower.lstm_steps import unrolled_lstm
 
@@ -78,9 +78,6 @@ def stays_whole(node: Node, op: OpOverload, longest: int) -> str:
 
 def draws(node: Node, op: OpOverload) -> bool:
     """Whether a call of a random op is random: dropout is not, outside of training or with probability zero."""
-    for argument in arguments_of(op).values():
-        position, name = argument.position, argument.name
-        given = node.args[position] if position < len(node.args) else node.kwargs.get(name, argument.default)
-        if (name in ("train", "training") and given is False) or (name in ("dropout", "dropout_p") and given == 0.0):
-            return False
-    return True
+    named = named_arguments(node, op)
+    trains = all(named.get(name) is not False for name in ("train", "training"))
+    return trains and all(named.get(name) != 0.0 for name in ("dropout", "dropout_p"))

@@ -7,12 +7,13 @@ import copy
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from trtdiag.graph.operators import HigherOrderOperator, operator_of, short_name, target_name
+from trtdiag.graph.operators import HigherOrderOperator, operator_of, target_name
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of
 from trtdiag.lower.autocast import Autocast
-from trtdiag.lower.draft import Draft, insert_call
+from trtdiag.lower.draft import Draft, insert_call, insert_steps
+from trtdiag.lower.graph_copy import free_attribute
 from trtdiag.lower.nested import ENTERS, LEAVES, Modes, is_on, modes_of_nodes, opened
-from trtdiag.lower.template import Ref, UntraceableError, gathered, replaced
+from trtdiag.lower.template import Ref, UntraceableError, replaced, with_refs
 
 _AUTOCAST_BLOCK = "wrap_with_autocast"
 
@@ -57,7 +58,7 @@ class ExplicitCasts:
             return
         for source, fresh in changed.items():
             if fresh is not None:
-                name = _free_name(owner)
+                name = free_attribute(owner, "cast")
                 setattr(owner, name, fresh)
                 with owner.graph.inserting_before(node):
                     made = owner.graph.get_attr(name)
@@ -78,14 +79,12 @@ class ExplicitCasts:
     def _op(self, graph: Graph, node: Node, modes: Modes) -> None:
         op = operator_of(node)
         assert op is not None
-        inputs: list[Node] = gathered((node.args, node.kwargs), Node)
-        own = iter(range(len(inputs)))
-        args, kwargs = replaced((node.args, node.kwargs), lambda _: Ref(next(own)), Node)
+        inputs, (args, kwargs) = with_refs((node.args, node.kwargs), Node)
         vals = [source.meta.get("val") for source in inputs]
         try:
             casts = self._autocast.casts(op, args, kwargs, vals, node.meta.get("val"), modes)
         except UntraceableError:
-            self._splice(graph, node, inputs, modes)
+            self._splice(graph, node, modes)
             return
         cast: dict[int, Node] = {}
         with graph.inserting_before(node):
@@ -101,22 +100,15 @@ class ExplicitCasts:
         cast = torch.ops.aten._to_copy.default
         return insert_call(graph, cast, (source,), {"dtype": dtype}, val, like=node, name=name)
 
-    def _splice(self, graph: Graph, node: Node, inputs: list[Node], modes: Modes) -> None:
+    def _splice(self, graph: Graph, node: Node, modes: Modes) -> None:
         """Replace an op that autocast changes inside by the ops that it becomes."""
         op = operator_of(node)
         assert op is not None
-        own = iter(range(len(inputs)))
-        args, kwargs = replaced((node.args, node.kwargs), lambda _: Ref(next(own)), Node)
+        inputs, (args, kwargs) = with_refs((node.args, node.kwargs), Node)
         template = self._autocast.parts(op, args, kwargs, [source.meta["val"] for source in inputs], modes)
         if not isinstance(template.result, Ref):
             raise UntraceableError(f"autocast changes more of {op} than the dtypes of its inputs")
-        values = list(inputs)
-        with graph.inserting_before(node):
-            for step in template.steps:
-                step_args, step_kwargs = replaced((step.args, step.kwargs), lambda ref: values[ref.index], Ref)
-                part = short_name(step.target) if hasattr(step.target, "_schema") else target_name(step.target)
-                name = f"{node.name}__{part.rpartition('.')[2]}"
-                values.append(insert_call(graph, step.target, step_args, step_kwargs, step.val, like=node, name=name))
+        values = insert_steps(graph, node, template)
         node.replace_all_uses_with(values[template.result.index])
         graph.erase_node(node)
 
@@ -132,10 +124,3 @@ def _has_autocast(nested: GraphModule) -> bool:
         if block or (node.op == "call_function" and _switches(node)) or (inner is not None and _has_autocast(inner)):
             return True
     return False
-
-
-def _free_name(owner: GraphModule) -> str:
-    number = 0
-    while hasattr(owner, f"cast_{number}"):
-        number += 1
-    return f"cast_{number}"

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.decomposable import Decomposition, decomposition_of, traces_whole
 from trtdiag.lower.functionalise import functionalised_graph
-from trtdiag.lower.template import Keys, Ref, Step, Template, UntraceableError, gathered, replaced, stand_in
+from trtdiag.lower.template import Keys, Ref, Step, Template, UntraceableError, gathered, replaced, stand_in, with_refs
 from trtdiag.lower.tracing_conditions import Proofs, asking
 from trtdiag.wording import first_line
 
@@ -153,9 +153,7 @@ class Tracer:
     ) -> tuple[Template, list[Ref]] | None:
         if not isinstance(step.target, OpOverload):
             return None
-        given: list[Ref] = gathered((args, kwargs), Ref)
-        own = iter(range(len(given)))
-        local_args, local_kwargs = replaced((args, kwargs), lambda _: Ref(next(own)), Ref)
+        given, (local_args, local_kwargs) = with_refs((args, kwargs), Ref)
         vals = [values[ref.index] for ref in given]
         body = self.template(step.target, local_args, local_kwargs, vals, step.val, read)
         return None if body is None else (body, given)

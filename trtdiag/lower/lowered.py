@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch._ops import OpOverload
-from torch.export.graph_signature import ExportGraphSignature
 
-from trtdiag.errors import InternalError
 from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.program import Program
-from trtdiag.lower.draft import named_outputs, new_draft
+from trtdiag.lower.draft import new_draft
 from trtdiag.lower.facts import Checked
+from trtdiag.lower.graph_copy import graph_of
 from trtdiag.lower.invariants import check_draft, unvalued_nodes
 from trtdiag.lower.lowered_facts import Lowered, PassCount
 from trtdiag.lower.pass_order import PASSES
@@ -31,14 +30,8 @@ def lower(program: Program, checked: Checked, keep: Callable[[OpOverload], bool]
 
     Cost: one small trace for each distinct call that is decomposed, then linear in the nodes.
     """
-    if program.exported is None:
-        raise InternalError(
-            "lowering was run without a graph",
-            because="the export failed",
-            fix="please report this: the pipeline should have skipped the stage",
-            reference="lower-without-graph",
-        )
-    draft = new_draft(program, program.exported, checked.graph_module, keep)
+    exported = graph_of(program, "lowering", "lower-without-graph")
+    draft = new_draft(program, exported, checked.graph_module, keep)
     unvalued = unvalued_nodes(draft)
     check_draft(draft, "copying the program", unvalued)
     counts: list[PassCount] = []
@@ -48,7 +41,7 @@ def lower(program: Program, checked: Checked, keep: Callable[[OpOverload], bool]
     draft.graph_module.recompile()
     return Lowered(
         graph_module=draft.graph_module,
-        signature=ExportGraphSignature(list(draft.input_specs), named_outputs(draft)),
+        signature=draft.signature(),
         tensors=draft.tensors,
         origins=op_origins(draft.graph_module),
         guards=program.guards,

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 from torch.fx import GraphModule
 
-from trtdiag.errors import InternalError
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.frontend.program import OpOrigin, Program
 from trtdiag.frontend.read_guards import another_point
+from trtdiag.lower.concrete_values import spell
 from trtdiag.lower.facts import Checked, MetadataDefect
+from trtdiag.lower.graph_copy import graph_of
 from trtdiag.lower.lstm_steps import torch_fault
 from trtdiag.lower.metadata_recheck import Recheck, Suspect, recheck
 from trtdiag.lower.nested import Modes, nested_graphs
-from trtdiag.lower.repair import describe, repaired_copy
+from trtdiag.lower.repair import repaired_copy
 from trtdiag.lower.specialization_check import frozen_sizes
 
 
@@ -27,15 +28,9 @@ def check_metadata(program: Program) -> Checked:
     Raises:
         InternalError: There is no graph to check.
     """
-    if program.exported is None:
-        raise InternalError(
-            "the metadata check was run without a graph",
-            because="the export failed",
-            fix="please report this: the pipeline should have skipped the stage",
-            reference="check-without-graph",
-        )
+    exported = graph_of(program, "the metadata check", "check-without-graph")
     numbers = _point(program)
-    graph_module = program.exported.graph_module
+    graph_module = exported.graph_module
     outer = recheck(graph_module, numbers)
     other = another_point(program)
     if other is not None:
@@ -52,7 +47,7 @@ def check_metadata(program: Program) -> Checked:
         unchecked.update({f"{name}.{node}": why for node, why in inner.unchecked.items()})
         if fixed is not child:
             if fresh is graph_module:
-                fresh, _, _ = repaired_copy(graph_module, (), program.exported)
+                fresh, _, _ = repaired_copy(graph_module, (), exported)
             fresh.set_submodule(name, fixed)
         defects.extend(more)
     return Checked(fresh, tuple(defects), checked, recomputed, unchecked)
@@ -86,7 +81,7 @@ def _defect(suspect: Suspect, prefix: str, done: Mapping[str, str], failed: Mapp
         node=prefix + node.name,
         target=str(node.target),
         defect=suspect.defect,
-        recorded="" if value is None else describe(value),
+        recorded="" if value is None else spell(value),
         recomputed=done.get(node.name, ""),
         repaired=node.name in done,
         cause=failed.get(node.name) or fault or suspect.reason,

@@ -16,6 +16,7 @@ from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError, same, spell
 from trtdiag.lower.facts import Defect
 from trtdiag.lower.nested import Modes
+from trtdiag.lower.template import frozen, replaced
 
 _ABSENT = object()
 
@@ -131,12 +132,12 @@ def rerun(
     kwargs = map_arg(node.kwargs, lambda n: actual[n])
     try:
         autocast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
-        key = (node.target, _frozen(args), _frozen(kwargs), autocast)
+        key = (node.target, frozen(args), frozen(kwargs), autocast)
         if key in ran:
             return ran[key], ""
         result.recomputed += 1
         with point.mode:
-            out = node.target(*_made(args, point), **_made(kwargs, point))  # type: ignore[operator]  # a call_function's target is callable
+            out = node.target(*replaced(args, point.tensor, TensorAt), **replaced(kwargs, point.tensor, TensorAt))  # type: ignore[operator]  # a call_function's target is callable
         ran[key] = point.place(out)
     except UnplaceableError as why:
         return _ABSENT, str(why)
@@ -145,29 +146,3 @@ def rerun(
     except Exception as error:  # an op's fake kernel may raise anything; it is reported, not lost
         return _ABSENT, f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
     return ran[key], ""
-
-
-def _made(value: Any, point: Point) -> Any:
-    if isinstance(value, TensorAt):
-        return point.tensor(value)
-    if isinstance(value, (list, tuple)):
-        return [_made(item, point) for item in value] if isinstance(value, list) else _rebuilt(value, point)
-    if isinstance(value, dict):
-        return {key: _made(item, point) for key, item in value.items()}
-    return value
-
-
-def _rebuilt(value: tuple[Any, ...], point: Point) -> Any:
-    return tuple(_made(item, point) for item in value)
-
-
-def _frozen(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item) for item in value)
-    if isinstance(value, dict):
-        return tuple(sorted((key, _frozen(item)) for key, item in value.items()))
-    if isinstance(value, slice):
-        return ("slice", _frozen(value.start), _frozen(value.stop), _frozen(value.step))
-    if isinstance(value, (bool, int, float)):
-        return (type(value).__name__, value)  # 1, 1.0 and True are equal but choose different dtypes
-    return value

@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._guards import detect_fake_mode
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from trtdiag.graph.fake_values import fake_mode_of
 from trtdiag.graph.recurrent import is_recurrent, recurrent_value
 from trtdiag.lower.autocast import under_autocast
+from trtdiag.lower.concrete_values import spell
 from trtdiag.lower.metadata_recheck import Suspect
 from trtdiag.lower.nested import Modes
 
@@ -28,7 +29,7 @@ def repaired_copy(
     Returns:
         The copy, the recomputed value's text by node name, and the reason by name of those that stay without one.
     """
-    mode = _mode(graph_module)
+    mode = fake_mode_of(graph_module.graph)
     names = {suspect.node.name for suspect in suspects}
     fresh = GraphModule(graph_module, copy.deepcopy(graph_module.graph))
     fresh.meta.update(graph_module.meta)
@@ -51,14 +52,8 @@ def repaired_copy(
             first = str(error).strip().splitlines()
             failed[node.name] = first[0] if first else type(error).__name__
         else:
-            done[node.name] = describe(node.meta["val"])
+            done[node.name] = spell(node.meta["val"])
     return fresh, done, failed
-
-
-def _mode(graph_module: GraphModule) -> FakeTensorMode:
-    vals = [node.meta["val"] for node in graph_module.graph.nodes if isinstance(node.meta.get("val"), torch.Tensor)]
-    found = detect_fake_mode(vals)
-    return found if found is not None else FakeTensorMode(allow_non_fake_inputs=True)
 
 
 def _value(node: Node, mode: FakeTensorMode, tensors: Mapping[str, Any], parameters: Mapping[str, str]) -> Any:
@@ -88,13 +83,3 @@ def _value(node: Node, mode: FakeTensorMode, tensors: Mapping[str, Any], paramet
             env.pending_fresh_unbacked_symbols[:] = pending
             raise ValueError("its size depends on data, and the symbol that stood for it is lost")
         return value
-
-
-def describe(value: Any) -> str:
-    """A recorded value as text: ``float32[s77, 3]``."""
-    if isinstance(value, torch.Tensor):
-        sizes = ", ".join(str(size) for size in value.shape)
-        return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"
-    if isinstance(value, (list, tuple)):
-        return f"({', '.join(describe(item) for item in value)})"
-    return str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,12 @@ def gathered(value: Any, kind: type) -> list[Any]:
     return found
 
 
+def with_refs(value: Any, kind: type) -> tuple[list[Any], Any]:
+    """Each ``kind`` in ``value``, in order, and ``value`` with ``Ref(i)`` in the place of the i-th of them."""
+    places = itertools.count()
+    return gathered(value, kind), replaced(value, lambda _: Ref(next(places)), kind)
+
+
 class Keys:
     """Calls as dictionary keys: equal for equal ops, arguments, dtypes and symbolic sizes."""
 
@@ -70,7 +77,7 @@ class Keys:
 
     def call(self, target: Any, args: Any, kwargs: Any, vals: Sequence[Any]) -> Any:
         """The key of ``target(*args, **kwargs)`` with Refs for the inputs, whose values are ``vals``."""
-        return target, self.frozen(args), self.frozen(kwargs), tuple(self.val(val) for val in vals)
+        return target, frozen(args), frozen(kwargs), tuple(self.val(val) for val in vals)
 
     def val(self, val: Any) -> Any:
         """One recorded value's part of a key."""
@@ -85,25 +92,27 @@ class Keys:
         if isinstance(val, torch.Tensor):
             if val.layout != torch.strided or val.is_quantized:
                 raise UntraceableError(f"a {val.layout} tensor has no symbolic sizes to trace with")
-            sizes = tuple(map(_size, val.shape))
-            return val.dtype, val.device, sizes, tuple(map(_size, val.stride()))
+            sizes = tuple(map(written_size, val.shape))
+            return val.dtype, val.device, sizes, tuple(map(written_size, val.stride()))
         if isinstance(val, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return "symbolic", type(val).__name__, val.node.expr
         raise UntraceableError(f"an input of it is a {type(val).__name__}")
 
-    def frozen(self, value: Any) -> Any:
-        """A plain argument's part of a key."""
-        if isinstance(value, (list, tuple)):
-            return tuple(self.frozen(item) for item in value)
-        if isinstance(value, dict):
-            return tuple((key, self.frozen(item)) for key, item in value.items())
-        if isinstance(value, slice):
-            return "slice", self.frozen(value.start), self.frozen(value.stop), self.frozen(value.step)
-        # 1, 1.0 and True are equal but choose different dtypes; 0.0 and -0.0 are equal but divide differently.
-        return (type(value).__name__, repr(value)) if isinstance(value, (bool, int, float, complex)) else value
+
+def frozen(value: Any) -> Any:
+    """A plain argument as a part of a key."""
+    if isinstance(value, (list, tuple)):
+        return tuple(frozen(item) for item in value)
+    if isinstance(value, dict):
+        return tuple((key, frozen(item)) for key, item in value.items())
+    if isinstance(value, slice):
+        return "slice", frozen(value.start), frozen(value.stop), frozen(value.step)
+    # 1, 1.0 and True are equal but choose different dtypes; 0.0 and -0.0 are equal but divide differently.
+    return (type(value).__name__, repr(value)) if isinstance(value, (bool, int, float, complex)) else value
 
 
-def _size(size: Any) -> Any:
+def written_size(size: int | torch.SymInt) -> Any:
+    """A size as it is written: its expression where it is symbolic; comparing those adds no guard."""
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 

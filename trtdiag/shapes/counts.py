@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from trtdiag.graph.operators import arguments_of, operator_of, target_name
+from trtdiag.graph.operators import named_arguments, operator_of, target_name
 from trtdiag.graph.values import NodeReader, TensorValue, Value
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import Expr, Num, Range, Sym, bounds, free_symbols, maximum, mul
@@ -83,8 +83,7 @@ def _along(node: Node, dims: Callable[[Any], Dims | None]) -> Expr | None:
     own = dims(node.args[0])
     op = operator_of(node)
     assert op is not None
-    place = arguments_of(op)["dim"].position
-    dim: Any = node.args[place] if place < len(node.args) else node.kwargs.get("dim")
+    dim = named_arguments(node, op)["dim"]
     if own is None or dim is None:
         return None if own is None else mul(1, *own)
     return own[int(dim)]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from trtdiag.graph.operators import arguments_of, operator_of, schema_name
+from trtdiag.graph.operators import OpArgument, arguments_of, given_to, operator_of, schema_name
 from trtdiag.lower.draft import Draft
 
 _AXES = frozenset({"dim", "dims", "dim0", "dim1", "axis", "axis0", "axis1", "start_dim", "end_dim"})
@@ -24,15 +24,13 @@ def count_from_the_front(draft: Draft) -> int:
         op = operator_of(node)
         if op is None or schema_name(op) in _NOT_AXES or not schema_name(op).startswith("aten::"):
             continue
-        changed = False
         rank = _rank(node)
         if rank is None:
             continue
         rank += schema_name(op) in _IN_RESULT
-        for argument in arguments_of(op).values():
-            if argument.name in _AXES:
-                changed |= _change(node, argument.position, argument.name, lambda axis, rank=rank: axis + rank)
-        count += changed
+        axes = (argument for argument in arguments_of(op).values() if argument.name in _AXES)
+        changed = [_change(node, argument, rank) for argument in axes]
+        count += any(changed)
     return count
 
 
@@ -41,17 +39,18 @@ def _rank(node: Node) -> int | None:
     return source.dim() if isinstance(source, torch.Tensor) else None
 
 
-def _change(node: Node, position: int, name: str, positive: Any) -> bool:
-    given = node.args[position] if position < len(node.args) else node.kwargs.get(name)
-    wanted: Any = given
-    if isinstance(given, int) and not isinstance(given, bool) and given < 0:
-        wanted = positive(given)
-    elif isinstance(given, (list, tuple)) and any(isinstance(axis, int) and axis < 0 for axis in given):
-        wanted = [positive(axis) if isinstance(axis, int) and axis < 0 else axis for axis in given]
-    if wanted is given:
+def _change(node: Node, argument: OpArgument, rank: int) -> bool:
+    """Count what an argument names from the front; whether that changed it."""
+
+    def positive(axis: Any) -> Any:
+        return axis + rank if isinstance(axis, int) and axis < 0 else axis
+
+    given = given_to(node, argument)
+    wanted = [positive(axis) for axis in given] if isinstance(given, (list, tuple)) else positive(given)
+    if wanted == (list(given) if isinstance(given, (list, tuple)) else given):
         return False
-    if position < len(node.args):
-        node.update_arg(position, wanted)
+    if argument.position < len(node.args):
+        node.update_arg(argument.position, wanted)
     else:
-        node.update_kwarg(name, wanted)
+        node.update_kwarg(argument.name, wanted)
     return True

@@ -9,19 +9,17 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
 from torch.fx import Node
 
 from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.frontend.devices import is_here
 from trtdiag.graph.operators import writes
 from trtdiag.lower.draft import Draft
-from trtdiag.lower.template import Keys
+from trtdiag.lower.graph_copy import constant_tensors, identity
+from trtdiag.lower.template import frozen
 
 LIMIT_BYTES = 4 * 2**20
 """Of each folded tensor; a larger one is cheaper to compute again than to store beside the weight it comes from."""
-
-_CONSTANT = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
 
 
 def fold_constants(draft: Draft) -> int:
@@ -33,11 +31,10 @@ def fold_constants(draft: Draft) -> int:
     """
     known, keys = _given(draft)
     seen: dict[Any, Any] = {}
-    frozen = Keys()
     folded: dict[Node, Any] = {}
     with torch.no_grad(), trusted_calls_checked(draft.graph_module):
         for node in draft.graph.nodes:
-            value = _computed(node, known, keys, seen, frozen)
+            value = _computed(node, known, keys, seen)
             if value is not None:
                 known[node], keys[node] = value
                 folded[node] = value[0]
@@ -45,29 +42,19 @@ def fold_constants(draft: Draft) -> int:
 
 
 def _given(draft: Draft) -> tuple[dict[Node, Any], dict[Node, Any]]:
-    changed = {spec.target for spec in draft.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
     changed_here = {node for call in draft.graph.nodes for node in writes(call)}
-    known: dict[Node, Any] = {}
-    keys: dict[Node, Any] = {}
-    for node, spec in zip(draft.placeholders, draft.input_specs, strict=True):
-        tensor = draft.tensors.get(node.name)
-        if spec.kind not in _CONSTANT or spec.target in changed or node in changed_here:
-            continue
-        if isinstance(tensor, torch.Tensor) and not isinstance(tensor, FakeTensor) and _computes(tensor.device):
-            known[node], keys[node] = tensor, _identity(tensor)
-    return known, keys
-
-
-def _identity(tensor: torch.Tensor) -> Any:
-    """Equal for two names of one tensor."""
-    if tensor.layout != torch.strided:
-        return id(tensor)
-    start = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
-    return start, tuple(tensor.shape), tensor.stride(), tensor.dtype
+    tensors = constant_tensors(draft.input_specs, draft.output_specs, draft.tensors)
+    known = {
+        node: tensors[node.name]
+        for node in draft.placeholders
+        if node.name in tensors and node not in changed_here
+        if not isinstance(tensors[node.name], FakeTensor) and _computes(tensors[node.name].device)
+    }
+    return known, {node: identity(tensor) for node, tensor in known.items()}
 
 
 def _computed(
-    node: Node, known: dict[Node, Any], keys: dict[Node, Any], seen: dict[Any, Any], frozen: Keys
+    node: Node, known: dict[Node, Any], keys: dict[Node, Any], seen: dict[Any, Any]
 ) -> tuple[Any, Any] | None:
     """The value of a call on known values with its identity, ``None`` where it must or need not be computed."""
     if node.op != "call_function" or not all(source in known for source in node.all_input_nodes):
@@ -75,7 +62,7 @@ def _computed(
     if not _may_run(node):
         return None
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), keys.__getitem__)
-    key = (node.target, frozen.frozen(args), frozen.frozen(kwargs))
+    key = (node.target, frozen(args), frozen(kwargs))
     if key not in seen:
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), known.__getitem__)
         try:
@@ -113,9 +100,6 @@ def _computes(device: torch.device) -> bool:
 
 
 def _enter(draft: Draft, folded: dict[Node, Any]) -> int:
-    at = next((i for i, spec in enumerate(draft.input_specs) if spec.kind is InputKind.USER_INPUT), None)
-    placeholders = draft.placeholders
-    after = placeholders[-1] if at is None and placeholders else None
     entered: dict[int, Node] = {}
     count = 0
     for node, value in folded.items():
@@ -124,26 +108,10 @@ def _enter(draft: Draft, folded: dict[Node, Any]) -> int:
             continue
         if id(value) not in entered:
             name = f"c_folded_{len(entered)}"
-            with _insertion(draft, None if at is None else placeholders[at], after):
-                new = draft.graph.placeholder(name)
-            new.meta["val"] = node.meta["val"]
-            spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(new.name), new.name.removeprefix("c_"))
-            position = len(draft.input_specs) if at is None else at + len(entered)
-            draft.input_specs.insert(position, spec)
-            draft.tensors[new.name] = value
-            entered[id(value)] = new
-            after = new if at is None else after
+            entered[id(value)] = draft.add_constant(name, value, node.meta["val"], prefix="c_")
         node.replace_all_uses_with(entered[id(value)], delete_user_cb=lambda user: user not in folded)
         count += 1
     for node in reversed(folded):
         if not node.users:
             draft.graph.erase_node(node)
     return count
-
-
-def _insertion(draft: Draft, before: Node | None, after: Node | None) -> Any:
-    if before is not None:
-        return draft.graph.inserting_before(before)
-    if after is not None:
-        return draft.graph.inserting_after(after)
-    return draft.graph.inserting_before(next(iter(draft.graph.nodes)))

@@ -8,6 +8,7 @@ from torch.fx import Node
 from trtdiag.graph.operators import operator_of, schema_name
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.draft import Draft, insert_call, written_nodes
+from trtdiag.lower.template import written_size
 from trtdiag.lower.view_inverses import sizes_of
 
 _ATEN = torch.ops.aten
@@ -89,9 +90,5 @@ def _hands_on(node: Node) -> bool:
 def _same_sizes(before: torch.Tensor, after: torch.Tensor) -> bool:
     """Whether the sizes are written alike; two that are only equal for some inputs never are."""
     return before.dim() == after.dim() and all(
-        _written(a) == _written(b) for a, b in zip(before.shape, after.shape, strict=True)
+        written_size(a) == written_size(b) for a, b in zip(before.shape, after.shape, strict=True)
     )
-
-
-def _written(size: int | torch.SymInt) -> object:
-    return size.node.expr if isinstance(size, torch.SymInt) else size

@@ -8,12 +8,11 @@ from typing import Any
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
-from trtdiag.graph.operators import short_name, target_name
 from trtdiag.graph.recurrent import longest_unrolled
 from trtdiag.lower.decomposable import decomposition_of, stays_whole
-from trtdiag.lower.draft import Draft, insert_call, written_nodes
+from trtdiag.lower.draft import Draft, insert_steps, written_nodes
 from trtdiag.lower.local_trace import Tracer
-from trtdiag.lower.template import Ref, Template, UntraceableError, gathered, replaced
+from trtdiag.lower.template import Ref, Template, UntraceableError, replaced, with_refs
 
 
 def decompose(draft: Draft) -> int:
@@ -54,9 +53,8 @@ def _template(draft: Draft, tracer: Tracer, node: Node, changed_in_place: set[No
     if why:
         draft.limit(node, why)
         return None
-    own = iter(range(len(gathered((node.args, node.kwargs), Node))))
-    args, kwargs = replaced((node.args, node.kwargs), lambda _: Ref(next(own)), Node)
-    vals = [source.meta.get("val") for source in gathered((node.args, node.kwargs), Node)]
+    inputs, (args, kwargs) = with_refs((node.args, node.kwargs), Node)
+    vals = [source.meta.get("val") for source in inputs]
     try:
         return tracer.template(op, args, kwargs, vals, node.meta.get("val"), _read_outputs(node))
     except UntraceableError as reason:
@@ -72,24 +70,12 @@ def _read_outputs(node: Node) -> set[int] | None:
 
 
 def _splice(draft: Draft, node: Node, template: Template, several: dict[Node, Any]) -> None:
-    values: list[Any] = gathered((node.args, node.kwargs), Node)
-
-    def current(ref: Ref) -> Any:
-        return values[ref.index]
-
-    last = template.inputs + len(template.steps) - 1
-    single = isinstance(template.result, Ref)
-    with draft.graph.inserting_before(node):
-        for index, step in enumerate(template.steps, template.inputs):
-            args, kwargs = replaced((step.args, step.kwargs), current, Ref)
-            part = short_name(step.target) if isinstance(step.target, OpOverload) else target_name(step.target)
-            part = part.rpartition(".")[2]
-            made = insert_call(draft.graph, step.target, args, kwargs, step.val, like=node, name=f"{node.name}__{part}")
-            if single and index == last and template.result == Ref(last):
-                # The program's own spelling of the sizes; the decomposition's may be written in another way.
-                made.meta["val"] = node.meta["val"]
-            values.append(made)
-    result = replaced(template.result, current, Ref)
+    values = insert_steps(draft.graph, node, template)
+    single, last = isinstance(template.result, Ref), len(values) - 1
+    if template.steps and template.result == Ref(last):
+        # The program's own spelling of the sizes; the decomposition's may be written in another way.
+        values[last].meta["val"] = node.meta["val"]
+    result = replaced(template.result, lambda ref: values[ref.index], Ref)
     if not single:
         several[node] = result
         return

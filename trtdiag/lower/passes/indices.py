@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from trtdiag.graph.operators import arguments_of, operator_of, schema_name
+from trtdiag.graph.operators import named_arguments, operator_of, schema_name
 from trtdiag.lower.draft import Draft, insert_call, written_nodes
 from trtdiag.lower.tracing_conditions import asking
 from trtdiag.symbolic import ExpressionError, Relation, compare, from_sympy, number
@@ -47,12 +47,7 @@ def bring_indices_inside(draft: Draft) -> int:
         name = "" if op is None else schema_name(op)
         if op is None or (name not in _SLICES and name not in _ONE_INDEX) or node in locked:
             continue
-        given = {
-            argument.name: node.args[argument.position]
-            if argument.position < len(node.args)
-            else node.kwargs.get(argument.name, argument.default)
-            for argument in arguments_of(op).values()
-        }
+        given = named_arguments(node, op)
         try:
             with draft.graph.inserting_before(node):
                 changed = work.slice(node, given) if name in _SLICES else work.index(node, given, _ONE_INDEX[name])

@@ -12,6 +12,7 @@ from trtdiag.graph.operators import HigherOrderOperator
 from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.draft import Draft
 from trtdiag.lower.explicit_casts import ExplicitCasts
+from trtdiag.lower.graph_copy import free_attribute
 from trtdiag.lower.nested import is_on, opened
 from trtdiag.lower.template import UntraceableError, replaced
 
@@ -117,11 +118,9 @@ class _Inliner:
         if isinstance(value, Node):
             return value
         root = self._draft.graph_module
-        number = 0
-        while hasattr(root, f"nested_{number}"):
-            number += 1
-        setattr(root, f"nested_{number}", value)
-        return self._draft.graph.get_attr(f"nested_{number}")
+        name = free_attribute(root, "nested")
+        setattr(root, name, value)
+        return self._draft.graph.get_attr(name)
 
 
 def _runs_once(node: Node) -> tuple[GraphModule, tuple[Any, ...]]:

@@ -11,9 +11,9 @@ from trtdiag.frontend.node_origins import op_origins, origin_of
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.user_entries import Entries
 from trtdiag.lower.draft import written_nodes
+from trtdiag.lower.graph_copy import GraphCopy, copied
 from trtdiag.lower.lowered_facts import Lowered, PassCount
 from trtdiag.lower.precision.constants import Constants
-from trtdiag.lower.precision.copy_of import copy_of
 from trtdiag.lower.precision.decide import decide
 from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
 from trtdiag.lower.precision.own_reasons import OwnReasons
@@ -38,7 +38,9 @@ def with_precision(lowered: Lowered, precision: Precision, keep_fp32: Sequence[s
     if precision is Precision.KEEP:
         return lowered
     dtype = _DTYPES[precision]
-    draft = copy_of(lowered)
+    signature = lowered.signature
+    specs = list(signature.input_specs), list(signature.output_specs)
+    draft = GraphCopy(copied(lowered.graph_module), *specs, dict(lowered.tensors))
     graph = draft.graph
     constants = Constants(lowered, dtype)
     entries = Entries(keep_fp32)

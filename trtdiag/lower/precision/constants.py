@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
+from trtdiag.lower.graph_copy import constant_tensors, identity
 from trtdiag.lower.lowered_facts import Lowered
-
-_CONSTANT = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
 
 
 class Constants:
@@ -25,7 +22,8 @@ class Constants:
 
     def __init__(self, lowered: Lowered, dtype: torch.dtype) -> None:
         self._dtype = dtype
-        self._known = _constant_tensors(lowered)
+        specs = lowered.signature
+        self._known = constant_tensors(specs.input_specs, specs.output_specs, lowered.tensors)
         self._cast: dict[Any, torch.Tensor] = {}
         self._largest: dict[Any, float] = {}
 
@@ -38,7 +36,7 @@ class Constants:
         tensor = self.value(node)
         if tensor is None or not _is_real(tensor):
             return None
-        key = _identity(tensor)
+        key = identity(tensor)
         if key not in self._cast:
             self._cast[key] = tensor.detach().to(self._dtype)
         return self._cast[key]
@@ -48,7 +46,7 @@ class Constants:
         tensor = self.value(node)
         if tensor is None or not _is_real(tensor) or tensor.dtype != torch.float32 or tensor.numel() == 0:
             return None
-        key = _identity(tensor)
+        key = identity(tensor)
         if key not in self._largest:
             sizes = tensor.detach().abs()
             largest = float(sizes.max())
@@ -61,22 +59,5 @@ class Constants:
         return largest if bool(rounded.isinf()) else None
 
 
-def _constant_tensors(lowered: Lowered) -> Mapping[str, torch.Tensor]:
-    specs = lowered.signature
-    changed = {spec.target for spec in specs.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
-    found: dict[str, torch.Tensor] = {}
-    for spec in specs.input_specs:
-        name = getattr(spec.arg, "name", "")
-        value = lowered.tensors.get(name)
-        if spec.kind in _CONSTANT and spec.target not in changed and isinstance(value, torch.Tensor):
-            found[name] = value
-    return found
-
-
 def _is_real(tensor: torch.Tensor) -> bool:
     return not isinstance(tensor, FakeTensor) and not tensor.is_meta and tensor.layout == torch.strided
-
-
-def _identity(tensor: torch.Tensor) -> Any:
-    start = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
-    return start, tuple(tensor.shape), tensor.stride(), tensor.dtype

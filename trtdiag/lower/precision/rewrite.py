@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 from torch.fx.node import map_arg
 
 from trtdiag.frontend.torch_private import backed_hints, shape_env_of
+from trtdiag.graph.fake_values import fake_mode_of
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError
 from trtdiag.lower.draft import insert_call
+from trtdiag.lower.graph_copy import GraphCopy
 from trtdiag.lower.metadata_recheck import Recheck, rerun
 from trtdiag.lower.precision.batch_norm import kernel_and_bias, returned, scale_and_shift
 from trtdiag.lower.precision.constants import Constants
-from trtdiag.lower.precision.copy_of import Copy
 from trtdiag.lower.precision.decide import Decision
 from trtdiag.lower.precision.families import STAYS
 from trtdiag.lower.precision.floats import is_float32, is_heavy, is_plain_cast, maker, name_of, tensors
+from trtdiag.lower.template import written_size
 
 _ATEN = torch.ops.aten
 
@@ -35,15 +35,13 @@ class Rewriter:
         dtype: The half precision.
     """
 
-    def __init__(self, draft: Copy, decision: Decision, constants: Constants, dtype: torch.dtype) -> None:
+    def __init__(self, draft: GraphCopy, decision: Decision, constants: Constants, dtype: torch.dtype) -> None:
         self._draft = draft
         self._decision = decision
         self._constants = constants
         self._dtype = dtype
         self._was_float32 = {node for node in draft.graph.nodes if is_float32(node)}
-        vals = (node.meta.get("val") for node in draft.graph.nodes)
-        mode = detect_fake_mode([val for val in vals if isinstance(val, torch.Tensor)])
-        self._mode = mode if mode is not None else FakeTensorMode(allow_non_fake_inputs=True)
+        self._mode = fake_mode_of(draft.graph)
         env = shape_env_of(draft.graph_module)
         self._point = Point({} if env is None else backed_hints(env))
         self._placed: dict[Node, Any] = {}
@@ -220,7 +218,7 @@ class Rewriter:
 
     def _fake(self, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         # Making one with symbolic sizes takes about a millisecond, and most values of a graph share their sizes.
-        sizes = tuple(map(_written, value.shape)), tuple(map(_written, value.stride()))
+        sizes = tuple(map(written_size, value.shape)), tuple(map(written_size, value.stride()))
         key = (dtype, value.device, *sizes)
         if key not in self._fakes:
             with self._mode:
@@ -236,10 +234,6 @@ class Rewriter:
         if isinstance(val, (list, tuple)):
             return type(val)([self._retyped(item, dtypes) for item in val])
         return val
-
-
-def _written(size: int | torch.SymInt) -> Any:
-    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def _dtypes(placed: Any) -> list[torch.dtype]:
