@@ -6,7 +6,12 @@ finding (see ``analysis``); an error only means "this stage cannot go on".  This
 
 from __future__ import annotations
 
+import copy
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _REFERENCE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -34,6 +39,12 @@ class TrtdiagError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  because: {self.because}\n  fix: {self.fix}\n  [{self.reference}]"
+
+    def with_message(self, message: str) -> Self:
+        """The same error with another message, caused by this one."""
+        made = copy.copy(self)
+        made.message, made.args, made.__cause__ = message, (message,), self
+        return made
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions with keyword-only arguments do not survive pickling (subprocess workers) on their own.

@@ -203,15 +203,8 @@ def _is_stopped(error: BaseException) -> bool:
 
 def _raise(error: BaseException, index: int, count: int) -> NoReturn:
     """Raise what a thread met; what is wrong with one network names its engine."""
-    named = error
     if count > 1 and isinstance(error, (EngineBuildError, InternalError)):
-        named = type(error)(
-            f"{engine_name(index, count)}: {error.message}",
-            because=error.because,
-            fix=error.fix,
-            reference=error.reference,
-        )
-        named.__cause__ = error
-    if isinstance(named, EngineBuildError) and isinstance(error, EngineBuildError):
-        named.engine, named.without_kernel = index, error.without_kernel
-    raise named
+        error = error.with_message(f"{engine_name(index, count)}: {error.message}")
+    if isinstance(error, EngineBuildError):
+        error.engine = index
+    raise error

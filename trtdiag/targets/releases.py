@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trtdiag.targets.target import Target
 
 _DOCS = "https://docs.nvidia.com/deeplearning/tensorrt"
@@ -145,6 +147,53 @@ TENSORRT_8_6 = Target(
     slow=frozenset({"activation-behind-normalization", "large-normalization", "shuffle-of-pixels"}),
 )
 
+
+def _since_ten(
+    bindings: str, builder: str, types: str, *, strong: str, rank: str = "", volume: str = ""
+) -> tuple[tuple[str, str], ...]:
+    """The sources of a version from 10 on.
+
+    Args:
+        bindings: The release whose bindings were read.
+        builder: The release of tensorrt-rtx whose builder was asked.
+        types: The release whose page on quantized types was read.
+        strong: How networks are typed.
+        rank: What else says how many dims there may be.
+        volume: What is not known of the most elements.
+    """
+    own = f"in the {bindings} bindings"
+    return (
+        (
+            "dtypes",
+            f"members of tensorrt.DataType {own}: BF16 BOOL E8M0 FLOAT FP4 FP8 HALF INT32 INT4 INT64 INT8 UINT8",
+        ),
+        (
+            "edge_dtypes: uint8 only converts to and from float32 and float16, next to network inputs and outputs",
+            f"{_DOCS}/latest/_static/python-api/infer/FoundationalTypes/DataType.html, UINT8",
+        ),
+        (
+            "weight_dtypes: INT4 is weight-only, FP4 and E8M0 hold quantized values and their scales",
+            f"{_DOCS}/{types}/inference-library/work-with-quantized-types.html; nvinfer1::DataType::kE8M0",
+        ),
+        ("max_rank", f"nvinfer1::Dims64::MAX_DIMS{rank}; tensorrt.Dims.MAX_DIMS"),
+        (
+            "max_volume: convolution does not take more; since 10.10 most other layers do",
+            f"{_ISSUES}/4123; {_DOCS}/10.10.0/getting-started/release-notes.html{volume}",
+        ),
+        ("strongly_typed_only", strong),
+        ("layers", f"methods add_* of tensorrt.INetworkDefinition {own}"),
+        ("activations", f"members of tensorrt.ActivationType {own}"),
+        ("unaries", f"members of tensorrt.UnaryOperation {own}"),
+        ("layer_dtypes: TopK takes integers", f"{_DOCS}/latest/_static/operators/TopK.html, T1"),
+        (
+            "least_ranks: SoftMax of one dim is refused",
+            f"'at least 2 dimensions are required for input', seen with the builder of tensorrt-rtx {builder}",
+        ),
+        ("groups", f"add_normalization_v2 of tensorrt.INetworkDefinition {own}"),
+        ("counts", "https://github.com/pytorch/TensorRT/pull/3388 builds them with TensorRT 10; not measured here"),
+    )
+
+
 TENSORRT_10_16 = Target(
     version="10.16",
     dtypes=_TEN,
@@ -154,39 +203,12 @@ TENSORRT_10_16 = Target(
     layers=_TEN_LAYERS,
     activations=_TEN_ACTIVATIONS,
     unaries=_TEN_UNARIES,
-    sources=(
-        (
-            "dtypes",
-            "members of tensorrt.DataType in the 10.16.1 bindings: "
-            "BF16 BOOL E8M0 FLOAT FP4 FP8 HALF INT32 INT4 INT64 INT8 UINT8",
-        ),
-        (
-            "edge_dtypes: uint8 only converts to and from float32 and float16, next to network inputs and outputs",
-            f"{_DOCS}/latest/_static/python-api/infer/FoundationalTypes/DataType.html, UINT8",
-        ),
-        (
-            "weight_dtypes: INT4 is weight-only, FP4 and E8M0 hold quantized values and their scales",
-            f"{_DOCS}/latest/inference-library/work-with-quantized-types.html; nvinfer1::DataType::kE8M0",
-        ),
-        ("max_rank", "nvinfer1::Dims64::MAX_DIMS, NvInferRuntimeBase.h of 10; tensorrt.Dims.MAX_DIMS"),
-        (
-            "max_volume: convolution does not take more; since 10.10 most other layers do",
-            f"{_ISSUES}/4123; {_DOCS}/10.10.0/getting-started/release-notes.html",
-        ),
-        (
-            "strongly_typed_only",
-            "tensorrt.NetworkDefinitionCreationFlag in the 10.16.1 bindings: STRONGLY_TYPED is a flag, not the rule",
-        ),
-        ("layers", "methods add_* of tensorrt.INetworkDefinition in the 10.16.1 bindings"),
-        ("activations", "members of tensorrt.ActivationType in the 10.16.1 bindings"),
-        ("unaries", "members of tensorrt.UnaryOperation in the 10.16.1 bindings"),
-        ("layer_dtypes: TopK takes integers", f"{_DOCS}/latest/_static/operators/TopK.html, T1"),
-        (
-            "least_ranks: SoftMax of one dim is refused",
-            "'at least 2 dimensions are required for input', seen with the builder of tensorrt-rtx 1.4.0.76",
-        ),
-        ("groups", "add_normalization_v2 of tensorrt.INetworkDefinition in the 10.16.1 bindings"),
-        ("counts", "https://github.com/pytorch/TensorRT/pull/3388 builds them with TensorRT 10; not measured here"),
+    sources=_since_ten(
+        "10.16.1",
+        "1.4.0.76",
+        "latest",
+        strong="tensorrt.NetworkDefinitionCreationFlag in the 10.16.1 bindings: STRONGLY_TYPED is a flag, not the rule",
+        rank=", NvInferRuntimeBase.h of 10",
     ),
     edge_dtypes=frozenset({"uint8"}),
     weight_dtypes=_QUANTIZED,
@@ -194,54 +216,18 @@ TENSORRT_10_16 = Target(
     least_ranks=(("SoftMax", 2),),
 )
 
-TENSORRT_11_4 = Target(
+TENSORRT_11_4 = replace(
+    TENSORRT_10_16,
     version="11.4",
-    dtypes=_TEN,
-    max_rank=8,
-    max_volume=_INT32_MAX,
     strongly_typed_only=True,
-    layers=_TEN_LAYERS,
-    activations=_TEN_ACTIVATIONS,
-    unaries=_TEN_UNARIES,
-    sources=(
-        (
-            "dtypes",
-            "members of tensorrt.DataType in the 11.4.0 bindings: "
-            "BF16 BOOL E8M0 FLOAT FP4 FP8 HALF INT32 INT4 INT64 INT8 UINT8",
-        ),
-        (
-            "edge_dtypes: uint8 only converts to and from float32 and float16, next to network inputs and outputs",
-            f"{_DOCS}/latest/_static/python-api/infer/FoundationalTypes/DataType.html, UINT8",
-        ),
-        (
-            "weight_dtypes: INT4 is weight-only, FP4 and E8M0 hold quantized values and their scales",
-            f"{_DOCS}/11.3.0/inference-library/work-with-quantized-types.html; nvinfer1::DataType::kE8M0",
-        ),
-        ("max_rank", "nvinfer1::Dims64::MAX_DIMS; tensorrt.Dims.MAX_DIMS"),
-        (
-            "max_volume: convolution does not take more; since 10.10 most other layers do",
-            f"{_ISSUES}/4123; {_DOCS}/10.10.0/getting-started/release-notes.html; not measured on 11.4",
-        ),
-        (
-            "strongly_typed_only",
-            f"{_DOCS}/11.0.0/getting-started/release-notes-11/11.0.0.html: 'Weak typing is no longer supported'; "
-            "BuilderFlag.FP16 and ILayer.precision are gone from the 11.4.0 bindings",
-        ),
-        ("layers", "methods add_* of tensorrt.INetworkDefinition in the 11.4.0 bindings"),
-        ("activations", "members of tensorrt.ActivationType in the 11.4.0 bindings"),
-        ("unaries", "members of tensorrt.UnaryOperation in the 11.4.0 bindings"),
-        ("layer_dtypes: TopK takes integers", f"{_DOCS}/latest/_static/operators/TopK.html, T1"),
-        (
-            "least_ranks: SoftMax of one dim is refused",
-            "'at least 2 dimensions are required for input', seen with the builder of tensorrt-rtx 1.7.1.116",
-        ),
-        ("groups", "add_normalization_v2 of tensorrt.INetworkDefinition in the 11.4.0 bindings"),
-        ("counts", "https://github.com/pytorch/TensorRT/pull/3388 builds them with TensorRT 10; not measured here"),
+    sources=_since_ten(
+        "11.4.0",
+        "1.7.1.116",
+        "11.3.0",
+        strong=f"{_DOCS}/11.0.0/getting-started/release-notes-11/11.0.0.html: 'Weak typing is no longer supported'; "
+        "BuilderFlag.FP16 and ILayer.precision are gone from the 11.4.0 bindings",
+        volume="; not measured on 11.4",
     ),
-    edge_dtypes=frozenset({"uint8"}),
-    weight_dtypes=_QUANTIZED,
-    volume_is_per_layer=True,
-    least_ranks=(("SoftMax", 2),),
 )
 
 # Oldest first.

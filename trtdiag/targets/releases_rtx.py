@@ -21,6 +21,12 @@ _SCALED = frozenset({"Quantize", "Dequantize", "DynamicQuantize"})
 _NO_BFLOAT16 = frozenset({"bfloat16"})
 _NO_FP8 = frozenset({"float8_e4m3fn"})
 _NO_FP4 = frozenset({"float4_e2m1fn_x2", "float8_e8m0fnu"})
+_GPU_LACKS = (
+    ("sm75", _NO_BFLOAT16 | _NO_FP8 | _NO_FP4 | {"int4"}),
+    ("sm80", _NO_FP8 | _NO_FP4),
+    ("sm86", _NO_FP8 | _NO_FP4),
+    ("sm89", _NO_FP4 - {"float8_e8m0fnu"}),
+)
 _DTYPES = "contains HW-specific datatypes"
 _DECONVOLUTION = ("Deconvolution", frozenset({"float32", "float16"}))
 
@@ -30,7 +36,6 @@ def _rtx(
     base: Target,
     wheel: str,
     gpus: tuple[str, ...],
-    gpu_lacks: tuple[tuple[str, frozenset[str]], ...],
     gpu_limits: tuple[GpuLimit, ...] = (),
     *,
     scaled: bool,
@@ -80,7 +85,7 @@ def _rtx(
         layer_dtypes=(*base.layer_dtypes, _DECONVOLUTION),
         sources=(*kept, *own),
         gpus=gpus,
-        gpu_lacks=gpu_lacks,
+        gpu_lacks=_GPU_LACKS,
         gpu_limits=gpu_limits,
     )
 
@@ -90,12 +95,6 @@ TENSORRT_RTX_1_4 = _rtx(
     TENSORRT_10_16,
     "1.4.0.76",
     ("sm75", "sm80", "sm86", "sm89", "sm120"),
-    (
-        ("sm75", _NO_BFLOAT16 | _NO_FP8 | _NO_FP4 | {"int4"}),
-        ("sm80", _NO_FP8 | _NO_FP4),
-        ("sm86", _NO_FP8 | _NO_FP4),
-        ("sm89", _NO_FP4 - {"float8_e8m0fnu"}),
-    ),
     scaled=False,
 )
 TENSORRT_RTX_1_7 = _rtx(
@@ -103,12 +102,6 @@ TENSORRT_RTX_1_7 = _rtx(
     TENSORRT_11_4,
     "1.7.1.116",
     ("sm75", "sm80", "sm86", "sm89", "sm120", "sm121"),
-    (
-        ("sm75", _NO_BFLOAT16 | _NO_FP8 | _NO_FP4 | {"int4"}),
-        ("sm80", _NO_FP8 | _NO_FP4),
-        ("sm86", _NO_FP8 | _NO_FP4),
-        ("sm89", _NO_FP4 - {"float8_e8m0fnu"}),
-    ),
     (
         GpuLimit("sm75", "MatrixMultiply", "float32"),
         GpuLimit("sm75", "Convolution", "float32", least_rank=5),

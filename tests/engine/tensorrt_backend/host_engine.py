@@ -10,7 +10,7 @@ import torch
 from standin import Recorded, TensorRT
 
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
-from trtdiag.engine.tensorrt.gpu import Replay, Work
+from trtdiag.engine.tensorrt.gpu import Gpu, Replay, Work
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.shapes.profile import DimProfile
@@ -92,7 +92,7 @@ class Engine:
         return self.trt.of("IExecutionContext")
 
 
-class HostGpu:
+class HostGpu(Gpu):
     """The CPU in the place of a GPU: streams are numbers, and a recording is the calls that made it."""
 
     def __init__(self, streams: Sequence[int] = ()) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -21,36 +21,8 @@ _RECORDING = Lock()
 """All recordings of a device share a stream, and what another thread put there would become part of the graph."""
 
 
-class Gpu(Protocol):
+class Gpu:
     """PyTorch's CUDA, as far as engines need it."""
-
-    def stream(self, device: torch.device) -> int:
-        """The handle of the current stream."""
-        ...
-
-    def recording(self) -> bool:
-        """Whether work on the current stream is being recorded, not run."""
-        ...
-
-    def record(self, device: torch.device, work: Work) -> Replay:
-        """Work that is recorded, not run.
-
-        Raises:
-            RuntimeError: CUDA cannot record it.
-        """
-        ...
-
-    def mark(self) -> Mark:
-        """Where the work on the current stream is now."""
-        ...
-
-    def follow(self, mark: Mark, memory: torch.Tensor) -> None:
-        """Let the current stream wait for a mark before it uses memory of another stream."""
-        ...
-
-
-class Cuda:
-    """PyTorch's CUDA."""
 
     def stream(self, device: torch.device) -> int:
         """The handle of PyTorch's current stream on a GPU."""
@@ -61,7 +33,11 @@ class Cuda:
         return torch.cuda.is_current_stream_capturing()
 
     def record(self, device: torch.device, work: Work) -> Replay:
-        """A CUDA graph of the work."""
+        """A CUDA graph of the work.
+
+        Raises:
+            RuntimeError: CUDA cannot record it.
+        """
         graph = torch.cuda.CUDAGraph()
         stream = _recording_stream(device.index or 0)
         # What PyTorch allocates for all graphs of a process when the first is recorded must be writable in every mode.
@@ -74,13 +50,13 @@ class Cuda:
                 graph.capture_end()
         return graph.replay
 
-    def mark(self) -> torch.cuda.Event:
+    def mark(self) -> Mark:
         """A CUDA event on PyTorch's current stream."""
         event: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # as torch is
         event.record()
         return event
 
-    def follow(self, mark: torch.cuda.Event, memory: torch.Tensor) -> None:
+    def follow(self, mark: Mark, memory: torch.Tensor) -> None:
         """Let PyTorch's current stream wait for an event; nothing else waits."""
         stream = torch.cuda.current_stream(memory.device)
         stream.wait_event(mark)

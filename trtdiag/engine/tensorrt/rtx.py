@@ -47,7 +47,7 @@ class TensorRTRTXBackend(TensorRTBackend):
             try:
                 engines[gpu] = build(door, network, profile, replace(options, gpu=(gpu,)), watch)
             except EngineBuildError as error:
-                raise _of_gpu(error, gpu) from error
+                raise error.with_message(f"for {gpu} ({GENERATIONS[gpu]}): {error.message}") from error
         return packed(engines)
 
     def trust(self, runtime: Any, manifest: Manifest) -> None:
@@ -153,14 +153,3 @@ def _here(target: Target) -> str | None:
         return None
     here = _gpu_here()
     return here if here in target.gpus else None
-
-
-def _of_gpu(error: EngineBuildError, gpu: str) -> EngineBuildError:
-    named = EngineBuildError(
-        f"for {gpu} ({GENERATIONS[gpu]}): {error.message}",
-        because=error.because,
-        fix=error.fix,
-        reference=error.reference,
-    )
-    named.engine, named.without_kernel = error.engine, error.without_kernel
-    return named

@@ -17,13 +17,10 @@ import torch
 
 from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.graph_choice import RtxChoice, chosen_graphs, chosen_rtx
+from trtdiag.engine.tensorrt.cache_files import not_kept, read_cache, write_cache
 from trtdiag.engine.tensorrt.scratch import Scratch
-from trtdiag.errors import UserError
-from trtdiag.files.regular import read_whole, reason
-from trtdiag.files.whole import write_whole
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt.runtime_cache")
-_MOST_BYTES = 1 << 30
 
 
 class RtxScratch(Scratch):
@@ -85,7 +82,7 @@ class _KernelCache:
         """Let a context that is made with this configuration use it."""
         with self._lock:
             if self._cache is None:
-                content = _content(self._path)
+                content = read_cache(self._path, "runtime")
                 cache = config.create_runtime_cache()
                 if content and not cache.deserialize(content):
                     _LOGGER.info("%s is of another GPU, driver or release, and is replaced", self._path)
@@ -107,25 +104,6 @@ def _kernel_cache(path: Path, device: torch.device) -> _KernelCache:
         return found
 
 
-def _content(path: Path) -> bytes:
-    """The file's bytes, none where it is missing.
-
-    Raises:
-        UserError: ``runtime-cache``.
-    """
-    try:
-        return read_whole(path, _MOST_BYTES)
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise UserError(
-            f"the runtime cache {path} cannot be read",
-            because=reason(error),
-            fix="name a file in runtime_cache, which is made where it is missing",
-            reference="runtime-cache",
-        ) from error
-
-
 def _keep(cache: Any, path: Path, before: bytes) -> None:
     """Write the kernels; of two processes that do so the later one wins, which costs the other's kernels alone.
 
@@ -139,7 +117,6 @@ def _keep(cache: Any, path: Path, before: bytes) -> None:
     if content == before:
         return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, (content,), durable=False)
+        write_cache(path, content)
     except OSError as error:
-        _LOGGER.warning("kernels are not kept in %s: %s", path, reason(error))
+        not_kept(_LOGGER, "kernels", path, error)

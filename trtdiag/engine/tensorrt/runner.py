@@ -16,7 +16,7 @@ from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.contexts import Contexts, Place
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
-from trtdiag.engine.tensorrt.gpu import Cuda, Gpu
+from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.inspection import engine_layers
 from trtdiag.engine.tensorrt.memory import scratch_bytes
 from trtdiag.engine.tensorrt.scratch import Scratch
@@ -55,7 +55,7 @@ class EngineRunner:
         scratch: type[Scratch] = Scratch,
     ) -> None:
         self._trt, self._engine, self._device, self._alive = trt, engine, device, alive
-        self._gpu = gpu or Cuda()
+        self._gpu = gpu or Gpu()
         self._ports = Ports.of(trt, engine, manifest, device)
         self._scratch = scratch(trt, engine, device)
         self._contexts = Contexts(self._make_context)

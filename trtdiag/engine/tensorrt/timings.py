@@ -7,12 +7,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from trtdiag.errors import UserError
-from trtdiag.files.regular import read_whole, reason
-from trtdiag.files.whole import write_whole
+from trtdiag.engine.tensorrt.cache_files import cache_content, not_kept, read_cache, write_cache
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt.timings")
-_MOST_BYTES = 1 << 30
 _MERGING = Lock()
 """Builds of this process that end at once add to the file one after the other.  Of two processes one may win, which
 costs the other's measurements and nothing else: the file is replaced as a whole."""
@@ -24,16 +21,7 @@ def give_timings(config: Any, path: Path) -> None:
     Raises:
         UserError: ``timing-cache`` where there is something else than a file that can be read.
     """
-    try:
-        content = _content(path)
-    except OSError as error:
-        raise UserError(
-            f"the timing cache {path} cannot be read",
-            because=reason(error),
-            fix="name a file in timing_cache, which is made where it is missing",
-            reference="timing-cache",
-        ) from error
-    cache = config.create_timing_cache(content)
+    cache = config.create_timing_cache(read_cache(path, "timing"))
     if cache is None or not config.set_timing_cache(cache, False):
         config.set_timing_cache(config.create_timing_cache(b""), False)
 
@@ -46,17 +34,9 @@ def keep_timings(config: Any, path: Path) -> None:
     own = config.get_timing_cache()
     with _MERGING:
         try:
-            there = config.create_timing_cache(_content(path))
+            there = config.create_timing_cache(cache_content(path))
             # Entries that both have are the file's; a file of another GPU or version is not combined with.
             merged = there if there is not None and there.combine(own, False) else own
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, (bytes(merged.serialize()),), durable=False)
+            write_cache(path, bytes(merged.serialize()))
         except OSError as error:
-            _LOGGER.warning("timings are not kept in %s: %s", path, reason(error))
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return read_whole(path, _MOST_BYTES)
-    except FileNotFoundError:
-        return b""
+            not_kept(_LOGGER, "timings", path, error)
