@@ -28,9 +28,9 @@ from trtdiag.convert.layer_writers.normalization import normalized
 from trtdiag.convert.layer_writers.statistics import by_channel
 from trtdiag.convert.ops import group_norm as converters
 from trtdiag.errors import TrtdiagError
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target

@@ -21,13 +21,13 @@ from trtdiag.engine.build import build_engine
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import TrtdiagError
 from trtdiag.network import DType, Network, NetworkBuilder, run
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation, Select
 from trtdiag.network.layers.reduce import Reduce, ReduceOperation
 from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.unary import Unary, UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.options import CompileOptions
 from trtdiag.targets import get_target
 

@@ -24,8 +24,8 @@ from large_products import CASES, program, results, wrong
 
 from trtdiag.convert.layer_writers import matmul
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.matmul import MatrixMultiply
+from trtdiag.network.value import Value
 from trtdiag.targets import installed_version
 
 AS_IS, WRITTEN_OUT = "as it is", "written out"

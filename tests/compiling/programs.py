@@ -12,8 +12,8 @@ from torch.export import Dim, ExportedProgram, export
 
 from trtdiag.convert import registry
 from trtdiag.convert.call import Call
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.activation import ActivationType
+from trtdiag.network.value import Value
 
 Asked = tuple[nn.Module, tuple[Any, ...], dict[str, Any], Any]
 

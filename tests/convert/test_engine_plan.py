@@ -16,7 +16,7 @@ from trtdiag.frontend.capture import capture
 from trtdiag.frontend.program import Program
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.network import run
-from trtdiag.network.builder import Value
+from trtdiag.network.value import Value
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.pipeline.plan_engines import convert_segments, plan_engines

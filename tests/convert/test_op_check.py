@@ -13,8 +13,8 @@ from tests.convert.op_check import check_op
 from trtdiag.convert import registry
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.activation import ActivationType
+from trtdiag.network.value import Value
 
 RELU = torch.ops.aten.relu.default
 

@@ -10,8 +10,8 @@ import torch
 from trtdiag.convert.refusal import Refused
 from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, NetworkBuilder, run
-from trtdiag.network.builder import Value
 from trtdiag.network.network import Network
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, Range, Sym, add, evaluate, mul
 from trtdiag.targets.versions import get_target
 

@@ -12,8 +12,8 @@ import torch
 from trtdiag.convert import registry
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.topk import ordered
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.topk import TopKOperation
+from trtdiag.network.value import Value
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State

@@ -12,9 +12,10 @@ from torch.fx import Node
 
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.graph.operators import OpOverload, arguments_of, short_name, target_name
-from trtdiag.network.builder import Value
+from trtdiag.graph.operators import OpOverload, short_name, target_name
+from trtdiag.graph.operators import named_arguments as arguments_by_name
 from trtdiag.network.dtype import DType
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Condition, Expr, Num, as_expr, is_condition, to_text
 
 _DIMS = re.compile(r"\d(?=d)")
@@ -196,11 +197,6 @@ class Call:
         vector = self.write.cast(self.write.sizes.truth(condition), dtype)
         return self.write.reshape(vector, [])
 
-    def dtype_or_none(self, name: str) -> torch.dtype | None:
-        """An optional torch dtype."""
-        value = self.arguments.get(name)
-        return value if isinstance(value, torch.dtype) else None
-
     def is_number(self, name: str) -> bool:
         """Whether an argument is a plain number."""
         return isinstance(self.arguments.get(name), (bool, int, float))
@@ -228,13 +224,7 @@ def named_arguments(node: Node) -> dict[str, Any]:
     op = node.target
     if not isinstance(op, OpOverload):
         raise refuse("no-operator", f"{target_name(op)} is no operator")
-    found: dict[str, Any] = {}
-    for argument in arguments_of(op).values():
-        if argument.position < len(node.args):
-            found[argument.name] = node.args[argument.position]
-        else:
-            found[argument.name] = node.kwargs.get(argument.name, argument.default)
-    return found
+    return arguments_by_name(node, op)
 
 
 def flat_nodes(value: Any) -> list[Node]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.constant import Constant
@@ -21,6 +20,7 @@ from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze
 from trtdiag.network.layers.unary import Unary, UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 if TYPE_CHECKING:
@@ -36,19 +36,15 @@ def infinite_number(write: Writer, value: Value) -> float | None:
     """The infinity that a float32 is everywhere, where it comes from a constant of one element; else ``None``."""
     if value.dtype is not DType.FLOAT32:
         return None
-    number = value.id
     for _ in range(_MOST_LAYERS):
-        placed = write.builder.producer(number)
-        if placed is None:
-            return None
-        layer = placed.layer
+        layer = value.made_by
         if isinstance(layer, Constant):
             weight = write.builder.weight(layer)
             return float(weight) if weight.numel() == 1 and bool(weight.isinf()) else None
         moves = isinstance(layer, (Shuffle, Squeeze, Unsqueeze))
         if not moves and not (isinstance(layer, Slice) and layer.mode is SampleMode.STRICT_BOUNDS):
             return None
-        number = placed.inputs[0]
+        value = value.sources[0]
     return None
 
 

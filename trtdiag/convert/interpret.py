@@ -21,8 +21,8 @@ from trtdiag.graph.operators import OpOverload, target_name
 from trtdiag.graph.values import NumberValue, TensorValue, ValueReader
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, Origin
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import SMALL
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Condition, Expr, Num, to_text
 
 Known: TypeAlias = Union[Value, Sequence[Value | None], Expr, Condition, int, float, bool, None]

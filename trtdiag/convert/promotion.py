@@ -6,10 +6,9 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.symbolic import Expr, Num, is_condition
-from trtdiag.symbolic.expr import Add, Max, Min, Mul, Pow, TrueDiv, Where
+from trtdiag.network.value import Value
+from trtdiag.symbolic import Num, is_condition, is_integer
 
 
 def promoted(call: Call, *names: str) -> DType:
@@ -51,20 +50,4 @@ def _stand_in(value: object) -> torch.Tensor | int | float | bool:
         return int(value.value) if isinstance(value.value, int) else float(value.value)
     if is_condition(value):  # type: ignore[arg-type]
         return True
-    return 1 if is_whole(value) else 1.0  # type: ignore[arg-type]
-
-
-def is_whole(expr: Expr) -> bool:
-    """Whether an expression over sizes is an integer by its form."""
-    match expr:
-        case Num(value):
-            return isinstance(value, int)
-        case TrueDiv():
-            return False
-        case Add(args) | Mul(args) | Min(args) | Max(args):
-            return all(is_whole(arg) for arg in args)
-        case Pow(base, exponent):
-            return is_whole(base) and is_whole(exponent)
-        case Where(_, then, otherwise):
-            return is_whole(then) and is_whole(otherwise)
-    return True
+    return 1 if is_integer(value) else 1.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, Union
 
 from trtdiag.convert import ops as _ops
 from trtdiag.graph.operators import OpOverload, target_name
-from trtdiag.network.builder import Value
+from trtdiag.network.value import Value
 
 if TYPE_CHECKING:
     from trtdiag.convert.call import Call

@@ -19,8 +19,8 @@ from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import TensorValue
 from trtdiag.network import DType, NetworkBuilder, WeightKeys
 from trtdiag.network.binding import solvable
-from trtdiag.network.builder import Value
 from trtdiag.network.facts import product
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Range, Sym, bounds, free_symbols
 
 

@@ -10,7 +10,7 @@ from math import lcm
 import torch
 
 from trtdiag.convert.refusal import Refused, refuse
-from trtdiag.network.builder import NetworkBuilder, Value
+from trtdiag.network.builder import NetworkBuilder
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.concatenation import Concatenation
@@ -20,7 +20,21 @@ from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.squeeze import Shape
 from trtdiag.network.layers.unary import Unary, UnaryOperation
-from trtdiag.symbolic import Condition, Expr, Num, Relation, Sym, floor, free_symbols, mul, neg, sub, to_text
+from trtdiag.network.value import Value
+from trtdiag.symbolic import (
+    Condition,
+    Expr,
+    Num,
+    Relation,
+    Sym,
+    floor,
+    free_symbols,
+    is_integer,
+    mul,
+    neg,
+    sub,
+    to_text,
+)
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.expr import (
     Add,
@@ -264,21 +278,11 @@ class SizeWriter:
         match expr:
             case Num(value):
                 return self._builder.constant(torch.tensor([float(value)], dtype=torch.float32))
-            case Add(args) | Mul(args) | Min(args) | Max(args) if not self._is_whole(expr):
+            case Add(args) | Mul(args) | Min(args) | Max(args) if not is_integer(expr):
                 return self._folded(_BINARY[type(expr)], [self._real(arg) for arg in args])
             case TrueDiv(left, right):
                 return self._two(Op.DIV, self._real(left), self._real(right))
         return self._builder.add_single(Cast(DType.FLOAT32), self._write(expr))
-
-    def _is_whole(self, expr: Expr) -> bool:
-        """Whether it can be written with integers: nothing in it divides without rounding."""
-        waiting: list[Expr] = [expr]
-        while waiting:
-            part = waiting.pop()
-            if isinstance(part, TrueDiv) or (isinstance(part, Num) and not isinstance(part.value, int)):
-                return False
-            waiting.extend(part.args if isinstance(part, Add | Mul | Min | Max) else ())
-        return True
 
     def _numbers(self, values: Sequence[int]) -> Value:
         for value in values:

@@ -25,7 +25,7 @@ from trtdiag.graph.recurrent import MOST_CELLS, is_recurrent, why_not_unrolled
 from trtdiag.graph.values import NumberValue, TensorValue
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, NetworkBuilder
-from trtdiag.network.builder import Value
+from trtdiag.network.value import Value
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition, to_text
 

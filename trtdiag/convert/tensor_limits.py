@@ -7,10 +7,10 @@ from math import prod
 
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.limit import Limit
-from trtdiag.network.builder import Value
 from trtdiag.network.facts import product
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.tensor import Shape
+from trtdiag.network.value import Value
 from trtdiag.symbolic import BoundsCache
 
 _FEW = 2**31 - 1

@@ -11,7 +11,7 @@ import torch
 from trtdiag.convert.infinities import chosen, compared
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.sizes import Ask, SizeWriter
-from trtdiag.network.builder import NetworkBuilder, Value
+from trtdiag.network.builder import NetworkBuilder
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import INPUT, Layer, Sizes
 from trtdiag.network.layers.activation import Activation, ActivationType
@@ -26,6 +26,7 @@ from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Squeeze
 from trtdiag.network.layers.unary import Unary, UnaryOperation
 from trtdiag.network.missing_features import lacks
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, as_expr, to_text
 from trtdiag.targets.target import Target
 
@@ -45,6 +46,7 @@ class Writer:
 
     def __init__(self, builder: NetworkBuilder, target: Target, ask: Ask | None = None) -> None:
         self.builder = builder
+        builder.arithmetic = self
         self.target = target
         self.index = DType.INT64 if "int64" in target.dtypes else DType.INT32
         self.sizes = SizeWriter(builder, self.index, ask)
@@ -116,6 +118,18 @@ class Writer:
         stride = by if isinstance(by, Value) else self.sizes.element(as_expr(by))
         return self.add(Fill(shape, self.index, INPUT, INPUT), *sizes, begin, stride)
 
+    def size_like(self, size: Expr, x: Value) -> Value:
+        """A size in the dtype of ``x`` with its rank, every dim 1, so that it broadcasts."""
+        return self.reshape(self.cast(self.sizes.element(size), x.dtype), [1] * x.rank)
+
+    def row_major(self, indices: Iterable[tuple[Value, Expr]]) -> Value:
+        """One index into several dims laid out as one, from one into each, with the size of the dim."""
+        pairs = iter(indices)
+        result, _ = next(pairs)
+        for index, size in pairs:
+            result = result * self.size_like(size, result) + index
+        return result
+
     def place(self, index: Size) -> Value:
         """An index without dims, which takes the dim away that it is gathered from."""
         expr = as_expr(index)
@@ -155,8 +169,12 @@ class Writer:
         told = None if self.target.infinities else compared(self, op, a, b)
         return told if told is not None else self.add(ElementWise(op), a, b)
 
-    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
-        """A Select layer, ranks aligned."""
+    def select(self, condition: Value, then: Value | float, otherwise: Value | float) -> Value:
+        """A Select layer, ranks aligned; a number is in dtype and rank of the other value."""
+        if not isinstance(then, Value):
+            assert isinstance(otherwise, Value)
+            then = self.scalar(then, otherwise)
+        otherwise = otherwise if isinstance(otherwise, Value) else self.scalar(otherwise, then)
         c, a, b = self.aligned(condition, then, otherwise)
         told = None if self.target.infinities else chosen(self, c, a, b)
         return told if told is not None else self.add(Select(), c, a, b)

@@ -4,7 +4,7 @@ A converter writes with ``NetworkBuilder``; a backend reads a ``Network``; layer
 """
 
 from trtdiag.network.binding import bind, size_at
-from trtdiag.network.builder import NetworkBuilder, Value
+from trtdiag.network.builder import NetworkBuilder
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.file_format import from_bytes, from_json, to_bytes, to_json, to_parts
@@ -14,4 +14,5 @@ from trtdiag.network.network import Network, Placed, Port
 from trtdiag.network.origin import Origin
 from trtdiag.network.run import run
 from trtdiag.network.tensor import Tensor
+from trtdiag.network.value import Value
 from trtdiag.network.weights import WeightKeys

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 
@@ -16,39 +15,19 @@ from trtdiag.network.layer import Layer, LayerError, require, require_dtype, req
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network, Placed, Port
 from trtdiag.network.origin import Origin
-from trtdiag.network.tensor import MOST_VALUES, Shape, Tensor, shape_of
+from trtdiag.network.tensor import MOST_VALUES, Tensor, shape_of
+from trtdiag.network.value import Arithmetic, Value
 from trtdiag.network.weights import WeightKeys
 from trtdiag.symbolic import Condition, Expr, Range, as_expr, to_text
 
 _BUILDER = Origin("network", "builder")
 
 
-@dataclass(frozen=True)
-class Value:
-    """A tensor of the network that a builder is writing."""
-
-    builder: int
-    id: int
-    tensor: Tensor
-
-    @property
-    def dtype(self) -> DType:
-        """Its dtype."""
-        return self.tensor.dtype
-
-    @property
-    def shape(self) -> Shape:
-        """Its symbolic shape."""
-        return self.tensor.shape
-
-    @property
-    def rank(self) -> int:
-        """Its number of dims."""
-        return self.tensor.rank
-
-
 class NetworkBuilder:
     """A network being written.
+
+    Attributes:
+        arithmetic: Writes the layers of operators between values; set by who writes with these.
 
     Args:
         ranges: The range of each symbol that sizes of inputs are made of.
@@ -57,6 +36,8 @@ class NetworkBuilder:
             and they may name symbols that no input gives.  Those need a range in ``ranges`` too.
         keys: Where the keys of weights are remembered; shared between builders, each weight is hashed once.
     """
+
+    arithmetic: Arithmetic
 
     def __init__(
         self,
@@ -88,7 +69,7 @@ class NetworkBuilder:
 
     def value(self, number: int) -> Value:
         """The tensor of an id."""
-        return Value(id(self), number, self._tensors[number])
+        return Value(self, number, self._tensors[number])
 
     def weight(self, layer: Constant) -> torch.Tensor:
         """The content of a constant."""
@@ -162,7 +143,7 @@ class NetworkBuilder:
         source = origin or self._origin or _BUILDER
         tensors = tuple(value.tensor for value in inputs)
         try:
-            require(all(value.builder == id(self) for value in inputs), "an input is of another network")
+            require(all(value.builder is self for value in inputs), "an input is of another network")
             few, most = layer.fewest_inputs, layer.most_inputs
             fits = len(inputs) >= few and (most is None or len(inputs) <= most)
             require(fits, f"it takes {few} to {'any number of' if most is None else most} inputs, not {len(inputs)}")
@@ -185,8 +166,8 @@ class NetworkBuilder:
 
     def output(self, name: str, value: Value) -> None:
         """Make ``value`` the next output."""
-        if value.builder != id(self) or any(port.name == name for port in self._outputs):
-            why = "there is an output of that name" if value.builder == id(self) else "it is of another network"
+        if value.builder is not self or any(port.name == name for port in self._outputs):
+            why = "there is an output of that name" if value.builder is self else "it is of another network"
             raise _refused(f"the output {name!r}", _BUILDER, (value.tensor,), why)
         self._outputs.append(Port(name, value.id))
 
@@ -252,7 +233,7 @@ class NetworkBuilder:
 
     def _new(self, tensor: Tensor) -> Value:
         self._tensors.append(tensor)
-        return Value(id(self), len(self._tensors) - 1, tensor)
+        return Value(self, len(self._tensors) - 1, tensor)
 
 
 def _refused(

@@ -61,19 +61,9 @@ class DType(Enum):
         return limits.min <= value <= limits.max
 
 
-_TORCH = {
-    DType.FLOAT32: torch.float32,
-    DType.FLOAT16: torch.float16,
-    DType.BFLOAT16: torch.bfloat16,
-    DType.INT64: torch.int64,
-    DType.INT32: torch.int32,
-    DType.INT8: torch.int8,
-    DType.UINT8: torch.uint8,
-    DType.BOOL: torch.bool,
-    DType.FP8: torch.float8_e4m3fn,
-    DType.INT4: torch.int8,
-    DType.FP4: torch.float8_e4m3fn,
-    DType.E8M0: torch.float8_e8m0fnu,
+_HELD_IN = {DType.INT4: torch.int8, DType.FP4: torch.float8_e4m3fn}
+_TORCH: dict[DType, TorchDType] = {
+    dtype: _HELD_IN[dtype] if dtype in _HELD_IN else getattr(torch, dtype.value) for dtype in DType
 }
 _FROM_TORCH = {
     torch_dtype: dtype for dtype, torch_dtype in _TORCH.items() if torch_dtype is getattr(torch, dtype.value, None)

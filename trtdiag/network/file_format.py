@@ -17,7 +17,7 @@ import torch
 
 from trtdiag.errors import ArtifactError, InternalError
 from trtdiag.network.attributes import FORMS, attributes_from_json, attributes_to_json
-from trtdiag.network.builder import NetworkBuilder, Value
+from trtdiag.network.builder import NetworkBuilder
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import LayerError
 from trtdiag.network.layers import KINDS
@@ -25,6 +25,7 @@ from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network
 from trtdiag.network.origin import Origin
 from trtdiag.network.tensor import Tensor
+from trtdiag.network.value import Value
 from trtdiag.network.weights import ALIGNMENT, WeightKeys, weight_bytes, weight_from_bytes, weight_key
 from trtdiag.symbolic import ExpressionError, Range, parse_condition, parse_expr, to_text
 

@@ -45,20 +45,20 @@ def compared(relation: Relation, left: Expr, right: Expr, facts: ShapeConstraint
     return _ZERO if facts.never_at_least(distance, 1) else as_bool(compare(Relation.GT, left, right))
 
 
+def _most(left: Expr, right: Expr, facts: ShapeConstraints, sign: int) -> Expr | None:
+    """The greater of two, the lesser for a sign of -1, where it is known which it is."""
+    pairs = ((left, right), (right, left))
+    return next((one for one, other in pairs if facts.at_least(mul(sign, sub(one, other)), 0)), None)
+
+
 def greater(left: Expr, right: Expr, facts: ShapeConstraints) -> Expr:
     """The greater of two."""
-    for one, other in ((left, right), (right, left)):
-        if facts.at_least(sub(one, other), 0):
-            return one
-    return maximum(left, right)
+    return _most(left, right, facts, 1) or maximum(left, right)
 
 
 def lesser(left: Expr, right: Expr, facts: ShapeConstraints) -> Expr:
     """The lesser of two."""
-    for one, other in ((left, right), (right, left)):
-        if facts.at_least(sub(other, one), 0):
-            return one
-    return minimum(left, right)
+    return _most(left, right, facts, -1) or minimum(left, right)
 
 
 def difference(left: Expr, right: Expr) -> Expr:

@@ -11,15 +11,13 @@ from trtdiag.convert.layer_writers.layer_patterns import unrepeated_heads
 from trtdiag.convert.layer_writers.matmul import product
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import ONE, Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product as count_of
 from trtdiag.network.layers.attention import Attention, CausalMaskKind
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.elementwise import Select
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.softmax import SoftMax
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 
 MOST_KEPT = 1 << 20
@@ -36,9 +34,9 @@ def attended(call: Call, mask_name: str | None, *, shared_heads: bool = False) -
         raise refuse("not-float", "it is of integers, and PyTorch has none of those")
     mask = call.tensor_or_none(mask_name) if mask_name is not None else None
     causal = call.flag("is_causal")
-    query = write.elementwise(Op.PROD, query, _scale(call, query))
+    query = query * _scale(call, query)
     if "Attention" in write.target.layers:
-        own = [unrepeated_heads(write, x) for x in (key, value)]
+        own = [unrepeated_heads(x) for x in (key, value)]
         if own[0] is not None and own[1] is not None and own[0].shape[1] == own[1].shape[1]:
             key, value, shared_heads = own[0], own[1], True
     if "Attention" in write.target.layers and _fits(write, query, key, value, mask, shared_heads):
@@ -54,8 +52,7 @@ def _scale(call: Call, query: Value) -> Value:
         return write.scalar(float(given), query)
     if isinstance(size, Num):
         return write.scalar(1 / sqrt(int(size.value)), query)
-    width = write.sizes.real(size, DType.FLOAT32)
-    root = write.unary(UnaryOperation.RECIP, write.unary(UnaryOperation.SQRT, width))
+    root = write.sizes.real(size, DType.FLOAT32).sqrt().reciprocal()
     return write.reshape(write.cast(root, query.dtype), [1] * query.rank)
 
 
@@ -102,18 +99,14 @@ def _by_layer(write: Writer, query: Value, key: Value, value: Value, mask: Value
         what = ("sees a key", own.id, causal, keys, queries)
         sees = write.once(what, lambda: _any(write, _seen(write, own, keys, queries, causal)))
         # TensorRT does not say what it gives for a query that sees no key.
-        y = write.select(sees, y, write.scalar(0.0, y))
+        y = write.select(sees, y, 0.0)
     return y if rank == 4 else write.reshape(y, [*outer, *y.shape[1:]])
 
 
 def _seen(write: Writer, mask: Value, keys: Expr, queries: Expr, causal: bool) -> Value:
     """Whether each query sees each key, as far as the mask tells."""
-    if mask.dtype is DType.BOOL:
-        seen = mask
-    else:
-        nothing = write.elementwise(Op.EQUAL, mask, write.scalar(-torch.inf, mask))
-        seen = write.unary(UnaryOperation.NOT, nothing)
-    return write.elementwise(Op.AND, seen, _lower_left(write, queries, keys)) if causal else seen
+    seen = mask if mask.dtype is DType.BOOL else ~mask.eq(-torch.inf)
+    return seen & _lower_left(write, queries, keys) if causal else seen
 
 
 def _any(write: Writer, seen: Value) -> Value:
@@ -128,8 +121,7 @@ def _lower_left(write: Writer, queries: Expr, keys: Expr) -> Value:
     if isinstance(queries, Num) and isinstance(keys, Num) and queries.value * keys.value <= MOST_KEPT:
         return write.constant(torch.ones(int(queries.value), int(keys.value), dtype=torch.bool).tril())
     row = write.unsqueeze(write.counting(queries), [1])
-    column = write.unsqueeze(write.counting(keys), [0])
-    return write.unary(UnaryOperation.NOT, write.elementwise(Op.GREATER, column, row))
+    return ~(write.unsqueeze(write.counting(keys), [0]) > row)
 
 
 def _by_products(
@@ -154,11 +146,11 @@ def _by_products(
     alike = sees is not None and sees.shape[-2] == ONE
     if mask is not None or causal:
         added = write.once(("added", *what), lambda: _added(write, mask, causal, scores, sees if alike else None))
-        scores = write.elementwise(Op.SUM, scores, added)
+        scores = scores + added
     if sees is not None and alike:
-        value = write.select(sees, value, write.scalar(0.0, value))
+        value = write.select(sees, value, 0.0)
     y = product(write, write.add(SoftMax(scores.rank - 1), scores), value)
-    return y if sees is None or alike else write.select(sees, y, write.scalar(0.0, y))
+    return y if sees is None or alike else write.select(sees, y, 0.0)
 
 
 def _added(write: Writer, mask: Value | None, causal: bool, scores: Value, sees: Value | None) -> Value:
@@ -175,18 +167,16 @@ def _added(write: Writer, mask: Value | None, causal: bool, scores: Value, sees:
         nothing = write.scalar(0.0, scores, one.rank)
         # No ``write.select``: where it is not -inf that is chosen but -1e38 (8.6), the softmax is the same.
         hides = write.add(Select(), one, nothing, write.scalar(-torch.inf, scores, one.rank))
-        added = hides if added is None else write.elementwise(Op.SUM, added, hides)
+        added = hides if added is None else added + hides
     assert added is not None
-    return added if sees is None else write.select(sees, added, write.scalar(0.0, added))
+    return added if sees is None else write.select(sees, added, 0.0)
 
 
 def _repeated(write: Writer, x: Value, heads: Expr) -> Value:
     """``x`` with each head as often, one after the other, as makes them ``heads``."""
     own = x.shape[-3]
-    if own == heads:
+    if own in (heads, ONE):  # one head broadcasts
         return x
-    if own == ONE:
-        return x  # one head broadcasts
     if not (isinstance(own, Num) and isinstance(heads, Num)):
         raise refuse("heads-not-known", "how many heads share a key is known only when the network runs")
     axis, times = x.rank - 3, int(heads.value // own.value)

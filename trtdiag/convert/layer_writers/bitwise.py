@@ -7,9 +7,9 @@ import torch
 from trtdiag.convert.layer_writers.division import integer_rest
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 
 
 def width(dtype: DType) -> int:
@@ -19,7 +19,7 @@ def width(dtype: DType) -> int:
 
 def flipped(write: Writer, x: Value) -> Value:
     """Every bit the other way: ``-1 - x``."""
-    return write.elementwise(Op.SUB, write.scalar(-1, x), x)
+    return -1 - x
 
 
 def shifted_left(write: Writer, x: Value, places: int) -> Value:
@@ -27,8 +27,8 @@ def shifted_left(write: Writer, x: Value, places: int) -> Value:
     if not 0 <= places < width(x.dtype):
         raise _outside(places)
     if places == width(x.dtype) - 1:  # 2 ** places is one more than the greatest number
-        x, places = write.elementwise(Op.SUM, x, x), places - 1
-    return write.elementwise(Op.PROD, x, write.scalar(1 << places, x))
+        x, places = x + x, places - 1
+    return x * (1 << places)
 
 
 def shifted_right(write: Writer, x: Value, places: int) -> Value:
@@ -36,16 +36,16 @@ def shifted_right(write: Writer, x: Value, places: int) -> Value:
     if not 0 <= places < width(x.dtype):
         raise _outside(places)
     if places == width(x.dtype) - 1:
-        x, places = write.elementwise(Op.FLOOR_DIV, x, write.scalar(2, x)), places - 1
-    return write.elementwise(Op.FLOOR_DIV, x, write.scalar(1 << places, x))
+        x, places = x // 2, places - 1
+    return x // (1 << places)
 
 
 def masked(write: Writer, x: Value, mask: int) -> Value:
     """``x & mask``: each run of ones in the mask is cut out by a quotient and a rest."""
     if mask < 0:  # all but the bits of ~mask
-        return x if mask == -1 else write.elementwise(Op.SUB, x, masked(write, x, ~mask))
+        return x if mask == -1 else x - masked(write, x, ~mask)
     if not mask:
-        return write.elementwise(Op.PROD, x, write.scalar(0, x))
+        return x * 0
 
     def cut(low: int, high: int) -> Value:
         part = shifted_right(write, x, low) if low else x
@@ -59,8 +59,7 @@ def _lowest(write: Writer, x: Value, count: int) -> Value:
     if count < width(x.dtype) - 1:
         return integer_rest(write, x, write.scalar(1 << count, x), floored=True)
     least = write.scalar(torch.iinfo(x.dtype.torch).min, x)
-    below = write.elementwise(Op.LESS, x, write.scalar(0, x))
-    return write.select(below, write.elementwise(Op.SUB, x, least), x)
+    return write.select(x < 0, x - least, x)
 
 
 def _runs(mask: int) -> list[tuple[int, int]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
+from trtdiag.network.value import Value
 
 _SIXTEEN_BITS = (DType.FLOAT16, DType.BFLOAT16)
 

@@ -6,9 +6,8 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.spatial_dims import reaching, spatial
 from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
 from trtdiag.convert.refusal import refuse
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.convolution import Deconvolution
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num, add
 
 
@@ -57,5 +56,5 @@ def transposed(call: Call, dims: int) -> Value:
     sizes = [add(size, max(0, -number)) for size, number in zip(y.shape[2:], after, strict=True)]
     y = reaching(write, y, [0] * space.dims, sizes, None)
     if bias is not None:
-        y = write.elementwise(Op.SUM, y, write.along(bias, 1, y.rank))
+        y = y + write.along(bias, 1, y.rank)
     return space.leave(y)

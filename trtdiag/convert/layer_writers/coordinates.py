@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, truediv
 
 
@@ -43,24 +41,23 @@ def ratio(write: Writer, axis: Axis) -> Value:
 def centres(write: Writer, axis: Axis) -> Value:
     """``(i + 0.5) * ratio`` for each output element i: where its centre lies, the first input element from 0 to 1."""
     index = real_counting(write, axis.count)
-    shifted = write.elementwise(Op.SUM, index, write.scalar(0.5, index))
-    return write.elementwise(Op.PROD, shifted, ratio(write, axis))
+    return (index + 0.5) * ratio(write, axis)
 
 
 def whole(write: Writer, x: Value) -> Value:
     """Floats rounded down, as indices."""
-    return write.cast(write.unary(UnaryOperation.FLOOR, x), write.index)
+    return write.cast(x.floor(), write.index)
 
 
 def inside(write: Writer, index: Value, size: Expr) -> Value:
     """Indices moved to the nearest element that there is."""
-    limit = write.elementwise(Op.SUB, write.sizes.element(size), write.number(1, write.index, 1))
+    limit = write.sizes.element(size) - write.number(1, write.index, 1)
     limit = write.with_rank(limit, index.rank)
-    return write.elementwise(Op.MIN, write.elementwise(Op.MAX, index, write.scalar(0, index)), limit)
+    return index.maximum(0).minimum(limit)
 
 
 def weighed(write: Writer, x: Value, positions: Value, weights: Value, axis: int) -> Value:
     """The sums of the elements at ``positions`` (outputs, elements) of one dim, each times its weight; float32."""
     gathered = write.gather(x, positions, axis)
-    parts = write.elementwise(Op.PROD, gathered, write.along(weights, axis, gathered.rank))
+    parts = gathered * write.along(weights, axis, gathered.rank)
     return write.reduce(ReduceOperation.SUM, parts, [axis + 1])

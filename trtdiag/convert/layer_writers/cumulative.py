@@ -6,10 +6,9 @@ from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.layer_writers.indices import inverse, moved
 from trtdiag.convert.layer_writers.scatter_add import neutral
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.cumulative import Cumulative
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.value import Value
 
 
 def running_sum(write: Writer, x: Value, axis: int) -> Value:
@@ -31,6 +30,5 @@ def over_earlier(write: Writer, x: Value, axis: int, fold: Fold) -> Value:
     own = write.along(write.counting(size), y.rank - 1, y.rank + 1)
     other = write.along(write.counting(size), y.rank, y.rank + 1)
     terms = write.unsqueeze(y, [y.rank - 1])
-    later = write.elementwise(Op.GREATER, other, own)
-    chosen = write.select(later, write.scalar(neutral(fold, y.dtype), terms), terms)
+    chosen = write.select(other > own, neutral(fold, y.dtype), terms)
     return write.permute(write.reduce(fold, chosen, [y.rank]), inverse(order))

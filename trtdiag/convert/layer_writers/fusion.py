@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from trtdiag.convert.writer import Writer
 from trtdiag.network import Placed
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.shuffle import Shuffle
+from trtdiag.network.value import Value
 
 _MOVED = 3
 """Layers between a normalization and what follows: its groups are shaped back, and its dtype is cast back."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.writer import Size, Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.constant import Fill
+from trtdiag.network.value import Value
 from trtdiag.symbolic import as_expr
 
 

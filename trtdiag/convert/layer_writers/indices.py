@@ -9,10 +9,9 @@ import torch
 from trtdiag.convert.layer_writers.nonnegativity import never_negative
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import INDICES
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.tensor import Shape
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, to_text
 
 
@@ -33,9 +32,8 @@ def counted_from_the_front(write: Writer, index: Value, size: Expr, content: tor
         return index
     if never_negative(write, index):
         return index
-    length = write.reshape(write.cast(write.sizes.element(size), index.dtype), [1] * index.rank)
-    negative = write.elementwise(Op.LESS, index, write.scalar(0, index))
-    return write.select(negative, write.elementwise(Op.SUM, index, length), index)
+    length = write.size_like(size, index)
+    return write.select(index < 0, index + length, index)
 
 
 def common_shape(write: Writer, shapes: Sequence[Shape]) -> Shape:

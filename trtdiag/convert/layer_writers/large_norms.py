@@ -10,12 +10,11 @@ import torch
 from trtdiag.convert.layer_writers.cost import greatest
 from trtdiag.convert.layer_writers.moments import Moments, affine, moments, reciprocal_deviation
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 
 MOST_AT_ONCE = 16384
@@ -82,16 +81,15 @@ def normalized_in_parts(
     apart = write.cast(write.reshape(x, parts.shape), DType.FLOAT32)
     own = moments(write, apart, parts.inner)
     whole = _whole(write, own, parts)
-    centred = write.elementwise(Op.SUB, apart, whole.mean)
-    y = write.elementwise(Op.PROD, centred, reciprocal_deviation(write, whole.variance, epsilon))
+    y = (apart - whole.mean) * reciprocal_deviation(write, whole.variance, epsilon)
     return write.cast(affine(write, write.reshape(y, x.shape), scale, bias), x.dtype)
 
 
 def _whole(write: Writer, own: Moments, parts: Parts) -> Moments:
     means = _marked(write, own.mean, parts)
     mean = write.reduce(ReduceOperation.AVG, means, parts.outer, keep_dims=True)
-    away = write.elementwise(Op.SUB, own.mean, mean)
-    spread = write.elementwise(Op.SUM, own.variance, write.elementwise(Op.PROD, away, away))
+    away = own.mean - mean
+    spread = own.variance + away * away
     return Moments(mean, write.reduce(ReduceOperation.AVG, spread, parts.outer, keep_dims=True))
 
 
@@ -103,4 +101,4 @@ def _marked(write: Writer, means: Value, parts: Parts) -> Value:
     """
     none = write.constant(torch.zeros([1] * means.rank))
     normal = write.add(Normalization(parts.outer, 1e-5, 1), means, none, none)
-    return write.elementwise(Op.SUM, means, normal)
+    return means + normal

@@ -7,11 +7,10 @@ from trtdiag.convert.layer_writers.cumulative import running_sum
 from trtdiag.convert.layer_writers.indices import fitted
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import NUMBERS, DType
 from trtdiag.network.facts import product
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.tensor import Shape
+from trtdiag.network.value import Value
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import Num, Sym, sub, to_text
 
@@ -62,7 +61,7 @@ def chosen_by_mask(call: Call, x: Value, mask: tuple[int, Value], values: Value)
     if call.flag("accumulate"):
         if x.dtype not in NUMBERS:
             raise refuse("small-integers", f"it adds up in {x.dtype.value}; no layer computes in it")
-        values = write.elementwise(Op.SUM, x, values)
+        values = x + values
     return replaced(write, x, fitted(write, covered, x.shape[first:]), values)
 
 
@@ -70,6 +69,4 @@ def in_turn(write: Writer, mask: Value, source: Value) -> Value:
     """For each place of a flat mask (n) that holds: the next element of a flat source (m)."""
     count = running_sum(write, write.cast(mask, write.index), 0)
     last = write.sizes.element(sub(source.shape[0], 1))
-    index = write.elementwise(Op.SUB, count, write.scalar(1, count))
-    index = write.elementwise(Op.MIN, write.elementwise(Op.MAX, index, write.scalar(0, index)), last)
-    return write.gather(source, index, 0)
+    return write.gather(source, (count - 1).maximum(0).minimum(last), 0)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import ONE, Writer, elements
-from trtdiag.network.builder import Value
 from trtdiag.network.facts import product as volume
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import to_text
 
 MOST_INTEGER_PRODUCTS = 1 << 24
@@ -26,18 +25,14 @@ def product(write: Writer, left: Value, right: Value, *, transposed: bool = Fals
         )
     if not left.dtype.is_float:
         return _of_integers(write, left, right, transposed)
-    second = MatrixOperation.TRANSPOSE if transposed else MatrixOperation.NONE
-    if left.rank == 1 and right.rank == 1:
-        return write.add(MatrixMultiply(MatrixOperation.VECTOR, MatrixOperation.VECTOR), left, right)
-    if left.rank == 1:
-        left = write.with_rank(left, right.rank - 1)
-        return _multiplied(write, MatrixMultiply(MatrixOperation.VECTOR, second), left, right)
-    if right.rank == 1:
-        right = write.with_rank(right, left.rank - 1)
-        return _multiplied(write, MatrixMultiply(MatrixOperation.NONE, MatrixOperation.VECTOR), left, right)
-    rank = max(left.rank, right.rank)
-    left, right = write.with_rank(left, rank), write.with_rank(right, rank)
-    return _multiplied(write, MatrixMultiply(MatrixOperation.NONE, second), left, right)
+    vector, matrix = MatrixOperation.VECTOR, MatrixOperation.TRANSPOSE if transposed else MatrixOperation.NONE
+    layer = MatrixMultiply(
+        vector if left.rank == 1 else MatrixOperation.NONE,
+        vector if right.rank == 1 else matrix,
+    )
+    own = [min(2, x.rank) for x in (left, right)]
+    batch = max(left.rank - own[0], right.rank - own[1])
+    return _multiplied(write, layer, write.with_rank(left, batch + own[0]), write.with_rank(right, batch + own[1]))
 
 
 def _multiplied(write: Writer, layer: MatrixMultiply, left: Value, right: Value) -> Value:
@@ -94,6 +89,6 @@ def _of_integers(write: Writer, left: Value, right: Value, transposed: bool) -> 
             "MatrixMultiply takes no integers, and by elements this product may be too large",
             "compute it in float32 where the values are below 2**24",
         )
-    products = write.elementwise(Op.PROD, write.unsqueeze(a, [a.rank]), write.unsqueeze(b, [b.rank - 2]))
+    products = write.unsqueeze(a, [a.rank]) * write.unsqueeze(b, [b.rank - 2])
     y = write.reduce(ReduceOperation.SUM, products, [products.rank - 2])
     return write.squeeze(y, [y.rank - 2] * row + [y.rank - 1] * column) if row or column else y

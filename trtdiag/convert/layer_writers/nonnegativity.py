@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from trtdiag.convert.writer import Writer
 from trtdiag.network import Placed
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.concatenation import Concatenation
 from trtdiag.network.layers.constant import Constant
@@ -16,6 +15,7 @@ from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Shape, Squeeze, Unsqueeze
 from trtdiag.network.layers.topk import TopK
+from trtdiag.network.value import Value
 
 _MOST_LAYERS = 32
 """Own choice: places that were found, sorted, cut and cast on the way are a handful of layers away."""

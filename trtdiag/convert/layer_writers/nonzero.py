@@ -6,10 +6,10 @@ import torch
 
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product
 from trtdiag.network.layers.non_zero import NonZero
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, Sym, to_text
 
 

@@ -11,11 +11,11 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.spatial_dims import Spatial, reach, reaching, spatial
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import NUMBERS, DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.pooling import PaddingMode, Pooling, PoolingType
 from trtdiag.network.layers.windows import window_count
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 
 
@@ -132,14 +132,13 @@ def divisors(found: Windows, *, includes_padding: bool) -> list[Value]:
     for axis, size in enumerate(sizes):
         padding, window = found.padding[axis], found.window[axis]
         first = write.counting(found.counts[axis], -padding, found.stride[axis])
-        end = write.elementwise(Op.SUM, first, write.scalar(window, first))
+        end = first + window
         length = write.sizes.element(size)
         if includes_padding:
-            limit = write.elementwise(Op.SUM, length, write.scalar(padding, length))
+            limit = length + padding
         else:
             limit = length
-            first = write.elementwise(Op.MAX, first, write.scalar(0, first))
-        last = write.elementwise(Op.MIN, end, limit)
-        count = write.cast(write.elementwise(Op.SUB, last, first), DType.FLOAT32)
+            first = first.maximum(0)
+        count = write.cast(end.minimum(limit) - first, DType.FLOAT32)
         made.append(write.along(count, axis + 2, found.space.x.rank))
     return made

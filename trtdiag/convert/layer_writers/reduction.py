@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import FLOATS, NUMBERS, DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 _COMPARED = {Fold.MAX: Op.MAX, Fold.MIN: Op.MIN}

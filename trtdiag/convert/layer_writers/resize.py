@@ -10,16 +10,14 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.coordinates import Axis, centres, inside, ratio, real_counting, weighed, whole
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.resize import (
     InterpolationMode,
     Resize,
     ResizeCoordinateTransformation,
     ResizeRoundMode,
 )
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num, floor, mul
 
 _EXACT = 1 << 10
@@ -102,31 +100,26 @@ def along(
     """One dim of ``x`` resized by gathers; floats are float32 unless the mode is NEAREST."""
     if mode is InterpolationMode.NEAREST:
         exact = coordinates is ResizeCoordinateTransformation.HALF_PIXEL
-        at = (
-            centres(write, axis)
-            if exact
-            else write.elementwise(Op.PROD, real_counting(write, axis.count), ratio(write, axis))
-        )
+        at = centres(write, axis) if exact else real_counting(write, axis.count) * ratio(write, axis)
         assert rounding is (ResizeRoundMode.HALF_UP if exact else ResizeRoundMode.FLOOR)
         return write.gather(x, inside(write, whole(write, at), axis.size), place)
     at = centres(write, axis)
-    at = write.elementwise(Op.SUB, at, write.scalar(0.5, at))
-    low = write.unary(UnaryOperation.FLOOR, at)
-    part = write.elementwise(Op.SUB, at, low)
+    at = at - 0.5
+    low = at.floor()
+    part = at - low
     offsets = (0, 1) if mode is InterpolationMode.LINEAR else (-1, 0, 1, 2)
     weights, positions = [], []
     for offset in offsets:
-        distance = write.elementwise(Op.SUB, part, write.scalar(float(offset), part))
-        distance = write.unary(UnaryOperation.ABS, distance)
+        distance = abs(part - float(offset))
         weight = _linear(write, distance) if mode is InterpolationMode.LINEAR else cubic(write, distance, _CUBIC)
-        index = write.elementwise(Op.SUM, write.cast(low, write.index), write.number(offset, write.index, 1))
+        index = write.cast(low, write.index) + write.number(offset, write.index, 1)
         weights.append(write.unsqueeze(weight, [1]))
         positions.append(write.unsqueeze(inside(write, index, axis.size), [1]))
     return weighed(write, x, write.concat(positions, 1), write.concat(weights, 1), place)
 
 
 def _linear(write: Writer, distance: Value) -> Value:
-    return write.elementwise(Op.SUB, write.scalar(1.0, distance), distance)
+    return 1.0 - distance
 
 
 def cubic(write: Writer, distance: Value, a: float) -> Value:
@@ -135,12 +128,11 @@ def cubic(write: Writer, distance: Value, a: float) -> Value:
     def chain(*coefficients: float) -> Value:
         y = write.scalar(coefficients[0], distance)
         for coefficient in coefficients[1:]:
-            y = write.elementwise(Op.PROD, y, distance)
-            y = write.elementwise(Op.SUM, y, write.scalar(coefficient, distance))
+            y = y * distance + write.scalar(coefficient, distance)
         return y
 
     near = chain(a + 2, -(a + 3), 0.0, 1.0)
     far = chain(a, -5 * a, 8 * a, -4 * a)
     one, two = write.scalar(1.0, distance), write.scalar(2.0, distance)
-    outer = write.select(write.elementwise(Op.LESS, distance, two), far, write.scalar(0.0, distance))
-    return write.select(write.elementwise(Op.LESS, distance, one), near, outer)
+    outer = write.select(distance < two, far, write.scalar(0.0, distance))
+    return write.select(distance < one, near, outer)

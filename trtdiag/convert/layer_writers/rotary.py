@@ -16,7 +16,6 @@ from trtdiag.convert.layer_writers.layer_patterns import (
     without_new_dim,
 )
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.activation import Activation
 from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.constant import Constant
@@ -28,6 +27,7 @@ from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze
 from trtdiag.network.layers.unary import Unary, UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 _HEADS, _STEPS = 1, 2
@@ -45,9 +45,9 @@ def turned_sum(write: Writer, first: Value, second: Value) -> Value | None:
     if "RotaryEmbedding" not in write.target.layers or first.rank != 4 or not first.dtype.is_float:
         return None
     for straight, crossed in ((first, second), (second, first)):
-        for (x, cos), (other, sin) in product(_factors(write, straight), _factors(write, crossed)):
+        for (x, cos), (other, sin) in product(_factors(straight), _factors(crossed)):
             for interleaved in (False, True):
-                source = _exchanged(write, other, interleaved)
+                source = _exchanged(other, interleaved)
                 if source is not None and source.id == x.id:
                     return _layer(write, x, cos, sin, interleaved)
     return None
@@ -65,27 +65,26 @@ def turned_parts(write: Writer, values: list[Value]) -> Value | None:
     return _with_rest(write, *values) or _of_halves(write, *values)
 
 
-def _factors(write: Writer, x: Value) -> Iterator[tuple[Value, Value]]:
+def _factors(x: Value) -> Iterator[tuple[Value, Value]]:
     """The operands of a product, each once as the first."""
-    pair = combined(write, x, Op.PROD)
+    pair = combined(x, Op.PROD)
     if pair is not None:
         yield pair
         yield pair[::-1]
 
 
-def _exchanged(write: Writer, x: Value, interleaved: bool) -> Value | None:
+def _exchanged(x: Value, interleaved: bool) -> Value | None:
     """What ``(-b, a)`` was made of, for its pairs (a, b)."""
-    pairs = flattened(write, x) if interleaved else x
-    both = joined(write, pairs) if pairs is not None else ()
+    pairs = flattened(x) if interleaved else x
+    both = joined(pairs) if pairs is not None else ()
     if interleaved:
-        both = tuple(one for y in both if (one := without_new_dim(write, y, y.rank - 1)) is not None)
+        both = tuple(one for y in both if (one := without_new_dim(y, y.rank - 1)) is not None)
     width = number(x.shape[-1])
     if len(both) != 2 or width is None or width % 2:
         return None
-    negative = write.builder.producer(both[0].id)
-    if negative is None or negative.layer != Unary(UnaryOperation.NEG):
+    if both[0].made_by != Unary(UnaryOperation.NEG):
         return None
-    second, first = part_of(write, write.builder.value(negative.inputs[0])), part_of(write, both[1])
+    second, first = part_of(both[0].sources[0]), part_of(both[1])
     if first is None or second is None or first.whole.id != second.whole.id or first.whole.shape[-1] != Num(width):
         return None
     places = (0, 1) if interleaved else (0, width // 2)
@@ -96,14 +95,14 @@ def _exchanged(write: Writer, x: Value, interleaved: bool) -> Value | None:
 
 
 def _of_halves(write: Writer, first: Value, second: Value) -> Value | None:
-    difference, total = combined(write, first, Op.SUB), combined(write, second, Op.SUM)
+    difference, total = combined(first, Op.SUB), combined(second, Op.SUM)
     if difference is None or total is None:
         return None
-    for (a, cos), (b, sin) in product(_factors(write, difference[0]), _factors(write, difference[1])):
+    for (a, cos), (b, sin) in product(_factors(difference[0]), _factors(difference[1])):
         wanted = {frozenset((b.id, cos.id)), frozenset((a.id, sin.id))}
-        if {frozenset(value.id for value in pair) for one in total for pair in _first(write, one)} != wanted:
+        if {frozenset(value.id for value in pair) for one in total for pair in _first(one)} != wanted:
             continue
-        one, other = part_of(write, a), part_of(write, b)
+        one, other = part_of(a), part_of(b)
         if one is None or other is None or one.whole.id != other.whole.id or (one.step, other.step) != (1, 1):
             continue
         if one.start == 0 and one.size == other.start == other.size and one.whole.shape[-1] == Num(2 * one.size):
@@ -111,24 +110,24 @@ def _of_halves(write: Writer, first: Value, second: Value) -> Value | None:
     return None
 
 
-def _first(write: Writer, x: Value) -> list[tuple[Value, Value]]:
-    return list(_factors(write, x))[:1]
+def _first(x: Value) -> list[tuple[Value, Value]]:
+    return list(_factors(x))[:1]
 
 
 def _with_rest(write: Writer, turned: Value, rest: Value) -> Value | None:
     """The layer for a first part, and the elements behind that part: TensorRT's layer lets them through."""
-    made = write.builder.producer(turned.id)
-    if made is None or not isinstance(made.layer, RotaryEmbedding) or made.layer.rotary_embedding_dim:
+    layer = turned.made_by
+    if not isinstance(layer, RotaryEmbedding) or layer.rotary_embedding_dim:
         return None
-    x, *angles = (write.builder.value(index) for index in made.inputs)
-    first, behind = part_of(write, x), part_of(write, rest)
+    x, *angles = turned.sources
+    first, behind = part_of(x), part_of(rest)
     if first is None or behind is None or first.whole.id != behind.whole.id:
         return None
     if (first.start, first.step, behind.start, behind.step) != (0, 1, first.size, 1):
         return None
     if first.whole.shape[-1] != Num(first.size + behind.size):
         return None
-    return write.add(RotaryEmbedding(made.layer.interleaved, first.size), first.whole, *angles)
+    return write.add(RotaryEmbedding(layer.interleaved, first.size), first.whole, *angles)
 
 
 def _layer(write: Writer, x: Value, cos: Value, sin: Value, interleaved: bool, *, halved: bool = False) -> Value | None:
@@ -141,7 +140,7 @@ def _layer(write: Writer, x: Value, cos: Value, sin: Value, interleaved: bool, *
             continue
         if not all(t.shape[0] == Num(1) or facts.equal(t.shape[0], x.shape[0]) for t in (cos, sin)):
             continue
-        if not halved and not all(_says_twice(write, t, interleaved) for t in (cos, sin)):
+        if not halved and not all(_says_twice(t, interleaved) for t in (cos, sin)):
             return None
         angles = [_angles(write, t, heads, x, interleaved, halved) for t in (cos, sin)]
         order = (0, heads, steps, 3)
@@ -152,7 +151,7 @@ def _layer(write: Writer, x: Value, cos: Value, sin: Value, interleaved: bool, *
 
 def _angles(write: Writer, table: Value, heads: int, x: Value, interleaved: bool, halved: bool) -> Value:
     """Cosines or sines as (batch, steps, pairs), written once for all that are turned by them."""
-    rows = without_new_dim(write, table, heads)
+    rows = without_new_dim(table, heads)
 
     def made() -> Value:
         own = rows if rows is not None else write.squeeze(table, [heads])
@@ -164,34 +163,33 @@ def _angles(write: Writer, table: Value, heads: int, x: Value, interleaved: bool
     return write.once(what, made)
 
 
-def _says_twice(write: Writer, x: Value, interleaved: bool) -> bool:
+def _says_twice(x: Value, interleaved: bool) -> bool:
     """Whether both elements of each pair in the last dim are equal by how x was made.
 
     It looks back, through layers that treat all elements of the last dim alike, to the one that wrote them twice.
     """
     for _ in range(_DEPTH):
-        if _is_doubled(write, x, interleaved):
+        if _is_doubled(x, interleaved):
             return True
-        before = _alike(write, x)
+        before = _alike(x)
         if before is None:
             return False
         x = before
     return False
 
 
-def _is_doubled(write: Writer, x: Value, interleaved: bool) -> bool:
-    made = write.builder.producer(x.id)
-    if made is not None and isinstance(made.layer, Constant):
-        return _has_equal_pairs(write.builder.weight(made.layer), interleaved)
-    pairs = flattened(write, x) if interleaved else x
-    both = joined(write, pairs) if pairs is not None else ()
+def _is_doubled(x: Value, interleaved: bool) -> bool:
+    layer = x.made_by
+    if isinstance(layer, Constant):
+        return _has_equal_pairs(x.builder.weight(layer), interleaved)
+    pairs = flattened(x) if interleaved else x
+    both = joined(pairs) if pairs is not None else ()
     if both:
         return len(both) == 2 and both[0].id == both[1].id and (not interleaved or both[0].shape[-1] == Num(1))
     if pairs is None or not interleaved:
         return False
     # Neighbours by repeat_interleave: one element read twice.
-    made = write.builder.producer(pairs.id)
-    return made is not None and isinstance(made.layer, Slice) and _repeats_last(write, made.layer, made.inputs[0])
+    return _repeats_last(pairs)
 
 
 def _has_equal_pairs(content: torch.Tensor, interleaved: bool) -> bool:
@@ -203,18 +201,18 @@ def _has_equal_pairs(content: torch.Tensor, interleaved: bool) -> bool:
     return torch.equal(first, second)
 
 
-def _repeats_last(write: Writer, layer: Slice, source: int) -> bool:
-    one = write.builder.value(source).shape[-1] == Num(1)
-    return one and layer.mode is SampleMode.STRICT_BOUNDS and isinstance(layer.stride, tuple) and not layer.stride[-1]
+def _repeats_last(x: Value) -> bool:
+    layer = x.made_by
+    if not isinstance(layer, Slice) or layer.mode is not SampleMode.STRICT_BOUNDS:
+        return False
+    return x.sources[0].shape[-1] == Num(1) and isinstance(layer.stride, tuple) and not layer.stride[-1]
 
 
-def _alike(write: Writer, x: Value) -> Value | None:
+def _alike(x: Value) -> Value | None:
     """What x was made of, its last dim the same and every element of it treated alike; ``None`` where that is open."""
-    made = write.builder.producer(x.id)
-    if made is None or not x.rank:
+    layer, inputs, last = x.made_by, x.sources, x.rank - 1
+    if not inputs or not x.rank:
         return None
-    layer, last = made.layer, x.rank - 1
-    inputs = [write.builder.value(index) for index in made.inputs]
     if isinstance(layer, (Unary, Activation, Cast, Identity)):
         return inputs[0]
     if isinstance(layer, ElementWise):

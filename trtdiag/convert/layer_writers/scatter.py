@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import INDICES, NUMBERS, DType
 from trtdiag.network.layers.scatter import Scatter, ScatterMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 

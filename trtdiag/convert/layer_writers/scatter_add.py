@@ -8,10 +8,9 @@ import torch
 
 from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr
 
 WHY = "comparing every place with every index"
@@ -51,9 +50,8 @@ def folded_by_element(
     rank = index.rank
     own = write.unsqueeze(index, [rank - 1])
     place = write.along(write.cast(write.counting(places), index.dtype), rank - 1, rank + 1)
-    hits = write.elementwise(Op.EQUAL, own, place)
-    terms = write.unsqueeze(source, [rank - 1])
-    chosen = write.select(hits, terms, write.scalar(neutral(fold, source.dtype), terms))
+    hits = own.eq(place)
+    chosen = write.select(hits, write.unsqueeze(source, [rank - 1]), neutral(fold, source.dtype))
     return Folded(write.reduce(fold, chosen, [rank]), _counted(write, hits, rank) if count else None)
 
 
@@ -65,9 +63,7 @@ def folded_by_row(write: Writer, index: Value, rows: Value, places: Expr, fold: 
     require_few(write, [places, *rows.shape], WHY)
     own = write.unsqueeze(index, [0, 2])
     place = write.along(write.cast(write.counting(places), index.dtype), 0, 3)
-    hits = write.elementwise(Op.EQUAL, own, place)
-    terms = write.unsqueeze(rows, [0])
-    chosen = write.select(hits, terms, write.scalar(neutral(fold, rows.dtype), terms))
+    chosen = write.select(own.eq(place), write.unsqueeze(rows, [0]), neutral(fold, rows.dtype))
     return write.reduce(fold, chosen, [1])
 
 

@@ -11,10 +11,9 @@ from trtdiag.convert.layer_writers.indices import common_shape, counted_from_the
 from trtdiag.convert.layer_writers.nonzero import true_places
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.tensor import Shape
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, to_text
 
 
@@ -68,11 +67,8 @@ class Selection:
 
     def linear(self, write: Writer, x: Value) -> Value:
         """One index into the indexed dims laid out as one."""
-        result = self.indices[0]
-        for axis, index in zip(self.axes[1:], self.indices[1:], strict=True):
-            size = write.cast(write.sizes.element(x.shape[axis]), result.dtype)
-            scaled = write.elementwise(Op.PROD, result, write.reshape(size, [1] * result.rank))
-            result = write.elementwise(Op.SUM, scaled, index)
+        sizes = (x.shape[axis] for axis in self.axes)
+        result = write.row_major(zip(self.indices, sizes, strict=True))
         return write.broadcast_to(result, self.shape)
 
     def at_front(self, write: Writer, values: Value) -> Value:

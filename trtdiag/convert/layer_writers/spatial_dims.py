@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.slice import SampleMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, mul, sub
 
 

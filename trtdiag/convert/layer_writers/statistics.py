@@ -8,9 +8,8 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.moments import affine, reciprocal_deviation
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 
 _STATISTICS = ("running_mean", "running_var", "weight", "bias")
 
@@ -37,10 +36,9 @@ def inference(call: Call, epsilon: float) -> Value:
         weight, bias = (_float_vector(call, name) for name in _STATISTICS[2:])
         scale = reciprocal_deviation(write, variance, epsilon)
         if weight is not None:
-            scale = write.elementwise(Op.PROD, scale, weight)
-        moved = write.elementwise(Op.PROD, mean, scale)
-        zero = write.scalar(0.0, moved)
-        shift = write.elementwise(Op.SUB, bias if bias is not None else zero, moved)
+            scale = scale * weight
+        moved = mean * scale
+        shift = 0.0 - moved if bias is None else bias - moved
         a, b = (write.along(part, 1, x.rank) for part in (scale, shift))
     return write.cast(affine(write, wide, a, b), x.dtype)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.cost import amount_in_words, greatest, require_few
 from trtdiag.convert.layer_writers.indices import inverse, moved
 from trtdiag.convert.layer_writers.reduction import wide
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import INPUT
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.topk import TopK, TopKOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 
 MOST_K = 3840
@@ -44,6 +47,24 @@ def ordered(write: Writer, x: Value, axis: int, k: Expr, op: TopKOperation) -> t
     return write.cast(write.permute(values, back), x.dtype), write.permute(indices, back)
 
 
+def with_places(
+    call: Call, find: Callable[[Value, int], tuple[Value, Value]], *, keep_dims: bool = True
+) -> Sequence[Value]:
+    """What ``find`` gives along the dim of an op, and where it stood, as the two outputs of the op.
+
+    The dim has one element then, and goes, unless ``keep_dims``.
+    """
+    write, x, wanted = call.write, call.tensor("self"), call.outputs[1]
+    dtype = write.index if wanted is None else wanted.dtype
+    if x.rank == 0:
+        return [x, write.number(0, dtype)]
+    axis = call.axis("dim", x.rank)
+    values, indices = find(x, axis)
+    if not keep_dims:
+        values, indices = write.squeeze(values, [axis]), write.squeeze(indices, [axis])
+    return [values, write.cast(indices, dtype)]
+
+
 def _dtype(write: Writer, dtype: DType) -> DType:
     """What ``dtype`` is put in order as; bools are 0 and 1 in float32 where TopK takes no integers."""
     plain = wide(dtype)
@@ -69,9 +90,9 @@ def _ranks(write: Writer, x: Value, axis: int, op: TopKOperation) -> Value:
     require_few(write, [*y.shape, size], "comparing every element with every other along the dim")
     own, other = write.unsqueeze(y, [y.rank]), write.unsqueeze(y, [y.rank - 1])
     before = write.elementwise(Op.GREATER if op is TopKOperation.MAX else Op.LESS, other, own)
-    same = write.elementwise(Op.EQUAL, other, own)
+    same = other.eq(own)
     places = write.counting(size)
-    earlier = write.elementwise(Op.LESS, write.unsqueeze(places, [0]), write.unsqueeze(places, [1]))
-    hits = write.elementwise(Op.OR, before, write.elementwise(Op.AND, same, earlier))
+    earlier = write.unsqueeze(places, [0]) < write.unsqueeze(places, [1])
+    hits = before | same & earlier
     ranks = write.reduce(ReduceOperation.SUM, write.cast(hits, DType.FLOAT32), [y.rank])
     return write.permute(ranks, inverse(order))

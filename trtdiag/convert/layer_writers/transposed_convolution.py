@@ -10,12 +10,12 @@ import torch
 
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.missing_features import lacks_dilation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num, add, mul
 
 
@@ -110,5 +110,5 @@ def _turned(write: Writer, kernel: Value, groups: int) -> Value:
 
 def _content(write: Writer, value: Value) -> torch.Tensor | None:
     """The elements of a value that are known when the engine is built."""
-    placed = write.builder.producer(value.id)
-    return write.builder.weight(placed.layer) if placed and isinstance(placed.layer, Constant) else None
+    layer = value.made_by
+    return write.builder.weight(layer) if isinstance(layer, Constant) else None

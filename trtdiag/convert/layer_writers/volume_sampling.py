@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from trtdiag.convert.layer_writers.coordinates import inside
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.slice import SampleMode
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr
 
 
@@ -47,61 +46,42 @@ def sampled_volume(
 
 def _part(write: Writer, flat: Value, corner: tuple[_Tap, ...], sizes: list[Expr]) -> Value:
     """One neighbour of each point, 0 where it is outside, times its weight."""
-    index, valid, weight = corner[0].index, corner[0].valid, corner[0].weight
-    for tap, size in zip(corner[1:], sizes[1:], strict=True):
-        length = write.reshape(write.sizes.element(size), [1, 1])
-        index = write.elementwise(Op.SUM, write.elementwise(Op.PROD, index, length), tap.index)
-        valid = write.elementwise(Op.AND, valid, tap.valid)
-        if weight is not None and tap.weight is not None:
-            weight = write.elementwise(Op.PROD, weight, tap.weight)
-    part = write.add(Gather(axis=2, elementwise_dims=1), flat, index)
-    part = write.select(write.unsqueeze(valid, [1]), part, write.scalar(0.0, part))
-    return part if weight is None else write.elementwise(Op.PROD, part, write.unsqueeze(weight, [1]))
+    index = write.row_major((tap.index, size) for tap, size in zip(corner, sizes, strict=True))
+    valid = write.fold(Op.AND, (tap.valid for tap in corner))
+    weights = [tap.weight for tap in corner if tap.weight is not None]
+    part = write.select(write.unsqueeze(valid, [1]), write.add(Gather(axis=2, elementwise_dims=1), flat, index), 0.0)
+    return part * write.unsqueeze(write.fold(Op.PROD, weights), [1]) if weights else part
 
 
 def _coordinate(write: Writer, at: Value, size: Expr, align_corners: bool, sample: SampleMode) -> Value:
     """Where in a dim a point lies, from -1 to 1: 0 is the centre of the first element."""
-    length = write.reshape(write.cast(write.sizes.element(size), DType.FLOAT32), [1, 1])
+    length = write.size_like(size, at)
     one, half = write.scalar(1.0, at), write.scalar(0.5, at)
-    last = write.elementwise(Op.SUB, length, one)
-    y = write.elementwise(Op.SUM, at, one)
-    if align_corners:
-        y = write.elementwise(Op.PROD, write.elementwise(Op.PROD, y, half), last)
-    else:
-        y = write.elementwise(Op.PROD, write.elementwise(Op.SUB, write.elementwise(Op.PROD, y, length), one), half)
+    last = length - one
+    y = at + one
+    y = y * half * last if align_corners else (y * length - one) * half
     if sample is SampleMode.REFLECT:
         # Mirrored at the centres of the outermost elements, or at their edges.
         low = write.scalar(0.0 if align_corners else -0.5, at)
-        span = write.elementwise(Op.MAX, last, one) if align_corners else length
-        away = write.unary(UnaryOperation.ABS, write.elementwise(Op.SUB, y, low))
-        flips = write.unary(UnaryOperation.FLOOR, write.elementwise(Op.DIV, away, span))
-        rest = write.elementwise(Op.SUB, away, write.elementwise(Op.PROD, flips, span))
-        pairs = write.unary(UnaryOperation.FLOOR, write.elementwise(Op.PROD, flips, half))
-        odd = write.elementwise(
-            Op.GREATER, write.elementwise(Op.SUB, flips, write.elementwise(Op.SUM, pairs, pairs)), half
-        )
-        y = write.elementwise(Op.SUM, write.select(odd, write.elementwise(Op.SUB, span, rest), rest), low)
+        span = last.maximum(one) if align_corners else length
+        away = abs(y - low)
+        flips = (away / span).floor()
+        rest = away - flips * span
+        pairs = (flips * half).floor()
+        y = write.select(flips - (pairs + pairs) > half, span - rest, rest) + low
     if sample is not SampleMode.FILL:
-        y = write.elementwise(Op.MIN, write.elementwise(Op.MAX, y, write.scalar(0.0, y)), last)
+        y = y.maximum(0.0).minimum(last)
     return y
 
 
 def _taps(write: Writer, at: Value, size: Expr, nearest: bool) -> list[_Tap]:
     if nearest:
-        return [_tap(write, write.unary(UnaryOperation.ROUND, at), None, size)]
-    low = write.unary(UnaryOperation.FLOOR, at)
-    one = write.scalar(1.0, at)
-    part = write.elementwise(Op.SUB, at, low)
-    rest = write.elementwise(Op.SUB, one, part)
-    return [_tap(write, low, rest, size), _tap(write, write.elementwise(Op.SUM, low, one), part, size)]
+        return [_tap(write, at.round(), None, size)]
+    low = at.floor()
+    part = at - low
+    return [_tap(write, low, 1.0 - part, size), _tap(write, low + 1.0, part, size)]
 
 
 def _tap(write: Writer, place: Value, weight: Value | None, size: Expr) -> _Tap:
-    length = write.reshape(write.cast(write.sizes.element(size), DType.FLOAT32), [1, 1])
-    valid = write.elementwise(
-        Op.AND,
-        write.elementwise(Op.GREATER, place, write.scalar(-1.0, place)),
-        write.elementwise(Op.LESS, place, length),
-    )
-    index = inside(write, write.cast(place, write.index), size)
-    return _Tap(index, weight, valid)
+    valid = (place > -1.0) & (place < write.size_like(size, place))
+    return _Tap(inside(write, write.cast(place, write.index), size), weight, valid)

@@ -9,10 +9,10 @@ from trtdiag.convert.layer_writers.pooling import lowest
 from trtdiag.convert.layer_writers.variable_spans import Spans, even_spans, flat_index
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import NUMBERS, DType
 from trtdiag.network.layers.pooling import PaddingMode, Pooling, PoolingType
 from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 
 

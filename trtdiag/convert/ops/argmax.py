@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.reduction import reduced
-from trtdiag.convert.layer_writers.topk import ordered
+from trtdiag.convert.layer_writers.topk import ordered, with_places
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.facts import product
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.topk import TopKOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 _FIRST = {"max": (TopKOperation.MAX, Fold.MAX), "min": (TopKOperation.MIN, Fold.MIN)}
@@ -28,10 +28,12 @@ def index_of_extreme(call: Call) -> Value:
     if x.rank == 0:
         return write.number(0, call.out.dtype)
     if call.has("dim"):
-        indices = _place(call, x, call.axis("dim", x.rank), op, keep_dims=call.flag("keepdim"))[1]
+        axis = call.axis("dim", x.rank)
+        indices = ordered(write, x, axis, Num(1), op)[1]
+        indices = indices if call.flag("keepdim") else write.squeeze(indices, [axis])
     else:
-        flat = write.reshape(x, [product(x.shape)])
-        indices = write.reshape(_place(call, flat, 0, op, keep_dims=False)[1], call.out.shape)
+        flat = ordered(write, write.reshape(x, [product(x.shape)]), 0, Num(1), op)[1]
+        indices = write.reshape(write.squeeze(flat, [0]), call.out.shape)
     return write.cast(indices, call.out.dtype)
 
 
@@ -43,21 +45,9 @@ def extreme_with_index(call: Call) -> Sequence[Value]:
     Of equal elements the first; TensorRT promises none of them.
     """
     x, write, (op, fold) = call.tensor("self"), call.write, _FIRST[call.op_name]
-    keep, wanted = call.flag("keepdim"), call.outputs[1]
-    if x.rank == 0:
-        return [x, write.number(0, write.index if wanted is None else wanted.dtype)]
-    axis = call.axis("dim", x.rank)
-    if wanted is None:  # only the values are read
-        return [reduced(write, fold, x, [axis], keep)]
-    values, indices = _place(call, x, axis, op, keep_dims=keep)
-    return [values, write.cast(indices, wanted.dtype)]
-
-
-def _place(call: Call, x: Value, axis: int, op: TopKOperation, *, keep_dims: bool) -> tuple[Value, Value]:
-    values, indices = ordered(call.write, x, axis, Num(1), op)
-    if keep_dims:
-        return values, indices
-    return call.write.squeeze(values, [axis]), call.write.squeeze(indices, [axis])
+    if x.rank and call.outputs[1] is None:  # only the values are read
+        return [reduced(write, fold, x, [call.axis("dim", x.rank)], call.flag("keepdim"))]
+    return with_places(call, lambda x, axis: ordered(write, x, axis, Num(1), op), keep_dims=call.flag("keepdim"))
 
 
 @converter

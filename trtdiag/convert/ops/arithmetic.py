@@ -7,10 +7,9 @@ from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.rotary import turned_sum
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 
 
 @converter
@@ -33,10 +32,10 @@ def sum_or_difference(call: Call) -> Value:
         return write.elementwise(Op.OR if dtype is DType.BOOL else op, first, second)
     alpha = call.operand("alpha", dtype)
     if dtype is DType.BOOL:
-        return write.elementwise(Op.OR, first, write.elementwise(Op.AND, second, alpha))
+        return first | second & alpha
 
     def compose(a: Value, b: Value, factor: Value) -> Value:
-        return write.elementwise(op, a, write.elementwise(Op.PROD, b, factor))
+        return write.elementwise(op, a, b * factor)
 
     return in_float32(write, compose, first, second, alpha)
 
@@ -62,8 +61,8 @@ def sum_with_fraction(call: Call) -> Value:
 
     def compose(start: Value, one: Value, other: Value, factor: Value) -> Value:
         # value comes first, as in PyTorch: it decides what overflows.
-        scaled = one if call.arguments["value"] == 1 else write.elementwise(Op.PROD, one, factor)
-        return write.elementwise(Op.SUM, start, write.elementwise(op, scaled, other))
+        scaled = one if call.arguments["value"] == 1 else one * factor
+        return start + write.elementwise(op, scaled, other)
 
     operands = [call.operand(name, dtype) for name in ("self", "tensor1", "tensor2")]
     return in_float32(write, compose, *operands, factor)
@@ -78,13 +77,12 @@ def lerp(call: Call) -> Value:
 
     def compose(start: Value, end: Value, weight: Value) -> Value:
         # From whichever end is nearer, as in PyTorch, so that weights 0 and 1 give the ends themselves.
-        way = write.elementwise(Op.SUB, end, start)
-        rest = write.elementwise(Op.SUB, write.scalar(1, weight), weight)
-        from_start = write.elementwise(Op.SUM, start, write.elementwise(Op.PROD, weight, way))
-        from_end = write.elementwise(Op.SUB, end, write.elementwise(Op.PROD, way, rest))
-        size = write.unary(UnaryOperation.ABS, weight)
-        near = write.elementwise(Op.LESS, size, write.scalar(0.5, weight))
-        return write.select(near, from_start, from_end)
+        way = end - start
+        rest = 1 - weight
+        from_start = start + weight * way
+        from_end = end - way * rest
+        size = abs(weight)
+        return write.select(size < write.scalar(0.5, weight), from_start, from_end)
 
     return in_float32(write, compose, *(call.operand(name, dtype) for name in ("self", "end", "weight")))
 
@@ -93,4 +91,4 @@ def lerp(call: Call) -> Value:
 def square(call: Call) -> Value:
     """aten::square(Tensor self) -> Tensor"""
     x = call.operand("self", computed(call))
-    return call.write.elementwise(Op.PROD, x, x)
+    return x * x

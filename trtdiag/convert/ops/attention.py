@@ -6,7 +6,7 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.attention import attended
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
+from trtdiag.network.value import Value
 
 
 @converter

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import Moments, affine, moments, reciprocal_deviation
+from trtdiag.convert.layer_writers.moments import Moments, affine, moments, reciprocal_deviation, saved
 from trtdiag.convert.layer_writers.statistics import by_channel, inference
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 from trtdiag.symbolic import sub, truediv
 
 
@@ -93,23 +92,14 @@ def _of_batch(call: Call, epsilon: float) -> tuple[Value, Moments]:
     axes = [axis for axis in range(x.rank) if axis != 1]
     wide = write.cast(x, DType.FLOAT32)
     own = moments(write, wide, axes)
-    centred = write.elementwise(Op.SUB, wide, own.mean)
-    y = write.elementwise(Op.PROD, centred, reciprocal_deviation(write, own.variance, epsilon))
+    y = (wide - own.mean) * reciprocal_deviation(write, own.variance, epsilon)
     weight, bias = (by_channel(write, x, call.tensor_or_none(name)) for name in ("weight", "bias"))
     return write.cast(affine(write, y, weight, bias), x.dtype), own
 
 
 def _saved(call: Call, own: Moments) -> list[Value | None]:
-    """Mean and reciprocal deviation of the batch, where they are read."""
-    write = call.write
-    mean, deviation = call.outputs[1:3]
-    found: list[Value | None] = [None, None]
-    if mean is not None:
-        found[0] = write.cast(write.reshape(own.mean, mean.shape), mean.dtype)
-    if deviation is not None:
-        reciprocal = reciprocal_deviation(write, own.variance, float(call.number("eps")))
-        found[1] = write.cast(write.reshape(reciprocal, deviation.shape), deviation.dtype)
-    return found
+    reciprocal = reciprocal_deviation(call.write, own.variance, float(call.number("eps")))
+    return saved(call, own.mean, reciprocal)
 
 
 def _updated(call: Call, own: Moments) -> list[Value | None]:
@@ -123,11 +113,10 @@ def _updated(call: Call, own: Moments) -> list[Value | None]:
         running = call.tensor(name)
         batch = write.reshape(value, running.shape)
         if name == "running_var":
-            batch = write.elementwise(Op.PROD, batch, factor)
-        wide = write.cast(running, DType.FLOAT32)
-        kept = write.elementwise(Op.PROD, wide, write.scalar(1.0 - momentum, wide))
-        moved = write.elementwise(Op.PROD, batch, write.scalar(momentum, batch))
-        found.append(_as_output(call, 3 + len(found), write.elementwise(Op.SUM, kept, moved)))
+            batch = batch * factor
+        kept = write.cast(running, DType.FLOAT32) * (1.0 - momentum)
+        moved = batch * momentum
+        found.append(_as_output(call, 3 + len(found), kept + moved))
     return found
 
 

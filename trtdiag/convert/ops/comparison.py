@@ -6,14 +6,14 @@ from collections.abc import Callable
 from math import inf
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.elementary import at_most, is_nan, negated
+from trtdiag.convert.layer_writers.elementary import at_most, is_nan
 from trtdiag.convert.promotion import both
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 
 
 @converter
@@ -26,10 +26,10 @@ def equality(call: Call) -> Value:
     left, right, dtype = both(call)
     differs = call.op_name == "ne"
     if dtype is DType.BOOL:
-        found, differs = call.write.elementwise(Op.XOR, left, right), not differs
+        found, differs = left ^ right, not differs
     else:
-        found = call.write.elementwise(Op.EQUAL, left, right)
-    return negated(call.write, found) if differs else found
+        found = left.eq(right)
+    return ~found if differs else found
 
 
 @converter
@@ -47,7 +47,7 @@ def order(call: Call) -> Value:
     left, right, dtype = both(call)
     if dtype is DType.BOOL:
         low, high = (left, right) if name[0] == "l" else (right, left)
-        return write.elementwise(Op.AND if name[1] == "t" else Op.OR, negated(write, low), high)
+        return write.elementwise(Op.AND if name[1] == "t" else Op.OR, ~low, high)
     if name[1] == "t":
         return write.elementwise(Op.LESS if name == "lt" else Op.GREATER, left, right)
     return at_most(write, left, right) if name == "le" else at_most(write, right, left)
@@ -56,9 +56,9 @@ def order(call: Call) -> Value:
 _TESTS: dict[str, Callable[[Writer, Value], Value]] = {
     "isnan": is_nan,
     "isinf": lambda write, x: write.unary(UnaryOperation.ISINF, x),
-    "isfinite": lambda write, x: write.elementwise(Op.LESS, write.unary(UnaryOperation.ABS, x), write.scalar(inf, x)),
-    "isposinf": lambda write, x: write.elementwise(Op.EQUAL, x, write.scalar(inf, x)),
-    "isneginf": lambda write, x: write.elementwise(Op.EQUAL, x, write.scalar(-inf, x)),
+    "isfinite": lambda write, x: abs(x) < write.scalar(inf, x),
+    "isposinf": lambda write, x: x.eq(inf),
+    "isneginf": lambda write, x: x.eq(-inf),
 }
 
 

@@ -6,8 +6,8 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
+from trtdiag.network.value import Value
 
 _BESIDE_UINT8 = frozenset({DType.FLOAT32, DType.FLOAT16})
 

@@ -10,8 +10,8 @@ from trtdiag.convert.layer_writers.spatial_dims import spatial
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import numbers
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.convolution import Convolution
+from trtdiag.network.value import Value
 
 
 @converter

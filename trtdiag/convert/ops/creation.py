@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
+from trtdiag.network.value import Value
 
 
 @converter
@@ -56,16 +56,7 @@ def full(call: Call) -> Value:
         Device? device=None, bool? pin_memory=None) -> Tensor
     aten::fill.Scalar(Tensor self, Scalar value) -> Tensor
     aten::fill.Tensor(Tensor self, Tensor value) -> Tensor
+    aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor
     """
-    name = "value" if call.op_name == "fill" else "fill_value"
-    return _spread(call, call.operand(name, call.out.dtype))
-
-
-@converter
-def copy(call: Call) -> Value:
-    """aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
-    return _spread(call, call.operand("src", call.out.dtype))
-
-
-def _spread(call: Call, value: Value) -> Value:
-    return call.write.broadcast_to(value, call.out.shape)
+    name = {"fill": "value", "copy": "src"}.get(call.op_name, "fill_value")
+    return call.write.broadcast_to(call.operand(name, call.out.dtype), call.out.shape)

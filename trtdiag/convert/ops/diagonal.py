@@ -5,11 +5,11 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Size
-from trtdiag.network.builder import Value
 from trtdiag.network.known_values import lesser
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.slice import SampleMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import add, mul
 
 
@@ -23,30 +23,24 @@ def triangle(call: Call) -> Value:
     op, beyond = (Op.LESS, 1) if call.op_name == "tril" else (Op.GREATER, -1)
     rows = write.unsqueeze(write.counting(x.shape[-2], add(call.size("diagonal"), beyond)), [1])
     columns = write.unsqueeze(write.counting(x.shape[-1]), [0])
-    return write.select(write.elementwise(op, columns, rows), x, write.scalar(0, x))
+    return write.select(write.elementwise(op, columns, rows), x, 0)
 
 
 @converter
 def diagonal(call: Call) -> Value:
     """aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)
     aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor
+    aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor
+    aten::diag(Tensor self, int diagonal=0) -> Tensor
     """
-    x = call.tensor("self")
-    return _diagonal(call, x, call.integer("offset"), call.axis("dim1", x.rank), call.axis("dim2", x.rank))
-
-
-@converter
-def diag_embed(call: Call) -> Value:
-    """aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
-    rank = call.out.rank
-    return _embedded(call, call.integer("offset"), call.axis("dim1", rank), call.axis("dim2", rank))
-
-
-@converter
-def diag(call: Call) -> Value:
-    """aten::diag(Tensor self, int diagonal=0) -> Tensor"""
-    x, offset = call.tensor("self"), call.integer("diagonal")
-    return _embedded(call, offset, 0, 1) if x.rank == 1 else _diagonal(call, x, offset, 0, 1)
+    x, out = call.tensor("self"), call.out
+    embeds = out.rank > x.rank
+    if call.op_name == "diag":
+        offset, axes = call.integer("diagonal"), [0, 1]
+    else:
+        rank = out.rank if embeds else x.rank
+        offset, axes = call.integer("offset"), [call.axis(name, rank) for name in ("dim1", "dim2")]
+    return (_embedded if embeds else _diagonal)(call, x, offset, *axes)
 
 
 @converter
@@ -71,15 +65,14 @@ def _diagonal(call: Call, x: Value, offset: int, dim1: int, dim2: int) -> Value:
     return write.gather(flat, places, flat.rank - 1)
 
 
-def _embedded(call: Call, offset: int, dim1: int, dim2: int) -> Value:
+def _embedded(call: Call, x: Value, offset: int, dim1: int, dim2: int) -> Value:
     """The elements where column = row + offset, in a matrix of zeros; dims ``dim1`` and ``dim2`` are the matrix."""
-    write, x = call.write, call.tensor("self")
-    size = call.out.shape[dim1]
+    write, size = call.write, call.out.shape[dim1]
     if offset:  # each element to its row
         start: list[Size] = [*[0] * (x.rank - 1), min(offset, 0)]
         x = write.slice(x, start, [*x.shape[:-1], size], [1] * x.rank, SampleMode.FILL, write.number(0, x.dtype))
     rows = write.unsqueeze(write.counting(size, offset), [1])
-    on = write.elementwise(Op.EQUAL, write.unsqueeze(write.counting(size), [0]), rows)
+    on = write.unsqueeze(write.counting(size), [0]).eq(rows)
     matrices = write.select(on, write.unsqueeze(x, [x.rank]), write.scalar(0, x))
     others = iter(range(x.rank - 1))
     places = {dim1: x.rank - 1, dim2: x.rank}

@@ -12,11 +12,9 @@ from trtdiag.convert.promotion import both
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 _BY_PRODUCTS = 25
@@ -41,8 +39,7 @@ def cdist_forward(call: Call) -> Value:
         return _by_products(write, left, right)
     require_batch(write, left, right)
     a, b = write.unsqueeze(left, [left.rank - 1]), write.unsqueeze(right, [right.rank - 2])
-    away = write.elementwise(Op.SUB, a, b)
-    return _norm(write, write.unary(UnaryOperation.ABS, away), p)
+    return _norm(write, abs(a - b), p)
 
 
 @converter
@@ -57,8 +54,7 @@ def pdist_forward(call: Call) -> Value:
         raise refuse("dynamic-pairs", "its number of rows is dynamic, and so is the list of its pairs")
     pairs = torch.combinations(torch.arange(int(x.shape[0].value)), 2).to(write.index.torch)
     left, right = (write.gather(x, write.constant(pairs[:, side].contiguous()), 0) for side in (0, 1))
-    away = write.unary(UnaryOperation.ABS, write.elementwise(Op.SUB, left, right))
-    return _norm(write, away, float(call.number("p")))
+    return _norm(write, abs(left - right), float(call.number("p")))
 
 
 @converter
@@ -82,12 +78,10 @@ def cosine_similarity(call: Call) -> Value:
     axis, eps = call.axis("dim", left.rank), float(call.number("eps"))
 
     def scaled(x: Value) -> Value:
-        squares = write.reduce(ReduceOperation.SUM, write.elementwise(Op.PROD, x, x), [axis], keep_dims=True)
-        length = write.unary(UnaryOperation.SQRT, squares)
-        return write.elementwise(Op.DIV, x, write.elementwise(Op.MAX, length, write.scalar(eps, length)))
+        squares = write.reduce(ReduceOperation.SUM, x * x, [axis], keep_dims=True)
+        return x / squares.sqrt().maximum(eps)
 
-    products = write.elementwise(Op.PROD, scaled(left), scaled(right))
-    return write.cast(write.reduce(ReduceOperation.SUM, products, [axis]), dtype)
+    return write.cast(write.reduce(ReduceOperation.SUM, scaled(left) * scaled(right), [axis]), dtype)
 
 
 def _require_floats(x: Value) -> None:
@@ -99,30 +93,24 @@ def _norm(write: Writer, away: Value, p: float) -> Value:
     """The p-norm over the last dim of what is not negative."""
     axes = [away.rank - 1]
     if p == 0:
-        nothing = write.elementwise(Op.EQUAL, away, write.scalar(0.0, away))
-        counted = write.select(nothing, write.scalar(0.0, away), write.scalar(1.0, away))
+        counted = write.select(away.eq(0.0), write.scalar(0.0, away), write.scalar(1.0, away))
         return write.reduce(ReduceOperation.SUM, counted, axes)
     if p == 1:
         return write.reduce(ReduceOperation.SUM, away, axes)
     if p == inf:
         return write.reduce(ReduceOperation.MAX, away, axes)
     if p == 2:
-        squares = write.reduce(ReduceOperation.SUM, write.elementwise(Op.PROD, away, away), axes)
-        return write.unary(UnaryOperation.SQRT, squares)
-    powers = write.elementwise(Op.POW, away, write.scalar(p, away))
-    sums = write.reduce(ReduceOperation.SUM, powers, axes)
-    return write.elementwise(Op.POW, sums, write.scalar(1 / p, sums))
+        return write.reduce(ReduceOperation.SUM, away * away, axes).sqrt()
+    return write.reduce(ReduceOperation.SUM, away**p, axes) ** (1 / p)
 
 
 def _by_products(write: Writer, left: Value, right: Value) -> Value:
     """The root of ``|a|^2 - 2 a b + |b|^2``, which is never below 0."""
 
     def squared(x: Value) -> Value:
-        return write.reduce(ReduceOperation.SUM, write.elementwise(Op.PROD, x, x), [x.rank - 1], keep_dims=True)
+        return write.reduce(ReduceOperation.SUM, x * x, [x.rank - 1], keep_dims=True)
 
     ours, theirs = squared(left), squared(right)
     theirs = write.permute(theirs, [*range(theirs.rank - 2), theirs.rank - 1, theirs.rank - 2])
     mixed = product(write, left, right, transposed=True)
-    twice = write.elementwise(Op.PROD, mixed, write.scalar(-2.0, mixed))
-    sums = write.elementwise(Op.SUM, write.elementwise(Op.SUM, ours, twice), theirs)
-    return write.unary(UnaryOperation.SQRT, write.elementwise(Op.MAX, sums, write.scalar(0.0, sums)))
+    return (ours + mixed * -2.0 + theirs).maximum(0.0).sqrt()

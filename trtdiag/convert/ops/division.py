@@ -8,8 +8,8 @@ from trtdiag.convert.layer_writers.division import float_rest, floored_quotient,
 from trtdiag.convert.layer_writers.elementary import truncated
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 
 
 @converter
@@ -34,11 +34,11 @@ def quotient(call: Call) -> Value:
     if not left.dtype.is_float:
         return write.elementwise(Op.FLOOR_DIV if rounding == "floor" else Op.DIV, left, right)
     if rounding is None:
-        return write.elementwise(Op.DIV, left, right)
+        return left / right
 
     def rounded(a: Value, b: Value) -> Value:
         if rounding == "trunc":
-            return truncated(write, write.elementwise(Op.DIV, a, b))
+            return truncated(write, a / b)
         return floored_quotient(write, a, b, constant)
 
     return in_float32(write, rounded, left, right)

@@ -11,10 +11,9 @@ from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 
 
 @converter
@@ -30,14 +29,26 @@ def native(call: Call) -> Value:
     aten::erf(Tensor self) -> Tensor
     aten::exp(Tensor self) -> Tensor
     aten::log(Tensor self) -> Tensor
-    aten::reciprocal(Tensor self) -> Tensor
     aten::sin(Tensor self) -> Tensor
     aten::sinh(Tensor self) -> Tensor
     aten::sqrt(Tensor self) -> Tensor
     aten::tan(Tensor self) -> Tensor
+    aten::reciprocal(Tensor self) -> Tensor
+    aten::rsqrt(Tensor self) -> Tensor
+    aten::neg(Tensor self) -> Tensor
+    aten::exp2(Tensor self) -> Tensor
     """
-    op = UnaryOperation[{"reciprocal": "recip"}.get(call.op_name, call.op_name).upper()]
-    return call.write.unary(op, call.operand("self", computed(call)))
+    write, x = call.write, call.operand("self", computed(call))
+    compose = _EXACT.get(call.op_name)
+    return write.unary(UnaryOperation[call.op_name.upper()], x) if compose is None else compose(write, x)
+
+
+_EXACT: dict[str, Callable[[Writer, Value], Value]] = {
+    "reciprocal": lambda write, x: x.reciprocal(),
+    "rsqrt": lambda write, x: x.sqrt().reciprocal(),
+    "neg": elementary.opposite,
+    "exp2": lambda write, x: 2**x,
+}
 
 
 @converter
@@ -49,7 +60,7 @@ def absolute_or_sign(call: Call) -> Value:
     x, write = call.operand("self", computed(call)), call.write
     if x.dtype is DType.BOOL:  # it is its own absolute value and sign
         return x
-    return write.unary(UnaryOperation.ABS, x) if call.op_name == "abs" else elementary.sign(write, x)
+    return abs(x) if call.op_name == "abs" else elementary.sign(write, x)
 
 
 _COMPOSED: dict[str, Callable[[Writer, Value], Value]] = {
@@ -60,14 +71,13 @@ _COMPOSED: dict[str, Callable[[Writer, Value], Value]] = {
     "rad2deg": lambda write, x: elementary.times(write, x, 180 / pi),
     "log2": lambda write, x: _logarithm(write, x, 2),
     "log10": lambda write, x: _logarithm(write, x, 10),
-    "erfc": lambda write, x: write.elementwise(Op.SUB, write.scalar(1, x), write.unary(UnaryOperation.ERF, x)),
+    "erfc": lambda write, x: write.scalar(1, x) - write.unary(UnaryOperation.ERF, x),
 }
 
 
 def _logarithm(write: Writer, x: Value, base: float) -> Value:
     """Divides by the logarithm of the base: powers of it come out whole more often than by a reciprocal."""
-    logarithm = write.unary(UnaryOperation.LOG, x)
-    return write.elementwise(Op.DIV, logarithm, write.scalar(log(base), x))
+    return x.log() / log(base)
 
 
 @converter
@@ -92,26 +102,6 @@ def composed(call: Call) -> Value:
 
 
 @converter
-def rsqrt(call: Call) -> Value:
-    """aten::rsqrt(Tensor self) -> Tensor"""
-    x = call.operand("self", computed(call))
-    return call.write.unary(UnaryOperation.RECIP, call.write.unary(UnaryOperation.SQRT, x))
-
-
-@converter
-def neg(call: Call) -> Value:
-    """aten::neg(Tensor self) -> Tensor"""
-    return elementary.opposite(call.write, call.operand("self", computed(call)))
-
-
-@converter
-def exp2(call: Call) -> Value:
-    """aten::exp2(Tensor self) -> Tensor"""
-    x = call.operand("self", computed(call))
-    return call.write.elementwise(Op.POW, call.write.scalar(2, x), x)
-
-
-@converter
 def signbit(call: Call) -> Value:
     """aten::signbit(Tensor self) -> Tensor
 
@@ -122,7 +112,7 @@ def signbit(call: Call) -> Value:
         return write.filled(x.shape, False, DType.BOOL)
     if x.dtype.is_float:
         return elementary.sign_bit(write, x)
-    return write.elementwise(Op.LESS, x, write.scalar(0, x))
+    return x < 0
 
 
 @converter
@@ -133,10 +123,7 @@ def logit(call: Call) -> Value:
     def compose(x: Value) -> Value:
         if eps is not None:
             # As in PyTorch the lower bound counts first, also where an eps above one half makes it the greater one.
-            low = write.elementwise(Op.LESS, x, write.scalar(eps, x))
-            high = write.elementwise(Op.MIN, x, write.scalar(1 - eps, x))
-            x = write.select(low, write.scalar(eps, x), high)
-        rest = write.elementwise(Op.SUB, write.scalar(1, x), x)
-        return write.unary(UnaryOperation.LOG, write.elementwise(Op.DIV, x, rest))
+            x = write.select(x < eps, eps, x.minimum(1 - eps))
+        return (x / (1 - x)).log()
 
     return in_float32(write, compose, call.operand("self", computed(call)))

@@ -10,10 +10,9 @@ from trtdiag.convert.layer_writers.scatter_add import WHY, folded_by_row
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import Result, converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, sub
 
 _SUM, _MEAN, _MAX = 0, 1, 2
@@ -37,20 +36,19 @@ def embedding_bag(call: Call) -> Result:
     rows = write.gather(table, counted_from_the_front(write, index, table.shape[0], call.content("indices")), 0)
     weights = call.tensor_or_none("per_sample_weights")
     if weights is not None:
-        rows = write.elementwise(Op.PROD, rows, write.unsqueeze(weights, [1]))
+        rows = rows * write.unsqueeze(weights, [1])
     bag = _bag_of(write, offsets, index)
     if call.flag("include_last_offset"):  # what follows the last offset is in no bag
         bags = sub(bags, 1)
     padding = call.integer("padding_idx")
     if padding >= 0:
-        skipped = write.elementwise(Op.EQUAL, index, write.scalar(padding, index))
-        bag = write.select(skipped, write.scalar(-1, bag), bag)
+        bag = write.select(index.eq(padding), -1, bag)
     mode = call.integer("mode")
     wide = write.cast(rows, DType.FLOAT32)
     if mode == _MAX:
         most = folded_by_row(write, bag, wide, bags, Fold.MAX)
-        empty = write.elementwise(Op.EQUAL, _counts(write, bag, bags), write.number(0.0, DType.FLOAT32, 2))
-        y = write.select(empty, write.scalar(0.0, most), most)
+        empty = _counts(write, bag, bags).eq(write.number(0.0, DType.FLOAT32, 2))
+        y = write.select(empty, 0.0, most)
     else:
         y = folded_by_row(write, bag, wide, bags, Fold.SUM)
         y = _mean(write, y, bag, bags) if mode == _MEAN else y
@@ -63,7 +61,7 @@ def _bag_of(write: Writer, offsets: Value, index: Value) -> Value:
     places = write.cast(write.counting(index.shape[0]), offsets.dtype)
     begun = at_most(write, write.unsqueeze(offsets, [1]), write.unsqueeze(places, [0]))
     count = write.reduce(Fold.SUM, write.cast(begun, write.index), [0])
-    return write.elementwise(Op.SUB, count, write.scalar(1, count))
+    return count - 1
 
 
 def _counts(write: Writer, bag: Value, bags: Expr) -> Value:
@@ -75,4 +73,4 @@ def _counts(write: Writer, bag: Value, bags: Expr) -> Value:
 def _mean(write: Writer, total: Value, bag: Value, bags: Expr) -> Value:
     """An empty bag has the mean 0."""
     counts = _counts(write, bag, bags)
-    return write.elementwise(Op.DIV, total, write.elementwise(Op.MAX, counts, write.scalar(1.0, counts)))
+    return total / counts.maximum(1.0)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Size, Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.known_values import greater
 from trtdiag.network.layers.slice import SampleMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, mod, mul, neg, sub
 
 

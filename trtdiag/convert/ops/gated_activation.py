@@ -9,9 +9,8 @@ from trtdiag.convert.layer_writers.elementary import softplus_of_negative
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.activation import ActivationType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 
 
 @converter
@@ -28,19 +27,7 @@ def gelu(call: Call) -> Value:
 def silu(call: Call) -> Value:
     """aten::silu(Tensor self) -> Tensor"""
     x, write = call.operand("self", computed(call)), call.write
-    return write.elementwise(Op.PROD, x, write.activation(ActivationType.SIGMOID, x))
-
-
-@converter
-def mish(call: Call) -> Value:
-    """aten::mish(Tensor self) -> Tensor"""
-    write = call.write
-
-    def compose(x: Value) -> Value:
-        soft = write.activation(ActivationType.SOFTPLUS, x, 1.0, 1.0)
-        return write.elementwise(Op.PROD, x, write.activation(ActivationType.TANH, soft))
-
-    return in_float32(write, compose, call.tensor("self"))
+    return x * write.activation(ActivationType.SIGMOID, x)
 
 
 @converter
@@ -51,26 +38,28 @@ def softplus(call: Call) -> Value:
         raise refuse("softplus-beta", "its beta is 0, so that every result is infinite")
 
     def compose(x: Value) -> Value:
-        scaled = x if beta == 1 else write.elementwise(Op.PROD, x, write.scalar(beta, x))
-        steep = write.elementwise(Op.GREATER, scaled, call.operand("threshold", x.dtype))
+        scaled = x if beta == 1 else x * beta
+        steep = scaled > call.operand("threshold", x.dtype)
         return write.select(steep, x, write.activation(ActivationType.SOFTPLUS, x, 1 / beta, beta))
 
     return in_float32(write, compose, call.tensor("self"))
 
 
 @converter
-def log_sigmoid(call: Call) -> Value:
+def soft(call: Call) -> Value:
     """aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)
 
     The buffer, which only the backward pass needs, is not written.
 
     aten::log_sigmoid(Tensor self) -> Tensor
+    aten::mish(Tensor self) -> Tensor
     """
     write = call.write
 
     def compose(x: Value) -> Value:
-        below = write.elementwise(Op.MIN, x, write.scalar(0, x))
-        return write.elementwise(Op.SUB, below, softplus_of_negative(write, x))
+        if call.op_name != "mish":
+            return x.minimum(0) - softplus_of_negative(write, x)
+        return x * write.activation(ActivationType.TANH, write.activation(ActivationType.SOFTPLUS, x, 1.0, 1.0))
 
     return in_float32(write, compose, call.tensor("self"))
 
@@ -82,4 +71,4 @@ def glu(call: Call) -> Value:
     axis = call.axis("dim", x.rank)
     half = call.out.shape[axis]
     gate = write.activation(ActivationType.SIGMOID, write.part(x, axis, half, half))
-    return write.elementwise(Op.PROD, write.part(x, axis, 0, half), gate)
+    return write.part(x, axis, 0, half) * gate

@@ -9,10 +9,10 @@ from trtdiag.convert.layer_writers.division import integer_rest
 from trtdiag.convert.layer_writers.indices import common_shape, counted_from_the_front, with_dims
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import INDICES
 from trtdiag.network.facts import product
 from trtdiag.network.layers.gather import Gather, GatherMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, bounds
 
 
@@ -53,8 +53,7 @@ def _around(write: Writer, index: Value, size: Expr, content: torch.Tensor | Non
     least = bounds(size, write.builder.facts.ranges).range.min or 0
     if content is not None and (content.numel() == 0 or (int(content.min()) >= 0 and int(content.max()) < least)):
         return index
-    length = write.reshape(write.cast(write.sizes.element(size), index.dtype), [1] * index.rank)
-    return integer_rest(write, index, length, floored=True)
+    return integer_rest(write, index, write.size_like(size, index), floored=True)
 
 
 def _flat(write: Writer, x: Value) -> Value:

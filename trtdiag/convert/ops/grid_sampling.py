@@ -6,10 +6,10 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.volume_sampling import sampled_volume
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.grid_sample import GridSample
 from trtdiag.network.layers.resize import InterpolationMode
 from trtdiag.network.layers.slice import SampleMode
+from trtdiag.network.value import Value
 
 _MODES = (InterpolationMode.LINEAR, InterpolationMode.NEAREST, InterpolationMode.CUBIC)
 _SAMPLES = (SampleMode.FILL, SampleMode.CLAMP, SampleMode.REFLECT)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation
+from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation, saved
 from trtdiag.convert.layer_writers.normalization import normalized
 from trtdiag.convert.layer_writers.statistics import by_channel, inference
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, floordiv
 
 
@@ -30,8 +29,7 @@ def native_group_norm(call: Call) -> list[Value | None]:
     float eps) -> (Tensor, Tensor, Tensor)
     """
     write, x, groups = call.write, call.tensor("input"), call.integer("group")
-    mean, deviation = call.outputs[1:]
-    if mean is None and deviation is None:
+    if call.outputs[1:] == (None, None):
         return [_group_norm(call, groups), None, None]
     # All of it from the same moments: beside them TensorRT 8.6.0 has no kernel for a Normalization in float16 ("Could
     # not find any implementation", seen on an H200; each of three other ways to write that was refused too).
@@ -39,14 +37,9 @@ def native_group_norm(call: Call) -> list[Value | None]:
     grouped = write.cast(write.reshape(x, sizes), DType.FLOAT32)
     own = moments(write, grouped, range(2, grouped.rank))
     reciprocal = reciprocal_deviation(write, own.variance, float(call.number("eps")))
-    normal = write.elementwise(Op.PROD, write.elementwise(Op.SUB, grouped, own.mean), reciprocal)
+    normal = (grouped - own.mean) * reciprocal
     y = affine(write, normal, *_scale_and_shift(call, x, [1, groups, sizes[2], *[1] * (x.rank - 2)]))
-    shape = [x.shape[0], groups]
-    return [
-        write.cast(write.reshape(y, x.shape), x.dtype),
-        None if mean is None else write.cast(write.reshape(own.mean, shape), mean.dtype),
-        None if deviation is None else write.cast(write.reshape(reciprocal, shape), deviation.dtype),
-    ]
+    return [write.cast(write.reshape(y, x.shape), x.dtype), *saved(call, own.mean, reciprocal)]
 
 
 @converter

@@ -11,12 +11,12 @@ from trtdiag.convert.layer_writers.scatter_add import folded_by_row
 from trtdiag.convert.layer_writers.selection import Selection, selection
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.scatter import ScatterMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr
 
 
@@ -75,8 +75,7 @@ def index_fill(call: Call) -> Value:
     index = with_dims(write, call.tensor("index"))
     shape: list[Expr] = list(x.shape)
     shape[call.axis("dim", x.rank)] = index.shape[0]
-    value = call.operand("value", x.dtype)
-    return _copied(call, write.broadcast_to(write.reshape(value, []), shape))
+    return _copied(call, write.broadcast_to(write.reshape(call.operand("value", x.dtype), []), shape))
 
 
 def _copied(call: Call, source: Value) -> Value:
@@ -107,7 +106,7 @@ def index_add(call: Call) -> Value:
         return x
     if x.dtype is not DType.BOOL and alpha != 1:
         dtype = precise(wide(source.dtype))
-        source = write.elementwise(Op.PROD, write.cast(source, dtype), write.number(alpha, dtype))
+        source = write.cast(source, dtype) * write.number(alpha, dtype)
     order = moved(there.rank, axis, 0)
     front = write.permute(there, order)
     rows = write.reshape(_rows(write, source, there, index, axis), [index.shape[0], product(front.shape[1:])])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.selection import selection
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.gather import Gather, GatherMode
+from trtdiag.network.value import Value
 
 
 @converter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.rotary import turned_parts
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import moments, reciprocal_deviation
+from trtdiag.convert.layer_writers.moments import moments, reciprocal_deviation, saved
 from trtdiag.convert.layer_writers.normalization import normalized
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.value import Value
 
 
 @converter
@@ -28,16 +27,11 @@ def native_layer_norm(call: Call) -> list[Value | None]:
     -> (Tensor, Tensor, Tensor)
     """
     write, x = call.write, call.tensor("input")
-    found: list[Value | None] = [_layer_norm(call), None, None]
-    mean, deviation = call.outputs[1:]
-    if mean is not None or deviation is not None:
-        own = moments(write, write.cast(x, DType.FLOAT32), _axes(call, x))
-        if mean is not None:
-            found[1] = write.cast(own.mean, mean.dtype)
-        if deviation is not None:
-            reciprocal = reciprocal_deviation(write, own.variance, float(call.number("eps")))
-            found[2] = write.cast(reciprocal, deviation.dtype)
-    return found
+    y = _layer_norm(call)
+    if call.outputs[1:] == (None, None):
+        return [y, None, None]
+    own = moments(write, write.cast(x, DType.FLOAT32), _axes(call, x))
+    return [y, *saved(call, own.mean, reciprocal_deviation(write, own.variance, float(call.number("eps"))))]
 
 
 @converter
@@ -60,11 +54,10 @@ def _axes(call: Call, x: Value) -> tuple[int, ...]:
 
 def _layer_norm(call: Call) -> Value:
     write, x = call.write, call.tensor("input")
-    scale, bias = call.tensor_or_none("weight"), call.tensor_or_none("bias")
     axes = _axes(call, x)
     shape = [1 if axis not in axes else size for axis, size in enumerate(x.shape)]
-    scale = None if scale is None else write.with_rank(scale, x.rank)
-    bias = None if bias is None else write.with_rank(bias, x.rank)
+    given = (call.tensor_or_none(name) for name in ("weight", "bias"))
+    scale, bias = (None if value is None else write.with_rank(value, x.rank) for value in given)
     return normalized(write, x, axes, float(call.number("eps")), scale, bias, shape=shape)
 
 
@@ -76,9 +69,9 @@ def _rms_norm(call: Call) -> tuple[Value, Value]:
     eps = call.number_or_none("eps")
     epsilon = torch.finfo(torch.float32).eps if eps is None else float(eps)
     wide = write.cast(x, DType.FLOAT32)
-    squares = write.reduce(ReduceOperation.AVG, write.elementwise(Op.PROD, wide, wide), _axes(call, x), keep_dims=True)
+    squares = write.reduce(ReduceOperation.AVG, wide * wide, _axes(call, x), keep_dims=True)
     reciprocal = reciprocal_deviation(write, squares, epsilon)
-    y = write.elementwise(Op.PROD, wide, reciprocal)
+    y = wide * reciprocal
     if weight is not None:
-        y = write.elementwise(Op.PROD, y, write.cast(weight, DType.FLOAT32))
+        y = y * write.cast(weight, DType.FLOAT32)
     return write.cast(y, call.out.dtype), reciprocal

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.bitwise import flipped, masked, shifted_left, shifted_right
-from trtdiag.convert.layer_writers.elementary import negated
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 
 
 @converter
@@ -85,16 +84,12 @@ def shift(call: Call) -> Value:
 
 
 @converter
-def logical_not(call: Call) -> Value:
-    """aten::logical_not(Tensor self) -> Tensor"""
-    return negated(call.write, call.operand("self", DType.BOOL))
-
-
-@converter
-def bitwise_not(call: Call) -> Value:
-    """aten::bitwise_not(Tensor self) -> Tensor"""
-    x = call.operand("self", computed(call))
-    return negated(call.write, x) if x.dtype is DType.BOOL else flipped(call.write, x)
+def inverted(call: Call) -> Value:
+    """aten::logical_not(Tensor self) -> Tensor
+    aten::bitwise_not(Tensor self) -> Tensor
+    """
+    x = call.operand("self", DType.BOOL if call.op_name == "logical_not" else computed(call))
+    return ~x if x.dtype is DType.BOOL else flipped(call.write, x)
 
 
 def _known(call: Call, name: str) -> int | None:
@@ -117,9 +112,8 @@ def _with_mask(write: Writer, op: Op, x: Value, mask: int) -> Value:
     if mask < 0:  # a + m might not fit; a | m is m with what a has beyond it, a ^ m is ~(a ^ ~m)
         if op is Op.XOR:
             return flipped(write, _with_mask(write, op, x, ~mask))
-        return write.elementwise(Op.SUM, masked(write, x, ~mask), write.scalar(mask, x))
-    rest = write.elementwise(Op.SUB, x, shared)
+        return masked(write, x, ~mask) + write.scalar(mask, x)
+    rest = x - shared
     if op is Op.OR:
-        return write.elementwise(Op.SUM, rest, write.scalar(mask, x))
-    missing = write.elementwise(Op.SUB, write.scalar(mask, x), shared)
-    return write.elementwise(Op.SUM, rest, missing)
+        return rest + write.scalar(mask, x)
+    return rest + (write.scalar(mask, x) - shared)

@@ -6,9 +6,9 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.masked_values import in_turn, replaced
 from trtdiag.convert.layer_writers.reduction import is_empty
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product
+from trtdiag.network.value import Value
 
 
 @converter

@@ -5,9 +5,8 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.matmul import product
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import mul
 
 
@@ -16,7 +15,7 @@ def linear(call: Call) -> Value:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     x, weight, bias = call.tensor("input"), call.tensor("weight"), call.tensor_or_none("bias")
     y = product(call.write, x, weight, transposed=weight.rank > 1)
-    return y if bias is None else call.write.elementwise(Op.SUM, y, bias)
+    return y if bias is None else y + bias
 
 
 @converter
@@ -44,20 +43,20 @@ def sum_with_product(call: Call) -> Value:
     _, left, right = (call.tensor(name) for name in list(call.arguments)[:3])
     if call.op_name == "addr":
         column, row = write.unsqueeze(write.cast(left, dtype), [1]), write.unsqueeze(write.cast(right, dtype), [0])
-        products = write.elementwise(Op.PROD, column, row)
+        products = column * row
     else:
         products = product(write, left, right)
         products = write.reduce(ReduceOperation.SUM, products, [0]) if call.op_name == "addbmm" else products
     # With beta 0 what self holds does not matter, not even a NaN.
     alpha, beta = call.number("alpha"), call.number("beta")
     if alpha != 1:
-        products = write.elementwise(Op.PROD, products, write.scalar(alpha, products))
+        products = products * alpha
     if beta == 0:
         return products
     own = write.cast(call.tensor("self"), products.dtype)
     if beta != 1:
-        own = write.elementwise(Op.PROD, own, write.scalar(beta, own))
-    return write.elementwise(Op.SUM, own, products)
+        own = own * beta
+    return own + products
 
 
 @converter
@@ -72,6 +71,6 @@ def bilinear(call: Call) -> Value:
     table = write.reshape(write.permute(weight, [1, 0, 2]), [first, mul(outputs, second)])
     rows = product(write, left, table)  # (*, outputs * second)
     rows = write.reshape(rows, [*left.shape[:-1], outputs, second])
-    products = write.elementwise(Op.PROD, rows, write.unsqueeze(right, [right.rank - 1]))
+    products = rows * write.unsqueeze(right, [right.rank - 1])
     y = write.reduce(ReduceOperation.SUM, products, [products.rank - 1])
-    return y if bias is None else write.elementwise(Op.SUM, y, bias)
+    return y if bias is None else y + bias

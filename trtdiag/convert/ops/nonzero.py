@@ -9,8 +9,8 @@ from trtdiag.convert.layer_writers.indices import common_shape
 from trtdiag.convert.layer_writers.nonzero import places_in_row, true_places
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.facts import product
+from trtdiag.network.value import Value
 
 
 @converter

@@ -12,11 +12,10 @@ from trtdiag.convert.layer_writers.scatter import overwritten
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.scatter import ScatterMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr
 
 
@@ -37,29 +36,21 @@ def nonzero_static(call: Call) -> Value:
     mask = write.reshape(write.cast(x, DType.BOOL), [count])
     taken = running_sum(write, write.cast(mask, write.index), 0)
     # The last slot takes all that is left over, and is cut off.
-    rank = write.elementwise(
-        Op.MIN, write.elementwise(Op.SUB, taken, write.scalar(1, taken)), write.scalar(most, taken)
-    )
-    slot = write.select(mask, rank, write.scalar(most, taken))
+    last = write.scalar(most, taken)
+    slot = write.select(mask, (taken - 1).minimum(last), last)
     none = write.constant(torch.full((most + 1,), -1, dtype=write.index.torch))
     filled = overwritten(write, none, slot, write.counting(count), ScatterMode.ELEMENT)
     flat = write.part(filled, 0, 0, most)
-    missing = write.elementwise(Op.LESS, flat, write.scalar(0, flat))
-    columns = [
-        write.unsqueeze(write.select(missing, write.scalar(fill, flat), column), [1])
-        for column in _unravelled(write, flat, x.shape)
-    ]
-    return write.cast(write.concat(columns, 1), dtype)
+    missing = flat < 0
+    columns = (write.select(missing, fill, column) for column in _unravelled(write, flat, x.shape))
+    return write.cast(write.concat([write.unsqueeze(column, [1]) for column in columns], 1), dtype)
 
 
 def _unravelled(write: Writer, flat: Value, shape: Sequence[Expr]) -> list[Value]:
     """The index along each dim for places counted through all of them."""
     found: list[Value] = []
-    rest = flat
-    for axis in range(len(shape)):
+    for axis in range(len(shape) - 1):
         behind = write.sizes.element(product(shape[axis + 1 :]))
-        along = write.elementwise(Op.FLOOR_DIV, rest, behind) if axis < len(shape) - 1 else rest
-        found.append(along)
-        if axis < len(shape) - 1:
-            rest = write.elementwise(Op.SUB, rest, write.elementwise(Op.PROD, along, behind))
-    return found
+        found.append(flat // behind)
+        flat = flat - found[-1] * behind
+    return [*found, flat]

@@ -7,11 +7,10 @@ import math
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.reduction import is_empty, precise, reduced, truths
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import FLOATS, DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 
 
 @converter
@@ -36,18 +35,17 @@ def _norm(call: Call, order: float) -> Value:
     if order == 0:
         found = reduced(write, Fold.SUM, write.cast(truths(write, x), inner), axes, keep)
     elif order == 2:
-        squares = reduced(write, Fold.SUM, write.elementwise(Op.PROD, x, x), axes, keep)
-        found = write.unary(UnaryOperation.SQRT, squares)
+        squares = reduced(write, Fold.SUM, x * x, axes, keep)
+        found = squares.sqrt()
     else:
-        size = write.unary(UnaryOperation.ABS, x)
+        size = abs(x)
         if math.isinf(order):
             found = reduced(write, Fold.MAX if order > 0 else Fold.MIN, size, axes, keep)
         elif order == 1:
             found = reduced(write, Fold.SUM, size, axes, keep)
         else:
-            powers = write.elementwise(Op.POW, size, write.scalar(order, size))
-            total = reduced(write, Fold.SUM, powers, axes, keep)
-            found = write.elementwise(Op.POW, total, write.scalar(1 / order, total))
+            total = reduced(write, Fold.SUM, size**order, axes, keep)
+            found = total ** (1 / order)
     return write.cast(found, dtype)
 
 
@@ -65,8 +63,7 @@ def logsumexp(call: Call) -> Value:
         return write.filled(call.out.shape, float("-inf"), dtype)
     most = reduced(write, Fold.MAX, x, axes, keep_dims=True)
     # Infinite ones are left in: infinity less infinity would be no number.
-    finite = write.select(write.unary(UnaryOperation.ISINF, most), write.scalar(0.0, most), most)
-    powers = write.unary(UnaryOperation.EXP, write.elementwise(Op.SUB, x, finite))
-    total = reduced(write, Fold.SUM, powers, axes, keep_dims=True)
-    found = write.elementwise(Op.SUM, write.unary(UnaryOperation.LOG, total), finite)
+    finite = write.select(write.unary(UnaryOperation.ISINF, most), 0.0, most)
+    total = reduced(write, Fold.SUM, (x - finite).exp(), axes, keep_dims=True)
+    found = total.log() + finite
     return write.cast(found if keep else write.squeeze(found, axes), dtype)

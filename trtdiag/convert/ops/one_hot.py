@@ -6,16 +6,14 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.cost import require_few
-from trtdiag.convert.layer_writers.elementary import negated
 from trtdiag.convert.layer_writers.reduction import wide
 from trtdiag.convert.promotion import promoted
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.layers.one_hot import OneHot
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.value import Value
 
 
 @converter
@@ -60,8 +58,8 @@ def searchsorted(call: Call) -> Value:
     shape = (*wanted.shape[:-1], ordered.shape[-1])
     require_few(write, shape, "comparing every value with every boundary")
     # A NaN stands behind all: "not greater" is true of it.
-    behind = write.elementwise(Op.GREATER, ordered, wanted)
+    behind = ordered > wanted
     if not right:
-        behind = write.elementwise(Op.OR, behind, write.elementwise(Op.EQUAL, ordered, wanted))
-    ones = write.cast(negated(write, behind), write.index)
+        behind = behind | ordered.eq(wanted)
+    ones = write.cast(~behind, write.index)
     return write.cast(write.reduce(Fold.SUM, ones, [ones.rank - 1]), call.out.dtype)

@@ -8,9 +8,9 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Size
-from trtdiag.network.builder import Value
 from trtdiag.network.known_values import greater
 from trtdiag.network.layers.slice import SampleMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, neg
 
 Pairs = Sequence[tuple[Expr, Expr]]

@@ -10,12 +10,16 @@ from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Size
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.convolution import Deconvolution
 from trtdiag.network.layers.slice import SampleMode
-from trtdiag.symbolic import Expr, Num, add, floordiv, sub
+from trtdiag.network.layers.windows import window_count
+from trtdiag.network.tensor import Shape
+from trtdiag.network.value import Value
+from trtdiag.symbolic import Expr, Num, add, floordiv
 
+Pair = tuple[int, ...]
+"""A number for each dim of an image."""
 _MOST_WEIGHTS = 4 * 2**20
 """Own choice: 8 MiB of float16, 1024 channels that become 256."""
 
@@ -80,14 +84,8 @@ def channel_shuffle(call: Call) -> Value:
 def im2col(call: Call) -> Value:
     """aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
     write, x = call.write, call.tensor("self")
-    kernel, dilation, padding, stride = (
-        call.integers(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")
-    )
     lead = x.rank - 2
-    counts = [
-        _window_count(size, *window)
-        for size, window in zip(x.shape[lead:], zip(kernel, dilation, padding, stride, strict=True), strict=True)
-    ]
+    kernel, dilation, padding, stride, counts = _windows(call, x.shape[lead:])
     if any(padding):
         start: list[Size] = [*[0] * lead, *(-before for before in padding)]
         sizes = [*x.shape[:lead], *(add(n, 2 * p) for n, p in zip(x.shape[lead:], padding, strict=True))]
@@ -111,17 +109,11 @@ def col2im(call: Call) -> Value:
     write, x, out = call.write, call.tensor("self"), call.out
     if not x.dtype.is_float:
         raise refuse("dtype", f"windows of {x.dtype.value} cannot be summed: TensorRT's deconvolution takes floats")
-    kernel, dilation, padding, stride = (
-        call.integers(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")
-    )
+    kernel, dilation, padding, stride, counts = _windows(call, out.shape[-2:])
     channels = out.shape[-3]
     if not isinstance(channels, Num):
         raise refuse("dynamic-attribute", "the number of channels must be known at compile time")
     count, taps = int(channels.value), kernel[0] * kernel[1]
-    counts = [
-        _window_count(size, *window)
-        for size, window in zip(out.shape[-2:], zip(kernel, dilation, padding, stride, strict=True), strict=True)
-    ]
     batch: Expr | int = x.shape[0] if x.rank == 3 else 1
     images = write.reshape(x, [batch, count * taps, *counts])
     weights = torch.eye(taps, dtype=x.dtype.torch).reshape(taps, 1, *kernel).repeat(count, 1, 1, 1)
@@ -134,6 +126,14 @@ def col2im(call: Call) -> Value:
     return image if x.rank == 3 else write.squeeze(image, [0])
 
 
-def _window_count(size: Expr, kernel: int, dilation: int, padding: int, stride: int) -> Expr:
-    reach = dilation * (kernel - 1) + 1
-    return add(floordiv(sub(add(size, 2 * padding), reach), stride), 1)
+def _windows(call: Call, sizes: Shape) -> tuple[Pair, Pair, Pair, Pair, list[Expr]]:
+    """Kernel, dilation, padding and stride of the windows over an image, and how many there are along each dim."""
+    kernel, dilation, padding, stride = (
+        call.integers(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")
+    )
+    extents = [apart * (taps - 1) + 1 for apart, taps in zip(dilation, kernel, strict=True)]
+    counts = [
+        window_count(size, padding=2 * around, extent=extent, stride=step)
+        for size, around, extent, step in zip(sizes, padding, extents, stride, strict=True)
+    ]
+    return kernel, dilation, padding, stride, counts

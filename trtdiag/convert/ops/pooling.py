@@ -9,10 +9,9 @@ from trtdiag.convert.layer_writers.pool_indices import with_indices
 from trtdiag.convert.layer_writers.pooling import divisors, greatest, windows
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.pooling import PaddingMode, PoolingType
+from trtdiag.network.value import Value
 
 
 @converter
@@ -60,10 +59,10 @@ def avg_pool(call: Call) -> Value:
     whole = prod(found.window)
     filled = write.cast(found.filled(0), DType.FLOAT32)
     y = write.add(found.layer(PoolingType.AVERAGE, None), filled)
-    y = write.elementwise(Op.PROD, y, write.scalar(float(whole), y))
+    y = y * float(whole)
     if override is not None:
-        y = write.elementwise(Op.DIV, y, write.scalar(float(override), y))
+        y = y / float(override)
     else:
         for count in divisors(found, includes_padding=includes):
-            y = write.elementwise(Op.DIV, y, count)
+            y = y / count
     return found.space.leave(write.cast(y, x.dtype))

@@ -7,9 +7,7 @@ from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 
 
 @converter
@@ -20,7 +18,7 @@ def pow_tensor_scalar(call: Call) -> Value:
         return constant_power(call.write, base, call.number("exponent"))
     if not base.dtype.is_float:
         raise _unknown_exponent()
-    return call.write.elementwise(Op.POW, base, call.operand("exponent", base.dtype))
+    return base ** call.operand("exponent", base.dtype)
 
 
 @converter
@@ -33,7 +31,7 @@ def power(call: Call) -> Value:
     dtype = computed(call)
     if not dtype.is_float:
         raise _unknown_exponent()
-    return call.write.elementwise(Op.POW, call.operand("self", dtype), call.operand("exponent", dtype))
+    return call.operand("self", dtype) ** call.operand("exponent", dtype)
 
 
 def constant_power(write: Writer, base: Value, exponent: float) -> Value:
@@ -46,14 +44,14 @@ def constant_power(write: Writer, base: Value, exponent: float) -> Value:
         return _repeated(write, base, int(exponent))
     match exponent:
         case 0.5:
-            return write.unary(UnaryOperation.SQRT, base)
+            return base.sqrt()
         case -0.5:
-            return write.unary(UnaryOperation.RECIP, write.unary(UnaryOperation.SQRT, base))
+            return base.sqrt().reciprocal()
         case 1 | 2 | 3:
             return _repeated(write, base, int(exponent))
         case -1 | -2:
-            return write.unary(UnaryOperation.RECIP, _repeated(write, base, int(-exponent)))
-    return write.elementwise(Op.POW, base, write.scalar(exponent, base))
+            return _repeated(write, base, int(-exponent)).reciprocal()
+    return base**exponent
 
 
 def _repeated(write: Writer, base: Value, times: int) -> Value:
@@ -61,12 +59,12 @@ def _repeated(write: Writer, base: Value, times: int) -> Value:
     result: Value | None = None
     while True:
         if times % 2:
-            result = base if result is None else write.elementwise(Op.PROD, result, base)
+            result = base if result is None else result * base
         times //= 2
         if not times:
             assert result is not None
             return result
-        base = write.elementwise(Op.PROD, base, base)
+        base = base * base
 
 
 def _unknown_exponent() -> Exception:

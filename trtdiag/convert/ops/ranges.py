@@ -7,11 +7,10 @@ import torch
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import INPUT
 from trtdiag.network.layers.constant import Fill
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, as_expr, is_condition, is_integer
 
 
@@ -90,12 +89,11 @@ def linspace(call: Call) -> Value:
     if steps < 2:
         return write.cast(write.broadcast_to(first, [steps]), out.dtype)
     number = write.number(steps - 1, DType.FLOAT32, 1)
-    step = write.elementwise(Op.DIV, write.elementwise(Op.SUB, last, first), number)
+    step = (last - first) / number
     places = torch.arange(steps, dtype=torch.float32)
-    up = write.elementwise(Op.SUM, first, write.elementwise(Op.PROD, step, write.constant(places)))
-    down = write.elementwise(Op.SUB, last, write.elementwise(Op.PROD, step, write.constant(places.flip(0))))
-    lower = write.constant(places < steps // 2)
-    return write.cast(write.select(lower, up, down), out.dtype)
+    up = first + step * write.constant(places)
+    down = last - step * write.constant(places.flip(0))
+    return write.cast(write.select(write.constant(places < steps // 2), up, down), out.dtype)
 
 
 @converter
@@ -107,8 +105,7 @@ def eye(call: Call) -> Value:
     """
     write, (rows, columns) = call.write, call.out.shape
     row = write.unsqueeze(write.counting(rows), [1])
-    column = write.unsqueeze(write.counting(columns), [0])
-    return write.cast(write.elementwise(Op.EQUAL, row, column), call.out.dtype)
+    return write.cast(row.eq(write.unsqueeze(write.counting(columns), [0])), call.out.dtype)
 
 
 @converter

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.slice import SampleMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, mul
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
-from trtdiag.convert.layer_writers.elementary import times, truncated
+from trtdiag.convert.layer_writers.elementary import truncated
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 
 
 @converter
@@ -18,9 +18,12 @@ def rounded(call: Call) -> Value:
     """aten::floor(Tensor self) -> Tensor
     aten::ceil(Tensor self) -> Tensor
     aten::round(Tensor self) -> Tensor
+    aten::trunc(Tensor self) -> Tensor
     """
-    x = call.tensor("self")
-    return call.write.unary(UnaryOperation[call.op_name.upper()], x) if x.dtype.is_float else x
+    x, write, name = call.tensor("self"), call.write, call.op_name
+    if not x.dtype.is_float:
+        return x
+    return truncated(write, x) if name == "trunc" else write.unary(UnaryOperation[name.upper()], x)
 
 
 @converter
@@ -37,23 +40,14 @@ def round_decimals(call: Call) -> Value:
         # By the whole power of ten in both directions, as in PyTorch: 0.1 is no float.
         there, back = (Op.PROD, Op.DIV) if decimals >= 0 else (Op.DIV, Op.PROD)
         moved = write.elementwise(there, value, write.scalar(factor, value)) if decimals else value
-        rounded = write.unary(UnaryOperation.ROUND, moved)
+        rounded = moved.round()
         return write.elementwise(back, rounded, write.scalar(factor, value)) if decimals else rounded
 
     return in_float32(write, compose, x)
 
 
 @converter
-def trunc(call: Call) -> Value:
-    """aten::trunc(Tensor self) -> Tensor"""
-    x = call.tensor("self")
-    return truncated(call.write, x) if x.dtype.is_float else x
-
-
-@converter
 def frac(call: Call) -> Value:
     """aten::frac(Tensor self) -> Tensor"""
     x = call.operand("self", computed(call))
-    if not x.dtype.is_float:
-        return times(call.write, x, 0)
-    return call.write.elementwise(Op.SUB, x, truncated(call.write, x))
+    return x - truncated(call.write, x) if x.dtype.is_float else x * 0

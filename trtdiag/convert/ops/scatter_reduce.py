@@ -9,13 +9,12 @@ from trtdiag.convert.layer_writers.scatter import overwritten
 from trtdiag.convert.layer_writers.scatter_add import Folded, folded_by_element, neutral
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.network.layers.slice import SampleMode
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 
 _FOLDS = {
     "sum": Fold.SUM,
@@ -105,10 +104,8 @@ def _combined(write: Writer, there: Value, found: Folded, fold: Fold, *, mean: b
     counts = write.cast(found.counts, there.dtype)
     if mean:
         own = 1 if include_self else 0
-        over = write.elementwise(Op.SUM, counts, write.scalar(own, counts))
-        over = write.elementwise(Op.MAX, over, write.scalar(1, over))
+        over = (counts + own).maximum(1)
         values = write.elementwise(Op.DIV if there.dtype.is_float else Op.FLOOR_DIV, values, over)
     if include_self:
         return values
-    untouched = write.elementwise(Op.EQUAL, counts, write.scalar(0, counts))
-    return write.select(write.unary(UnaryOperation.NOT, untouched), values, there)
+    return write.select(~counts.eq(0), values, there)

@@ -7,14 +7,14 @@ from math import inf, isnan
 import torch
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.elementary import is_infinite, is_nan
+from trtdiag.convert.layer_writers.elementary import is_nan
 from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.activation import ActivationType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 
 
 @converter
@@ -97,6 +97,6 @@ def nan_to_num(call: Call) -> Value:
     for positive, name in ((True, "posinf"), (False, "neginf")):
         number = call.number_or_none(name)
         bound = (greatest if positive else -greatest) if number is None else float(number)
-        result = write.select(is_infinite(write, x, positive=positive), write.scalar(bound, x), result)
+        result = write.select(x.eq(inf if positive else -inf), write.scalar(bound, x), result)
     nan = call.number_or_none("nan")
     return write.select(is_nan(write, x), write.scalar(0.0 if nan is None else nan, x), result)

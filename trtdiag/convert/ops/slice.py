@@ -11,7 +11,7 @@ from trtdiag.convert.layer_writers.negative_indices import clamped_start, counte
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 
 
@@ -19,22 +19,14 @@ from trtdiag.symbolic import Expr, Num
 def slice_(call: Call) -> Value:
     """aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)
     aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor
-    """
-    x, write = call.tensor("self"), call.write
-    axis, step = call.axis("dim", x.rank), call.integer("step")
-    start = clamped_start(call.size_or_none("start") or Num(0), x.shape[axis], write.builder.facts)
-    return write.part(x, axis, start, call.out.shape[axis], step)
-
-
-@converter
-def narrow(call: Call) -> Value:
-    """aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)
+    aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)
     aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor
     """
-    x, write = call.tensor("self"), call.write
+    x, write, clamps = call.tensor("self"), call.write, "step" in call.arguments
     axis = call.axis("dim", x.rank)
-    start = counted_from_front(call.size("start"), x.shape[axis], write.builder.facts)
-    return write.part(x, axis, start, call.out.shape[axis])
+    begin = clamped_start if clamps else counted_from_front
+    start = begin(call.size_or_none("start") or Num(0), x.shape[axis], write.builder.facts)
+    return write.part(x, axis, start, call.out.shape[axis], call.integer("step") if clamps else 1)
 
 
 @converter

@@ -8,8 +8,8 @@ from trtdiag.convert.layer_writers.negative_indices import clamped_start
 from trtdiag.convert.layer_writers.scatter import overwritten
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.scatter import ScatterMode
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, sub
 
 

@@ -6,12 +6,10 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.builder import Value
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.softmax import SoftMax
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 
@@ -44,10 +42,9 @@ def log_softmax(call: Call) -> Value:
     if x.shape[axis] == Num(0):  # there is no greatest element, and no result either
         return write.cast(x, call.out.dtype)
     top = write.reduce(ReduceOperation.MAX, x, [axis], keep_dims=True)
-    below = write.elementwise(Op.SUB, x, top)
-    sums = write.reduce(ReduceOperation.SUM, write.unary(UnaryOperation.EXP, below), [axis], keep_dims=True)
-    y = write.elementwise(Op.SUB, below, write.unary(UnaryOperation.LOG, sums))
-    return write.cast(write.reshape(y, call.out.shape), call.out.dtype)
+    below = x - top
+    sums = write.reduce(ReduceOperation.SUM, below.exp(), [axis], keep_dims=True)
+    return write.cast(write.reshape(below - sums.log(), call.out.shape), call.out.dtype)
 
 
 @converter
@@ -63,8 +60,7 @@ def safe_softmax(call: Call) -> Value:
 def without_empty_rows(write: Writer, scores: Value, axis: int, weights: Value) -> Value:
     """``weights`` with 0 in the place of rows whose scores are all -inf."""
     top = write.reduce(ReduceOperation.MAX, scores, [axis], keep_dims=True) if scores.rank else scores
-    empty = write.elementwise(Op.EQUAL, top, write.scalar(float("-inf"), top))
-    return write.select(empty, write.scalar(0.0, weights), weights)
+    return write.select(top.eq(float("-inf")), 0.0, weights)
 
 
 def _input(call: Call) -> Value:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.topk import ordered
+from trtdiag.convert.layer_writers.topk import ordered, with_places
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.layers.topk import TopKOperation
-from trtdiag.symbolic import Expr, Num
+from trtdiag.network.value import Value
+
+_END = {False: TopKOperation.MIN, True: TopKOperation.MAX}
 
 
 @converter
@@ -19,7 +20,8 @@ def topk(call: Call) -> Sequence[Value]:
 
     Sorted also where that was not asked for; which of equal elements comes first is open, as in PyTorch.
     """
-    return _ordered(call, call.size("k"), descending=call.flag("largest"))
+    op = _END[call.flag("largest")]
+    return with_places(call, lambda x, axis: ordered(call.write, x, axis, call.size("k"), op))
 
 
 @converter
@@ -30,9 +32,8 @@ def sort(call: Call) -> Sequence[Value]:
 
     At most 3840 elements. The reference keeps the order of equal elements; TensorRT does not promise it.
     """
-    x = call.tensor("self")
-    count = x.shape[call.axis("dim", x.rank)] if x.rank else Num(1)
-    return _ordered(call, count, descending=call.flag("descending"))
+    op = _END[call.flag("descending")]
+    return with_places(call, lambda x, axis: ordered(call.write, x, axis, x.shape[axis], op))
 
 
 @converter
@@ -46,16 +47,6 @@ def argsort(call: Call) -> Value:
     if x.rank == 0:
         return call.write.number(0, call.out.dtype)
     axis = call.axis("dim", x.rank)
-    op = TopKOperation.MAX if call.flag("descending") else TopKOperation.MIN
-    return call.write.cast(ordered(call.write, x, axis, x.shape[axis], op)[1], call.out.dtype)
-
-
-def _ordered(call: Call, count: Expr, *, descending: bool) -> Sequence[Value]:
-    x, write = call.tensor("self"), call.write
-    wanted = call.outputs[1]
-    dtype = write.index if wanted is None else wanted.dtype
-    if x.rank == 0:
-        return [x, write.number(0, dtype)]
-    op = TopKOperation.MAX if descending else TopKOperation.MIN
-    values, indices = ordered(write, x, call.axis("dim", x.rank), count, op)
-    return [values, write.cast(indices, dtype)]
+    return call.write.cast(
+        ordered(call.write, x, axis, x.shape[axis], _END[call.flag("descending")])[1], call.out.dtype
+    )

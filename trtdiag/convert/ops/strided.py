@@ -5,8 +5,7 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, mul, sub
 
 
@@ -34,6 +33,6 @@ def as_strided(call: Call) -> Value:
     rank = len(sizes)
     place = write.reshape(write.sizes.element(start), [1] * rank)
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        steps = write.elementwise(Op.PROD, write.counting(size), write.sizes.element(stride))
-        place = write.elementwise(Op.SUM, place, write.along(steps, axis, rank))
+        steps = write.counting(size) * write.sizes.element(stride)
+        place = place + write.along(steps, axis, rank)
     return write.gather(flat, place, 0)

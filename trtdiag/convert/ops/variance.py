@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.reduction import precise, reduced
 from trtdiag.convert.registry import converter
-from trtdiag.network.builder import Value
 from trtdiag.network.facts import product
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.value import Value
 from trtdiag.symbolic import Num, as_expr, sub
 
 
@@ -29,11 +27,11 @@ def variance(call: Call) -> Sequence[Value]:
     x = write.cast(x, precise(x.dtype))
     axes, keep = call.axes("dim", x.rank), call.flag("keepdim")
     mean = reduced(write, Fold.AVG, x, axes, keep_dims=True)
-    distance = write.elementwise(Op.SUB, x, mean)
-    total = reduced(write, Fold.SUM, write.elementwise(Op.PROD, distance, distance), axes, keep)
-    spread = write.elementwise(Op.DIV, total, _count(call, x, axes))
+    distance = x - mean
+    total = reduced(write, Fold.SUM, distance * distance, axes, keep)
+    spread = total / _count(call, x, axes)
     if call.op_name.startswith("std"):
-        spread = write.unary(UnaryOperation.SQRT, spread)
+        spread = spread.sqrt()
     if not keep:
         mean = write.squeeze(mean, axes)
     dtypes = [want.dtype for want in call.outputs if want is not None]
@@ -51,5 +49,5 @@ def _count(call: Call, x: Value, axes: Sequence[int]) -> Value:
     if float(correction).is_integer():
         exact = write.sizes.real(sub(size, as_expr(int(correction))), x.dtype)
     else:
-        exact = write.elementwise(Op.SUB, write.sizes.real(size, x.dtype), write.number(correction, x.dtype, 1))
-    return write.reshape(write.elementwise(Op.MAX, exact, write.number(0, x.dtype, 1)), [])
+        exact = write.sizes.real(size, x.dtype) - write.number(correction, x.dtype, 1)
+    return write.reshape(exact.maximum(write.number(0, x.dtype, 1)), [])

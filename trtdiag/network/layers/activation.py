@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -64,37 +64,26 @@ class Activation(Layer):
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Computed in float32 for the 16 bit types, then rounded once."""
-        x, a, b = inputs[0].float(), self.alpha, self.beta
-        match self.op:
-            case ActivationType.RELU:
-                y = F.relu(x)
-            case ActivationType.SIGMOID:
-                y = torch.sigmoid(x)
-            case ActivationType.TANH:
-                y = torch.tanh(x)
-            case ActivationType.LEAKY_RELU:
-                y = torch.where(x >= 0, x, a * x)
-            case ActivationType.ELU:
-                y = torch.where(x >= 0, x, a * torch.expm1(x))
-            case ActivationType.SELU:
-                y = b * torch.where(x > 0, x, a * torch.expm1(x))
-            case ActivationType.SOFTSIGN:
-                y = x / (1 + x.abs())
-            case ActivationType.SOFTPLUS:
-                y = a * torch.logaddexp(b * x, torch.zeros_like(x))
-            case ActivationType.CLIP:
-                y = x.clamp(a, b)
-            case ActivationType.HARD_SIGMOID:
-                y = (a * x + b).clamp(0, 1)
-            case ActivationType.SCALED_TANH:
-                y = a * torch.tanh(b * x)
-            case ActivationType.THRESHOLDED_RELU:
-                y = torch.where(x > a, x, torch.zeros_like(x))
-            case ActivationType.GELU_ERF:
-                y = F.gelu(x)
-            case ActivationType.GELU_TANH:
-                y = F.gelu(x, approximate="tanh")
+        y = _FUNCTIONS[self.op](inputs[0].float(), self.alpha, self.beta)
         return (y.to(inputs[0].dtype),)
+
+
+_FUNCTIONS: dict[ActivationType, Callable[[torch.Tensor, float, float], torch.Tensor]] = {
+    ActivationType.RELU: lambda x, a, b: F.relu(x),
+    ActivationType.SIGMOID: lambda x, a, b: torch.sigmoid(x),
+    ActivationType.TANH: lambda x, a, b: torch.tanh(x),
+    ActivationType.LEAKY_RELU: lambda x, a, b: torch.where(x >= 0, x, a * x),
+    ActivationType.ELU: lambda x, a, b: torch.where(x >= 0, x, a * torch.expm1(x)),
+    ActivationType.SELU: lambda x, a, b: b * torch.where(x > 0, x, a * torch.expm1(x)),
+    ActivationType.SOFTSIGN: lambda x, a, b: x / (1 + x.abs()),
+    ActivationType.SOFTPLUS: lambda x, a, b: a * torch.logaddexp(b * x, torch.zeros_like(x)),
+    ActivationType.CLIP: lambda x, a, b: x.clamp(a, b),
+    ActivationType.HARD_SIGMOID: lambda x, a, b: (a * x + b).clamp(0, 1),
+    ActivationType.SCALED_TANH: lambda x, a, b: a * torch.tanh(b * x),
+    ActivationType.THRESHOLDED_RELU: lambda x, a, b: torch.where(x > a, x, torch.zeros_like(x)),
+    ActivationType.GELU_ERF: lambda x, a, b: F.gelu(x),
+    ActivationType.GELU_TANH: lambda x, a, b: F.gelu(x, approximate="tanh"),
+}
 
 
 @dataclass(frozen=True)

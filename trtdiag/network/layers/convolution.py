@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_dtype, require_equal, require_rank, require_same_dtype
 from trtdiag.network.layers.windows import padded, require_output, require_window, window_count
 from trtdiag.network.tensor import Tensor
-from trtdiag.symbolic import Num, add, mul
+from trtdiag.symbolic import Expr, Num, add, mul
 
 
 @dataclass(frozen=True)
@@ -37,38 +38,50 @@ class _Windowed(Layer, inputs=(2, 3)):
         require_window(dims, 0, pre_padding=self.pre_padding, post_padding=self.post_padding)
         require(self.groups >= 1, f"groups is {self.groups}")
 
-    def extents(self, inputs: Sequence[Tensor]) -> tuple[int, ...]:
-        """The elements that the kernel reaches over in each spatial dim, after checks that both layers need."""
+    @abstractmethod
+    def channels(self, kernel: Tensor) -> tuple[Expr, Expr]:
+        """The channels that a kernel takes, and those that it gives."""
+
+    @abstractmethod
+    def spatial_size(self, size: Expr, padding: int, extent: int, stride: int) -> Expr:
+        """Elements of the output along a dim of so many, where the kernel reaches over ``extent`` elements."""
+
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
+        """Batch, the channels that the kernel gives, and the elements that its windows make."""
         x, kernel = inputs[:2]
         require_dtype(x, FLOATS)
         require_same_dtype(inputs)
         require_rank(x, (len(self.stride) + 2,))
         require_rank(kernel, (x.rank,), "the kernel")
-        sizes = [size.value for size in kernel.shape[2:] if isinstance(size, Num)]
+        sizes = [int(size.value) for size in kernel.shape[2:] if isinstance(size, Num)]
         require(len(sizes) == len(self.stride), "the kernel's spatial sizes are no numbers")
-        return tuple(dilation * (int(size) - 1) + 1 for dilation, size in zip(self.dilation, sizes, strict=True))
+        taken, given = self.channels(kernel)
+        require_equal(facts, x.shape[1], taken, "channels of input and kernel")
+        first = kernel.shape[0]
+        divides = self.groups == 1 or (isinstance(first, Num) and first.value % self.groups == 0)
+        require(divides, f"{self.groups} groups do not divide the kernel's first dim")
+        if len(inputs) == 3:
+            require_rank(inputs[2], (1,), "the bias")
+            require_equal(facts, inputs[2].shape[0], given, "bias and output channels")
+        extents = [dilation * (size - 1) + 1 for dilation, size in zip(self.dilation, sizes, strict=True)]
+        paddings = [a + b for a, b in zip(self.pre_padding, self.post_padding, strict=True)]
+        windows = zip(x.shape[2:], paddings, extents, self.stride, strict=True)
+        spatial = tuple(self.spatial_size(*window) for window in windows)
+        require_output(spatial, facts)
+        return (Tensor(x.dtype, (x.shape[0], given, *spatial)),)
 
 
 @dataclass(frozen=True)
 class Convolution(_Windowed):
     """Cross-correlation; the kernel is (out channels, channels / groups, spatial...)."""
 
-    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
-        """Batch, the kernel's first dim, and as many elements as windows fit."""
-        x, kernel = inputs[:2]
-        extents = self.extents(inputs)
-        require_equal(facts, x.shape[1], mul(self.groups, kernel.shape[1]), "channels of input and kernel")
-        _require_groups(kernel, self.groups)
-        if len(inputs) == 3:
-            require_rank(inputs[2], (1,), "the bias")
-            require_equal(facts, inputs[2].shape[0], kernel.shape[0], "bias and output channels")
-        paddings = [a + b for a, b in zip(self.pre_padding, self.post_padding, strict=True)]
-        spatial = tuple(
-            window_count(size, padding=padding, extent=extent, stride=stride)
-            for size, padding, extent, stride in zip(x.shape[2:], paddings, extents, self.stride, strict=True)
-        )
-        require_output(spatial, facts)
-        return (Tensor(x.dtype, (x.shape[0], kernel.shape[0], *spatial)),)
+    def channels(self, kernel: Tensor) -> tuple[Expr, Expr]:
+        """Those of all groups, and the kernel's first dim."""
+        return mul(self.groups, kernel.shape[1]), kernel.shape[0]
+
+    def spatial_size(self, size: Expr, padding: int, extent: int, stride: int) -> Expr:
+        """As many as windows fit."""
+        return window_count(size, padding=padding, extent=extent, stride=stride)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """On the padded input, since PyTorch pads both ends alike; it refuses what no window fits into."""
@@ -89,23 +102,13 @@ class Deconvolution(_Windowed):
     The paddings are cut off the full result at both ends.
     """
 
-    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
-        """Batch, the kernel's second dim for each group, and the elements that the windows cover."""
-        x, kernel = inputs[:2]
-        extents = self.extents(inputs)
-        require_equal(facts, x.shape[1], kernel.shape[0], "channels of input and kernel")
-        _require_groups(kernel, self.groups)
-        channels = mul(self.groups, kernel.shape[1])
-        if len(inputs) == 3:
-            require_rank(inputs[2], (1,), "the bias")
-            require_equal(facts, inputs[2].shape[0], channels, "bias and output channels")
-        paddings = [a + b for a, b in zip(self.pre_padding, self.post_padding, strict=True)]
-        spatial = tuple(
-            add(mul(stride, size), extent - stride - padding)
-            for size, padding, extent, stride in zip(x.shape[2:], paddings, extents, self.stride, strict=True)
-        )
-        require_output(spatial, facts)
-        return (Tensor(x.dtype, (x.shape[0], channels, *spatial)),)
+    def channels(self, kernel: Tensor) -> tuple[Expr, Expr]:
+        """The kernel's first dim, and its second for each group."""
+        return kernel.shape[0], mul(self.groups, kernel.shape[1])
+
+    def spatial_size(self, size: Expr, padding: int, extent: int, stride: int) -> Expr:
+        """As many as the windows cover."""
+        return add(mul(stride, size), extent - stride - padding)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The full result, cut."""
@@ -115,9 +118,3 @@ class Deconvolution(_Windowed):
         for axis, (before, after) in enumerate(zip(self.pre_padding, self.post_padding, strict=True), start=2):
             full = full.narrow(axis, before, full.shape[axis] - before - after)
         return (full.contiguous(),)
-
-
-def _require_groups(kernel: Tensor, groups: int) -> None:
-    channels = kernel.shape[0]
-    divides = groups == 1 or (isinstance(channels, Num) and channels.value % groups == 0)
-    require(divides, f"{groups} groups do not divide the kernel's first dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from trtdiag.network.dtype import BOOLS, COMPUTED, FLOATS, NUMBERS, DType
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.known_values import as_bool, compared, difference, greater, lesser, truth_of
 from trtdiag.network.layer import Layer, broadcast, require_dtype, require_same_dtype
-from trtdiag.network.tensor import Tensor, with_array
+from trtdiag.network.tensor import Tensor, object_array, with_array
 from trtdiag.symbolic import (
     Expr,
     Num,
@@ -96,42 +96,10 @@ class ElementWise(Layer, inputs=2):
         first, second = inputs[0].array(), inputs[1].array()
         if first is not None and second is not None:
             pairs = np.broadcast(first, second)
-            values = [self._value(a, b, facts) for a, b in pairs]
-            if all(value is not None for value in values):
-                array: np.ndarray[Any, np.dtype[np.object_]] = np.empty(len(values), dtype=object)
-                array[:] = values
-                return (with_array(dtype, array.reshape(pairs.shape)),)
+            values = [value for a, b in pairs if (value := _OF_SIZES[self.op](a, b, facts)) is not None]
+            if len(values) == pairs.size:
+                return (with_array(dtype, object_array(values, pairs.shape)),)
         return (Tensor(dtype, shape),)
-
-    def _value(self, a: Expr, b: Expr, facts: ShapeConstraints) -> Expr | None:
-        """The same of two sizes; ``None`` where it divides by what may be zero."""
-        match self.op:
-            case ElementWiseOperation.SUM:
-                return add(a, b)
-            case ElementWiseOperation.SUB:
-                return difference(a, b)
-            case ElementWiseOperation.PROD:
-                return mul(a, b)
-            case ElementWiseOperation.MAX:
-                return greater(a, b, facts)
-            case ElementWiseOperation.MIN:
-                return lesser(a, b, facts)
-            case ElementWiseOperation.AND:
-                return as_bool(all_of((truth_of(a), truth_of(b))))
-            case ElementWiseOperation.OR:
-                return as_bool(any_of((truth_of(a), truth_of(b))))
-            case ElementWiseOperation.XOR:
-                one, other = truth_of(a), truth_of(b)
-                return as_bool(any_of((all_of((one, negate(other))), all_of((negate(one), other)))))
-            case ElementWiseOperation.DIV | ElementWiseOperation.FLOOR_DIV:
-                if not (facts.at_least(b, 1) or (isinstance(b, Num) and b.value != 0)):
-                    return None
-                down = self.op is ElementWiseOperation.FLOOR_DIV or (facts.at_least(a, 0) and facts.at_least(b, 1))
-                return floordiv(a, b) if down else trunc(truediv(a, b))
-            case ElementWiseOperation.POW:
-                return None
-            case _:
-                return compared(_COMPARISONS[self.op], a, b, facts)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The function of the same name."""
@@ -139,6 +107,35 @@ class ElementWise(Layer, inputs=2):
             rounding = None if inputs[0].is_floating_point() else "trunc"
             return (torch.div(inputs[0], inputs[1], rounding_mode=rounding),)
         return (_FUNCTIONS[self.op](inputs[0], inputs[1]),)
+
+
+def _exclusive(a: Expr, b: Expr, facts: ShapeConstraints) -> Expr:
+    one, other = truth_of(a), truth_of(b)
+    return as_bool(any_of((all_of((one, negate(other))), all_of((negate(one), other)))))
+
+
+def _quotient(a: Expr, b: Expr, facts: ShapeConstraints, *, down: bool) -> Expr | None:
+    if not (facts.at_least(b, 1) or (isinstance(b, Num) and b.value != 0)):
+        return None
+    down = down or (facts.at_least(a, 0) and facts.at_least(b, 1))
+    return floordiv(a, b) if down else trunc(truediv(a, b))
+
+
+_OF_SIZES: dict[ElementWiseOperation, Callable[[Expr, Expr, ShapeConstraints], Expr | None]] = {
+    ElementWiseOperation.SUM: lambda a, b, facts: add(a, b),
+    ElementWiseOperation.SUB: lambda a, b, facts: difference(a, b),
+    ElementWiseOperation.PROD: lambda a, b, facts: mul(a, b),
+    ElementWiseOperation.MAX: greater,
+    ElementWiseOperation.MIN: lesser,
+    ElementWiseOperation.AND: lambda a, b, facts: as_bool(all_of((truth_of(a), truth_of(b)))),
+    ElementWiseOperation.OR: lambda a, b, facts: as_bool(any_of((truth_of(a), truth_of(b)))),
+    ElementWiseOperation.XOR: _exclusive,
+    ElementWiseOperation.DIV: partial(_quotient, down=False),
+    ElementWiseOperation.FLOOR_DIV: partial(_quotient, down=True),
+    ElementWiseOperation.POW: lambda a, b, facts: None,
+    **{op: partial(compared, relation) for op, relation in _COMPARISONS.items()},
+}
+"""The same of two sizes; ``None`` where it divides by what may be zero."""
 
 
 @dataclass(frozen=True)
@@ -155,9 +152,8 @@ class Select(Layer, inputs=3):
         arrays = [tensor.array() for tensor in inputs]
         if all(array is not None for array in arrays):
             triples = np.broadcast(*arrays)  # type: ignore[arg-type]
-            array: np.ndarray[Any, np.dtype[np.object_]] = np.empty(triples.size, dtype=object)
-            array[:] = [where(truth_of(c), a, b) for c, a, b in triples]
-            return (with_array(then.dtype, array.reshape(triples.shape)),)
+            chosen = (where(truth_of(c), a, b) for c, a, b in triples)
+            return (with_array(then.dtype, object_array(chosen, triples.shape)),)
         return (Tensor(then.dtype, shape),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -112,6 +112,5 @@ class Pooling(Layer):
         return tuple(max(0, end - r) for end, r in zip(ends, room, strict=True))
 
     def _sums(self, x: torch.Tensor) -> torch.Tensor:
-        if len(self.window) == 2:
-            return F.avg_pool2d(x, self.window, self.stride, divisor_override=1)
-        return F.avg_pool3d(x, self.window, self.stride, divisor_override=1)
+        pool = F.avg_pool2d if len(self.window) == 2 else F.avg_pool3d
+        return pool(x, self.window, self.stride, divisor_override=1)

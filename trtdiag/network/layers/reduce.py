@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce as fold
@@ -28,10 +28,16 @@ class ReduceOperation(Enum):
 
 
 _SIZES = {
-    ReduceOperation.SUM: (add, 0),
-    ReduceOperation.PROD: (mul, 1),
-    ReduceOperation.MAX: (maximum, None),
-    ReduceOperation.MIN: (minimum, None),
+    ReduceOperation.SUM: add,
+    ReduceOperation.PROD: mul,
+    ReduceOperation.MAX: maximum,
+    ReduceOperation.MIN: minimum,
+}
+_FUNCTIONS: dict[ReduceOperation, Callable[[torch.Tensor, list[int], bool], torch.Tensor]] = {
+    ReduceOperation.SUM: lambda x, axes, keep_dims: x.sum(axes, keep_dims, dtype=x.dtype),
+    ReduceOperation.AVG: torch.mean,
+    ReduceOperation.MAX: torch.amax,
+    ReduceOperation.MIN: torch.amin,
 }
 
 
@@ -63,7 +69,7 @@ class Reduce(Layer):
 
     def _sizes(self, array: np.ndarray) -> np.ndarray:
         """The same of sizes."""
-        function = _SIZES[self.op][0]
+        function = _SIZES[self.op]
         kept = [axis for axis in range(array.ndim) if axis not in self.axes]
         rows = array.transpose(*kept, *self.axes).reshape(*(array.shape[axis] for axis in kept), -1)
         result = np.empty(rows.shape[:-1], dtype=object)
@@ -75,17 +81,8 @@ class Reduce(Layer):
         """16 bit sums and products in float32, rounded once."""
         x = inputs[0].float() if inputs[0].is_floating_point() else inputs[0]
         axes = sorted(self.axes)
-        match self.op:
-            case ReduceOperation.SUM:
-                y = x.sum(axes, self.keep_dims, dtype=x.dtype)
-            case ReduceOperation.AVG:
-                y = x.mean(axes, self.keep_dims)
-            case ReduceOperation.MAX:
-                y = x.amax(axes, self.keep_dims)
-            case ReduceOperation.MIN:
-                y = x.amin(axes, self.keep_dims)
-            case ReduceOperation.PROD:
-                y = x
-                for axis in reversed(axes):
-                    y = y.prod(axis, self.keep_dims, dtype=x.dtype)
-        return (y.to(inputs[0].dtype),)
+        if self.op in _FUNCTIONS:
+            return (_FUNCTIONS[self.op](x, axes, self.keep_dims).to(inputs[0].dtype),)
+        for axis in reversed(axes):  # PyTorch takes products over one dim
+            x = x.prod(axis, self.keep_dims, dtype=x.dtype)
+        return (x.to(inputs[0].dtype),)

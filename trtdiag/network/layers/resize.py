@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -13,7 +13,7 @@ from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Given, Layer, Sizes, given_values, require, require_dtype
 from trtdiag.network.tensor import Shape, Tensor, shape_of
-from trtdiag.symbolic import Expr, floor, mul
+from trtdiag.symbolic import floor, mul
 
 
 class InterpolationMode(Enum):
@@ -95,7 +95,7 @@ class Resize(Layer, inputs=(1, 2)):
         else:
             scales = self.scales or ()
             require(len(scales) == x.rank, f"there are {len(scales)} scales for {x.rank} dims")
-            shape = tuple(_scaled(size, scale) for size, scale in zip(x.shape, scales, strict=True))
+            shape = tuple(floor(mul(Fraction(scale), size)) for size, scale in zip(x.shape, scales, strict=True))
         require(len(shape) == x.rank, f"there are {len(shape)} sizes for {x.rank} dims")
         outer = max(0, x.rank - self.mode.value)
         for axis in range(outer):
@@ -135,7 +135,7 @@ class Resize(Layer, inputs=(1, 2)):
     def _along(self, x: torch.Tensor, axis: int, at: torch.Tensor) -> torch.Tensor:
         """``x`` at the coordinates ``at`` of one dim."""
         if self.mode is InterpolationMode.NEAREST:
-            return x.index_select(axis, _rounded(at, self.rounding).long().clamp(0, x.shape[axis] - 1))
+            return x.index_select(axis, _ROUNDED[self.rounding](at).long().clamp(0, x.shape[axis] - 1))
         low = at.floor()
         part = at - low
         if self.mode is InterpolationMode.LINEAR:
@@ -154,20 +154,12 @@ class Resize(Layer, inputs=(1, 2)):
         return torch.stack(parts).sum(0)
 
 
-def _scaled(size: Expr, scale: float) -> Expr:
-    return floor(mul(Fraction(scale), size))
-
-
-def _rounded(at: torch.Tensor, rounding: ResizeRoundMode) -> torch.Tensor:
-    match rounding:
-        case ResizeRoundMode.HALF_UP:
-            return (at + 0.5).floor()
-        case ResizeRoundMode.HALF_DOWN:
-            return (at - 0.5).ceil()
-        case ResizeRoundMode.FLOOR:
-            return at.floor()
-        case ResizeRoundMode.CEIL:
-            return at.ceil()
+_ROUNDED: dict[ResizeRoundMode, Callable[[torch.Tensor], torch.Tensor]] = {
+    ResizeRoundMode.HALF_UP: lambda at: (at + 0.5).floor(),
+    ResizeRoundMode.HALF_DOWN: lambda at: (at - 0.5).ceil(),
+    ResizeRoundMode.FLOOR: torch.floor,
+    ResizeRoundMode.CEIL: torch.ceil,
+}
 
 
 def _cubic(distance: torch.Tensor, a: float) -> torch.Tensor:
