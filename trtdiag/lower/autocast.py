@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trtdiag.graph.operators import target_name
 from trtdiag.lower.local_trace import as_template
 from trtdiag.lower.nested import ENTERS, LEAVES, Modes, modes_of_nodes
-from trtdiag.lower.template import Keys, Ref, Template, UntraceableError, replaced, stand_in
+from trtdiag.lower.template import Keys, Template, UntraceableError, filled, stand_in
 from trtdiag.lower.tracing_conditions import asking
 
 _CAST = torch.ops.aten._to_copy.default
@@ -63,7 +63,7 @@ class Autocast:
         """
 
         def body(*given: Any) -> Any:
-            own_args, own_kwargs = replaced((args, kwargs), lambda ref: given[ref.index], Ref)
+            own_args, own_kwargs = filled((args, kwargs), given)
             return op(*own_args, **own_kwargs)
 
         try:
@@ -101,8 +101,8 @@ class Autocast:
 
     def _run(self, op: OpOverload, args: Any, kwargs: Any, inputs: list[Any], modes: Modes) -> _Ran:
         """The ops below autocast that one call becomes."""
-        args = replaced(args, lambda ref: inputs[ref.index], Ref)
-        kwargs = replaced(kwargs, lambda ref: inputs[ref.index], Ref)
+        args = filled(args, inputs)
+        kwargs = filled(kwargs, inputs)
         positions = {id(value): index for index, value in reversed(list(enumerate(inputs)))}
         recorder = _Recorder(positions)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,12 +20,13 @@ from trtdiag.graph.fake_values import fake_mode_of
 from trtdiag.graph.operators import short_name, target_name, writes
 from trtdiag.lower.graph_copy import GraphCopy, copied
 from trtdiag.lower.lowered_facts import LoweringLimit
-from trtdiag.lower.template import Ref, Template, gathered, replaced
+from trtdiag.lower.template import Template, filled, gathered
 from trtdiag.lower.tracing_conditions import Proofs
 
 Keep = Callable[[OpOverload], bool]
 
 # What describes a node's own value rather than where it comes from.
+_NONE: Mapping[str, Any] = {}
 _OF_THE_VALUE = ("val", "tensor_meta", "unbacked_bindings")
 
 
@@ -88,10 +89,21 @@ def _tensors(exported: ExportedProgram, placeholders: list[str]) -> dict[str, An
 
 
 def insert_call(
-    graph: Graph, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], val: Any, *, like: Node, name: str
+    graph: Graph,
+    target: Any,
+    args: tuple[Any, ...],
+    val: Any,
+    like: Node,
+    suffix: str = "",
+    kwargs: Mapping[str, Any] = _NONE,
+    *,
+    name: str = "",
 ) -> Node:
-    """A new call at the insertion point with a value of its own, and source line and module path of ``like``."""
-    node = graph.create_node("call_function", target, args, kwargs, name=name)
+    """A new call at the insertion point with a value of its own, and source line and module path of ``like``.
+
+    Without a name it has that of ``like`` with the suffix.
+    """
+    node = graph.create_node("call_function", target, args, dict(kwargs), name=name or f"{like.name}__{suffix}")
     node.meta = {key: value for key, value in like.meta.items() if key not in _OF_THE_VALUE}
     node.meta["val"] = val
     return node
@@ -111,8 +123,8 @@ def insert_steps(graph: Graph, node: Node, template: Template) -> list[Any]:
     values: list[Any] = gathered((node.args, node.kwargs), Node)
     with graph.inserting_before(node):
         for step in template.steps:
-            args, kwargs = replaced((step.args, step.kwargs), lambda ref: values[ref.index], Ref)
+            args, kwargs = filled((step.args, step.kwargs), values)
             part = short_name(step.target) if isinstance(step.target, OpOverload) else target_name(step.target)
-            name = f"{node.name}__{part.rpartition('.')[2]}"
-            values.append(insert_call(graph, step.target, args, kwargs, step.val, like=node, name=name))
+            part = part.rpartition(".")[2]
+            values.append(insert_call(graph, step.target, args, step.val, node, part, kwargs))
     return values

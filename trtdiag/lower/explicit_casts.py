@@ -7,13 +7,13 @@ import copy
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from trtdiag.graph.operators import HigherOrderOperator, operator_of, target_name
+from trtdiag.graph.operators import CAST, HigherOrderOperator, operator_of, target_name
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of
 from trtdiag.lower.autocast import Autocast
 from trtdiag.lower.draft import Draft, insert_call, insert_steps
 from trtdiag.lower.graph_copy import free_attribute
 from trtdiag.lower.nested import ENTERS, LEAVES, Modes, is_on, modes_of_nodes, opened
-from trtdiag.lower.template import Ref, UntraceableError, replaced, with_refs
+from trtdiag.lower.template import Ref, UntraceableError, filled, with_refs
 
 _AUTOCAST_BLOCK = "wrap_with_autocast"
 
@@ -91,14 +91,12 @@ class ExplicitCasts:
             for index, dtype in casts.items():
                 cast[index] = self._cast(graph, node, inputs[index], dtype)
         now = [cast.get(index, source) for index, source in enumerate(inputs)]
-        node.args, node.kwargs = replaced((args, kwargs), lambda ref: now[ref.index], Ref)
+        node.args, node.kwargs = filled((args, kwargs), now)
 
     def _cast(self, graph: Graph, node: Node, source: Node, dtype: torch.dtype) -> Node:
         with self._draft.mode:
             val = torch.empty_like(source.meta["val"], dtype=dtype)
-        name = f"{node.name}__autocast"
-        cast = torch.ops.aten._to_copy.default
-        return insert_call(graph, cast, (source,), {"dtype": dtype}, val, like=node, name=name)
+        return insert_call(graph, CAST, (source,), val, node, "autocast", {"dtype": dtype})
 
     def _splice(self, graph: Graph, node: Node, modes: Modes) -> None:
         """Replace an op that autocast changes inside by the ops that it becomes."""

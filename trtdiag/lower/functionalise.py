@@ -9,7 +9,7 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_base, alias_roots
-from trtdiag.graph.operators import operator_of, schema_name, writes
+from trtdiag.graph.operators import CAST, operator_of, schema_name, writes
 from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import insert_call
 from trtdiag.lower.tracing_conditions import asking
@@ -116,15 +116,8 @@ class _Functionaliser:
         assert base is not None
         again = self.value(base)
         if node.target is not torch.ops.aten.alias.default and not writes(node):
-            again = insert_call(
-                self._graph,
-                node.target,
-                (again, *node.args[1:]),
-                dict(node.kwargs),
-                node.meta.get("val"),
-                like=node,
-                name=f"{node.name}__again",
-            )
+            args, val = (again, *node.args[1:]), node.meta.get("val")
+            again = insert_call(self._graph, node.target, args, val, node, "again", node.kwargs)
         self._made[node] = (now, again)
         return again
 
@@ -135,22 +128,12 @@ class _Functionaliser:
         assert variant is not None
         val = node.meta.get("val", written.meta.get("val"))
         dtype = val.dtype if isinstance(val, torch.Tensor) else None
-        new = insert_call(
-            self._graph, variant, node.args, dict(node.kwargs), val, like=node, name=f"{node.name}__functional"
-        )
+        new = insert_call(self._graph, variant, node.args, val, node, "functional", node.kwargs)
         others = [a.meta.get("val") for a in new.all_input_nodes[1:]] + [a for a in new.args if isinstance(a, float)]
         if dtype is not None and any(_promotes(other, dtype) for other in others):
             new.meta["val"] = _result(variant, new, val)
             if new.meta["val"].dtype != dtype:
-                new = insert_call(
-                    self._graph,
-                    torch.ops.aten._to_copy.default,
-                    (new,),
-                    {"dtype": dtype},
-                    val,
-                    like=node,
-                    name=f"{node.name}__cast",
-                )
+                new = insert_call(self._graph, CAST, (new,), val, node, "cast", {"dtype": dtype})
         self._write(written, new)
         root = self._roots[node]
         self._made[node] = (self.generation[root], new)

@@ -19,7 +19,18 @@ from torch.utils import _pytree as pytree
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.decomposable import Decomposition, decomposition_of, traces_whole
 from trtdiag.lower.functionalise import functionalised_graph
-from trtdiag.lower.template import Keys, Ref, Step, Template, UntraceableError, gathered, replaced, stand_in, with_refs
+from trtdiag.lower.template import (
+    Keys,
+    Ref,
+    Step,
+    Template,
+    UntraceableError,
+    filled,
+    gathered,
+    replaced,
+    stand_in,
+    with_refs,
+)
 from trtdiag.lower.tracing_conditions import Proofs, asking
 from trtdiag.wording import first_line
 
@@ -89,10 +100,7 @@ class Tracer:
         self, target: OpOverload, decomposition: Decomposition, args: Any, kwargs: Any, vals: Sequence[Any]
     ) -> Template:
         def body(*given: Any) -> Any:
-            made = decomposition(
-                *replaced(args, lambda ref: given[ref.index], Ref),
-                **replaced(kwargs, lambda ref: given[ref.index], Ref),
-            )
+            made = decomposition(*filled(args, given), **filled(kwargs, given))
             return tuple(made) if isinstance(made, tuple) else made  # a named tuple has no place in a graph
 
         self.traced += 1
@@ -126,9 +134,6 @@ class Tracer:
         now: list[Any] = [Ref(index) for index in range(template.inputs)]
         values: list[Any] = list(vals)
 
-        def current(ref: Ref) -> Any:
-            return now[ref.index]
-
         def append(step: Step) -> Ref:
             steps.append(step)
             values.append(step.val)
@@ -136,7 +141,7 @@ class Tracer:
 
         read = _read_outputs(template)
         for index, step in enumerate(template.steps, template.inputs):
-            args, kwargs = replaced(step.args, current, Ref), replaced(step.kwargs, current, Ref)
+            args, kwargs = filled(step.args, now), filled(step.kwargs, now)
             if step.target is operator.getitem and isinstance(args[0], (list, tuple)):
                 now.append(args[0][args[1]])
                 continue
@@ -146,7 +151,7 @@ class Tracer:
                 continue
             body, given = inner
             now.append(_inlined(body, given, append))
-        return Template(template.inputs, tuple(steps), replaced(template.result, current, Ref))
+        return Template(template.inputs, tuple(steps), filled(template.result, now))
 
     def _inner(
         self, step: Step, args: Any, kwargs: Any, values: list[Any], read: AbstractSet[int] | None
@@ -162,7 +167,7 @@ class Tracer:
 def _other_outputs(template: Template, vals: Sequence[Any], out: Any) -> frozenset[int]:
     """The positions of the outputs whose dtype or sizes the template gives otherwise than ``out``."""
     values = [*vals, *(step.val for step in template.steps)]
-    made = replaced(template.result, lambda ref: values[ref.index], Ref)
+    made = filled(template.result, values)
     wanted, got = (value if isinstance(value, (tuple, list)) else (value,) for value in (out, made))
     if len(wanted) != len(got):
         raise UntraceableError(_DISAGREES)
@@ -204,13 +209,10 @@ def _inlined(body: Template, given: list[Ref], append: Callable[[Step], Ref]) ->
     """Append the steps of a decomposition over ``given``; its result."""
     local: list[Any] = list(given)
 
-    def current(ref: Ref) -> Any:
-        return local[ref.index]
-
     for step in body.steps:
-        args, kwargs = replaced((step.args, step.kwargs), current, Ref)
+        args, kwargs = filled((step.args, step.kwargs), local)
         local.append(append(Step(step.target, args, kwargs, step.val)))
-    return replaced(body.result, current, Ref)
+    return filled(body.result, local)
 
 
 def _alike(left: Any, right: Any) -> bool:

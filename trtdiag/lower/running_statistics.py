@@ -30,19 +30,17 @@ def _replace(draft: Draft, node: Node) -> None:
     with torch.no_grad(), draft.mode, asking(draft.mode.shape_env):
         made: tuple[Any, ...] = target(*vals)
     with draft.graph.inserting_before(node):
-        norm = insert_call(draft.graph, target, args, {}, made, like=node, name=f"{node.name}__functional")
+        norm = insert_call(draft.graph, target, args, made, node, "functional")
 
         def part(index: int) -> Node:
-            name = f"{node.name}__{index}"
-            return insert_call(draft.graph, operator.getitem, (norm, index), {}, made[index], like=node, name=name)
+            return insert_call(draft.graph, operator.getitem, (norm, index), made[index], node, str(index))
 
         result = part(0)
         result.meta["val"] = node.meta["val"]
         for position, index in ((3, _MEAN_OUT), (4, _VAR_OUT)):
             buffer = args[position]
             assert isinstance(buffer, Node)
-            write = (buffer, part(index))
-            name = f"{buffer.name}__write"
-            insert_call(draft.graph, _ATEN.copy_.default, write, {}, buffer.meta["val"], like=node, name=name)
+            write, name = (buffer, part(index)), f"{buffer.name}__write"
+            insert_call(draft.graph, _ATEN.copy_.default, write, buffer.meta["val"], node, name=name)
     node.replace_all_uses_with(result)
     draft.graph.erase_node(node)

@@ -55,6 +55,11 @@ def replaced(value: Any, swap: Callable[[Any], Any], kind: type) -> Any:
     return value
 
 
+def filled(value: Any, values: Sequence[Any]) -> Any:
+    """``value`` with the value at its position in the place of each Ref."""
+    return replaced(value, lambda ref: values[ref.index], Ref)
+
+
 def gathered(value: Any, kind: type) -> list[Any]:
     """Each ``kind`` in ``value``, in order, repeats included."""
     found: list[Any] = []

@@ -42,10 +42,8 @@ def scattered(graph: Graph, view: Node, base: Node, value: Node, base_val: Any) 
     if op is None or name in _SAME:
         return value
     if name in _REORDER_NOTHING:
-        return insert_call(
-            graph, _ATEN.reshape.default, (value, sizes_of(graph, base, base_val)), {}, base_val, like=view,
-            name=f"{view.name}__back",
-        )  # fmt: skip
+        sizes = sizes_of(graph, base, base_val)
+        return insert_call(graph, _ATEN.reshape.default, (value, sizes), base_val, view, "back")
     if name == "slice":
         target, args = _ATEN.slice_scatter.default, (base, value, *rest)
     elif name == "select":
@@ -55,7 +53,7 @@ def scattered(graph: Graph, view: Node, base: Node, value: Node, base_val: Any) 
         target, args = _ATEN.permute.default, (value, [dims.index(axis) for axis in range(base_val.dim())])
     else:  # transpose and t lead back by themselves
         target, args = op, (value, *rest)
-    return insert_call(graph, target, args, kwargs, base_val, like=view, name=f"{view.name}__back")
+    return insert_call(graph, target, args, base_val, view, "back", kwargs)
 
 
 def sizes_of(graph: Graph, node: Node, val: Any) -> list[Any]:
@@ -63,6 +61,6 @@ def sizes_of(graph: Graph, node: Node, val: Any) -> list[Any]:
     return [
         size
         if isinstance(size, int)
-        else insert_call(graph, _ATEN.sym_size.int, (node, axis), {}, size, like=node, name=f"{node.name}__size_{axis}")
+        else insert_call(graph, _ATEN.sym_size.int, (node, axis), size, node, f"size_{axis}")
         for axis, size in enumerate(val.shape)
     ]

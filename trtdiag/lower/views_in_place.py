@@ -32,15 +32,7 @@ def use_views(graph: Graph) -> int:
         if view is None or held.op != "call_function":
             continue
         with graph.inserting_before(node):
-            made = insert_call(
-                graph,
-                view,
-                node.args,
-                dict(node.kwargs),
-                node.meta.get("val"),
-                like=node,
-                name=f"{node.name}__view",
-            )
+            made = insert_call(graph, view, node.args, node.meta.get("val"), node, "view", node.kwargs)
         objects[made] = held
         now[held] = made
         node.replace_all_uses_with(made)

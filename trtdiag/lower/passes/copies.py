@@ -57,12 +57,10 @@ def _as_its_source(draft: Draft, node: Node) -> None:
         if kwargs:
             with draft.mode:
                 val = torch.empty_like(value.meta["val"], **kwargs)
-            name = f"{node.name}__to_copy"
-            value = insert_call(draft.graph, _ATEN._to_copy.default, (value,), kwargs, val, like=node, name=name)
+            value = insert_call(draft.graph, _ATEN._to_copy.default, (value,), val, node, "to_copy", kwargs)
         if not _same_sizes(value.meta["val"], wanted):
             sizes = sizes_of(draft.graph, node.args[0], wanted)  # type: ignore[arg-type]  # a tensor
-            name = f"{node.name}__expand"
-            value = insert_call(draft.graph, _ATEN.expand.default, (value, sizes), {}, wanted, like=node, name=name)
+            value = insert_call(draft.graph, _ATEN.expand.default, (value, sizes), wanted, node, "expand")
     node.replace_all_uses_with(value)
     draft.graph.erase_node(node)
 

@@ -12,7 +12,7 @@ from trtdiag.graph.recurrent import longest_unrolled
 from trtdiag.lower.decomposable import decomposition_of, stays_whole
 from trtdiag.lower.draft import Draft, insert_steps, written_nodes
 from trtdiag.lower.local_trace import Tracer
-from trtdiag.lower.template import Ref, Template, UntraceableError, replaced, with_refs
+from trtdiag.lower.template import Ref, Template, UntraceableError, filled, replaced, with_refs
 
 
 def decompose(draft: Draft) -> int:
@@ -75,7 +75,7 @@ def _splice(draft: Draft, node: Node, template: Template, several: dict[Node, An
     if template.steps and template.result == Ref(last):
         # The program's own spelling of the sizes; the decomposition's may be written in another way.
         values[last].meta["val"] = node.meta["val"]
-    result = replaced(template.result, lambda ref: values[ref.index], Ref)
+    result = filled(template.result, values)
     if not single:
         several[node] = result
         return

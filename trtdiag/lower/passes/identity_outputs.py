@@ -15,14 +15,7 @@ def copy_returned_inputs(draft: Draft) -> int:
     for value in output.all_input_nodes:
         if value.op in ("placeholder", "get_attr") and isinstance(value.meta.get("val"), torch.Tensor):
             with draft.graph.inserting_before(output):
-                made[value] = insert_call(
-                    draft.graph,
-                    torch.ops.aten.clone.default,
-                    (value,),
-                    {},
-                    value.meta["val"],
-                    like=value,
-                    name=f"{value.name}_returned",
-                )
+                clone, name = torch.ops.aten.clone.default, f"{value.name}_returned"
+                made[value] = insert_call(draft.graph, clone, (value,), value.meta["val"], value, name=name)
     output.args = torch.fx.map_arg(output.args, lambda node: made.get(node, node))
     return len(made)

@@ -127,10 +127,8 @@ class _Indices:
         known = self._sizes.get((source, dim))
         if known is None:
             with self._draft.graph.inserting_after(source) if source.op != "placeholder" else self._first():
-                known = insert_call(
-                    self._draft.graph, torch.ops.aten.sym_size.int, (source, dim), {}, size, like=node,
-                    name=f"{source.name}__size_{dim}",
-                )  # fmt: skip
+                name, sizes = f"{source.name}__size_{dim}", torch.ops.aten.sym_size.int
+                known = insert_call(self._draft.graph, sizes, (source, dim), size, node, name=name)
             self._sizes[source, dim] = known
         return _Number(known, _number(known).expr)
 
@@ -143,8 +141,8 @@ class _Indices:
             val = function(*vals)
         if isinstance(val, int):
             return _Number(val, number(val))
-        name = f"{node.name}__{function.__name__}"
-        made = insert_call(self._draft.graph, function, (left.given, right.given), {}, val, like=node, name=name)
+        given = (left.given, right.given)
+        made = insert_call(self._draft.graph, function, given, val, node, function.__name__)
         return _Number(made, _number(made).expr)
 
 

@@ -206,7 +206,7 @@ class Rewriter:
         return made
 
     def _insert(self, target: Any, args: Any, kwargs: Any, val: Any, like: Node, name: str) -> Node:
-        made = insert_call(self._draft.graph, target, args, kwargs, val, like=like, name=name)
+        made = insert_call(self._draft.graph, target, args, val, like, kwargs=kwargs, name=name)
         self._place(made)
         return made
 
