@@ -146,6 +146,12 @@ def given_values(tensor: Tensor, role: str) -> tuple[Expr, ...]:
     return tensor.values
 
 
+def refuse_negative(indices: torch.Tensor, what: str = "index") -> None:
+    """Refuse indices below 0 when the network runs: PyTorch would count them from the end."""
+    if indices.numel() and indices.min() < 0:
+        raise IndexError(f"the {what} {int(indices.min())} is negative")
+
+
 def numbers(tensor: torch.Tensor) -> tuple[int, ...]:
     """The elements of a shape tensor when the network runs."""
     return tuple(int(value) for value in tensor.reshape(-1).tolist())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Size
+from trtdiag.convert.writer import Size, Writer
 from trtdiag.network.known_values import greater
 from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.value import Value
@@ -62,6 +62,10 @@ def _sampled(call: Call, pairs: Pairs, mode: SampleMode, fill: Value | None = No
     facts = write.builder.facts
     if all(facts.at_least(neg(size), 0) for pair in pairs for size in pair):
         mode, fill = SampleMode.STRICT_BOUNDS, None
+    return _reached(write, x, pairs, mode, fill)
+
+
+def _reached(write: Writer, x: Value, pairs: Pairs, mode: SampleMode, fill: Value | None = None) -> Value:
     start: list[Size] = [neg(before) for before, _ in pairs]
     sizes = [add(size, *pair) for size, pair in zip(x.shape, pairs, strict=True)]
     return write.slice(x, start, sizes, [1] * x.rank, mode, fill)
@@ -71,13 +75,9 @@ def _circular(call: Call, pairs: Pairs) -> Value:
     """What a negative padding cuts off is gone before the rest is repeated."""
     write, x = call.write, call.tensor("self")
     facts = write.builder.facts
-    cut = [tuple(greater(neg(size), Num(0), facts) for size in pair) for pair in pairs]
-    if any(size != Num(0) for pair in cut for size in pair):
-        kept = [add(size, *(neg(end) for end in pair)) for size, pair in zip(x.shape, cut, strict=True)]
-        x = write.slice(x, [before for before, _ in cut], kept, [1] * x.rank)
+    cut = [tuple(neg(greater(neg(size), Num(0), facts)) for size in pair) for pair in pairs]
     grown = [tuple(greater(size, Num(0), facts) for size in pair) for pair in pairs]
-    if all(size == Num(0) for pair in grown for size in pair):
-        return x
-    start: list[Size] = [neg(before) for before, _ in grown]
-    sizes = [add(size, *pair) for size, pair in zip(x.shape, grown, strict=True)]
-    return write.slice(x, start, sizes, [1] * x.rank, SampleMode.WRAP)
+    for reach, mode in ((cut, SampleMode.STRICT_BOUNDS), (grown, SampleMode.WRAP)):
+        if any(size != Num(0) for pair in reach for size in pair):
+            x = _reached(write, x, [(before, behind) for before, behind in reach], mode)
+    return x

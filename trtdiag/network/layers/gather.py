@@ -11,7 +11,15 @@ import torch
 
 from trtdiag.network.dtype import ANY, INDICES
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, LayerError, require, require_axes, require_dtype, require_equal
+from trtdiag.network.layer import (
+    Layer,
+    LayerError,
+    refuse_negative,
+    require,
+    require_axes,
+    require_dtype,
+    require_equal,
+)
 from trtdiag.network.tensor import Tensor, with_array
 from trtdiag.symbolic import Expr, Num
 
@@ -83,8 +91,7 @@ class Gather(Layer, inputs=2):
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """By indexing; an index outside is an IndexError, a negative one too."""
         x, indices = inputs[0], inputs[1].long()
-        if indices.numel() and indices.min() < 0:
-            raise IndexError(f"the index {int(indices.min())} is negative")
+        refuse_negative(indices)
         batch = self.elementwise_dims
         if self.mode is GatherMode.ELEMENT:
             return (torch.gather(x, self.axis, indices),)

@@ -11,6 +11,7 @@ from trtdiag.network.dtype import FLOATS, INDICES
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import (
     Layer,
+    refuse_negative,
     require,
     require_dtype,
     require_equal,
@@ -69,8 +70,7 @@ class RotaryEmbedding(Layer, inputs=(3, 4)):
         x, cos, sin = inputs[:3]
         if len(inputs) == 4:
             rows = inputs[3].reshape(-1)
-            if rows.numel() and rows.min() < 0:
-                raise IndexError(f"the position {int(rows.min())} is negative")
+            refuse_negative(rows, "position")
             cos, sin = (table.index_select(0, rows.long()).reshape(*inputs[3].shape, -1) for table in (cos, sin))
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
         turned, kept = x.tensor_split([2 * cos.shape[-1]], -1)

@@ -10,7 +10,15 @@ import torch
 
 from trtdiag.network.dtype import COMPUTED, INDICES
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, LayerError, require, require_axes, require_dtype, require_equal
+from trtdiag.network.layer import (
+    Layer,
+    LayerError,
+    refuse_negative,
+    require,
+    require_axes,
+    require_dtype,
+    require_equal,
+)
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Num
 
@@ -61,8 +69,7 @@ class Scatter(Layer, inputs=3):
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """On a copy; an index outside is an error, a negative one too."""
         x, indices, updates = inputs[0], inputs[1].long(), inputs[2]
-        if indices.numel() and indices.min() < 0:
-            raise IndexError(f"the index {int(indices.min())} is negative")
+        refuse_negative(indices)
         if self.mode is ScatterMode.ELEMENT:
             return (x.scatter(self.axis, indices, updates),)
         return (x.index_put(indices.unbind(-1), updates),)
