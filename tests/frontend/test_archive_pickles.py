@@ -218,7 +218,6 @@ def test_a_plain_tensor_in_a_pickle_is_read(honest: Path, tmp_path: Path) -> Non
     path = changed(honest, tmp_path / "plain.pt2", changes)
     name = next(iter(json.loads(content[WEIGHTS_CONFIG])["config"]))
     assert torch.equal(read_archive(path).exported.state_dict[name], weight)
-    assert any(entry.pickled and entry.name == name for entry in inspect_archive(path).weights)
 
 
 def test_the_older_layout_is_read_like_torch_reads_it(legacy: dict[str, bytes], tmp_path: Path) -> None:
@@ -226,7 +225,6 @@ def test_the_older_layout_is_read_like_torch_reads_it(legacy: dict[str, bytes], 
     ours, theirs = read_archive(path), loaded_by_torch(path)
     assert str(ours.exported) == str(theirs)
     assert ours.summary.layout == "legacy"
-    assert [entry.pickled for entry in ours.summary.weights] == [True]
     assert ours.exported.state_dict.keys() == theirs.state_dict.keys()
     assert all(torch.equal(value, theirs.state_dict[name]) for name, value in ours.exported.state_dict.items())
     assert torch.equal(ours.exported.example_inputs[0][0], theirs.example_inputs[0][0])

@@ -17,29 +17,19 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from trtdiag.arguments import checked, function, optional
 from trtdiag.errors import CaptureError
 from trtdiag.frontend import factory as factories
-from trtdiag.frontend.archive.read import ArchiveSummary, read_archive
-from trtdiag.frontend.declared_dims import Declared, declared_dims
+from trtdiag.frontend.archive.read import read_archive
 from trtdiag.frontend.failed_export import failed_env, failed_guards
-from trtdiag.frontend.guard_stacks import GuardStacks
-from trtdiag.frontend.inputs import example_sizes, input_tensors
 from trtdiag.frontend.module_inputs import ModuleInputs, SharedDims
 from trtdiag.frontend.move_to_device import missing_device, on_device
-from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
-from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind, Versions
-from trtdiag.frontend.recorded_conditions import recorded_guards
+from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind
+from trtdiag.frontend.program_of_export import program_of, program_of_failure
 from trtdiag.frontend.shapes_spec import with_plain_shapes
-from trtdiag.frontend.symbol_names import failed_names, program_names
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.frontend.torch_private import (
-    backed_hints,
-    plain_ranges,
-    replacements,
-    running_schema,
     shape_env_of,
     symbol_sources,
 )
-from trtdiag.frontend.unexported_inputs import input_sketch
 from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.ranges import Range
 
@@ -64,7 +54,7 @@ def capture(source: Source, *, progress: Callable[[str], None] | None = None) ->
 
 def _captured(source: Source, step: Callable[[str], None]) -> Program:
     if isinstance(source, ExportedProgram):
-        return _from_exported(source, "live program", SourceKind.LIVE)
+        return program_of(source, "live program", SourceKind.LIVE)
     if isinstance(source, ModuleInputs):
         return _from_recipe(source.recipe(), type(source.module).__name__, step, SharedDims(source))
     if isinstance(source, tuple):
@@ -111,7 +101,7 @@ def _from_file(path: Path, step: Callable[[str], None]) -> Program:
     if missing is not None:
         exported = on_device(exported, "cpu")
         notes = (*notes, f"it was exported on {missing.type}, which this machine lacks: it is read as one for the CPU")
-    return _from_exported(exported, path.name, SourceKind.FILE, summary=read.summary, notes=notes)
+    return program_of(exported, path.name, SourceKind.FILE, summary=read.summary, notes=notes)
 
 
 def _percent(step: Callable[[str], None]) -> Callable[[str, int, int], None]:
@@ -133,7 +123,7 @@ def _from_factory(factory: Callable[[], Any], label: str, step: Callable[[str], 
     step("build the model")
     made = factories.call_factory(factory, label)
     if isinstance(made, ExportedProgram):
-        return _from_exported(made, label, SourceKind.FACTORY)
+        return program_of(made, label, SourceKind.FACTORY)
     return _from_recipe(made, label, step)
 
 
@@ -141,93 +131,25 @@ def _from_recipe(
     recipe: factories.Recipe, label: str, step: Callable[[str], None], again: factories.Again | None = None
 ) -> Program:
     outcome = factories.export(with_plain_shapes(recipe), step, again)
-    recipe = outcome.recipe
-    declared = declared_dims(recipe.args, recipe.kwargs, recipe.parameter_names(), recipe.dynamic_shapes)
+    recipe, stacks = outcome.recipe, outcome.stacks
     env = None if outcome.error is None else failed_env(outcome.error)
-    lost = [] if env is None else failed_guards(env, outcome.stacks)
-    if outcome.program is not None:
-        program = _from_exported(outcome.program, label, SourceKind.FACTORY, declared=declared)
+    if outcome.program is None:
+        program = program_of_failure(recipe, label, SourceKind.FACTORY, outcome.failure, env, stacks, outcome.seconds)
+        return replace(program, ranges=_declared_ranges({}, program.inputs), recipe=recipe)
+    lost = [] if env is None else failed_guards(env, stacks)
+    program = program_of(
+        outcome.program, label, SourceKind.FACTORY, recipe=recipe, stacks=stacks, seconds=outcome.seconds
+    )
+    if env is not None:
         own = shape_env_of(outcome.program.graph_module)
-        if own is not None:
-            outcome.stacks.also_in_roots(replacements(own))
-        guards = tuple(_with_stack(guard, outcome.stacks) for guard in program.guards)
-        return replace(
+        program = replace(
             program,
-            guards=(*_renamed(lost, env, own), *guards),
-            ranges=_declared_ranges(program.ranges, program.inputs),
-            failure=outcome.failure,
-            export_s=outcome.seconds,
-            pins=pinned_dims(env or own, program.inputs, outcome.stacks) or program.pins,
-            joins=joined_dims(env or own, program.inputs, outcome.stacks),
-            recipe=recipe,
+            guards=(*_renamed(lost, env, own), *program.guards),
+            pins=pinned_dims(env, program.inputs, stacks) or pinned_dims(own, program.inputs, None),
+            joins=joined_dims(env, program.inputs, stacks),
         )
-    sketch = input_sketch(recipe.args, recipe.kwargs, recipe.parameter_names(), declared, env, recipe.rest_name())
-    return Program(
-        label=label,
-        kind=SourceKind.FACTORY,
-        exported=None,
-        inputs=sketch,
-        ranges=_declared_ranges({}, sketch),
-        hints={} if env is None else backed_hints(env),
-        names=failed_names(env, sketch),
-        guards=tuple(lost),
-        origins={},
-        versions=Versions(torch.__version__, torch.__version__, running_schema(), running_schema()),
-        failure=outcome.failure,
-        export_s=outcome.seconds,
-        pins=pinned_dims(env, sketch, outcome.stacks),
-        joins=joined_dims(env, sketch, outcome.stacks),
-        recipe=recipe,
-    )
-
-
-def _from_exported(
-    exported: ExportedProgram,
-    label: str,
-    kind: SourceKind,
-    *,
-    declared: Sequence[dict[int, Declared]] = (),
-    summary: ArchiveSummary | None = None,
-    notes: tuple[str, ...] = (),
-) -> Program:
-    env = shape_env_of(exported.graph_module)
-    hints = {} if env is None else backed_hints(env)
-    if kind is SourceKind.FILE:
-        hints = {**hints, **example_sizes(exported, input_tensors(exported, declared, hints))}
-    inputs = input_tensors(exported, declared, hints)
-    schema = None if summary is None or summary.schema_version is None else _dotted(summary.schema_version)
-    return Program(
-        label=label,
-        kind=kind,
-        exported=exported,
-        inputs=inputs,
-        ranges=plain_ranges(exported.range_constraints),
-        hints=hints,
-        names=program_names(exported, inputs),
-        guards=tuple(recorded_guards(exported, env)),
-        origins=op_origins(exported.graph_module),
-        versions=Versions(
-            running_torch=str(torch.__version__),
-            exporting_torch=str(torch.__version__) if summary is None else summary.torch_version,
-            schema=running_schema() if summary is None else schema,
-            running_schema=running_schema(),
-        ),
-        file_bytes=None if summary is None else summary.size_bytes,
-        notes=notes,
-        pins=pinned_dims(env, inputs, None),
-        joins=joined_dims(env, inputs, None),
-    )
-
-
-def _dotted(version: Any) -> str:
-    return ".".join(str(part) for part in version)
-
-
-def _with_stack(guard: RawGuard, stacks: GuardStacks) -> RawGuard:
-    stack = stacks.of(guard.condition)
-    if stack is None or not stack.frames:
-        return guard
-    return replace(guard, stack=stack, op=stacks.op_of(guard.condition))
+    ranges = _declared_ranges(program.ranges, program.inputs)
+    return replace(program, ranges=ranges, failure=outcome.failure, recipe=recipe)
 
 
 def _declared_ranges(ranges: Mapping[str, Range], inputs: Sequence[InputTensor]) -> dict[str, Range]:
@@ -240,9 +162,9 @@ def _declared_ranges(ranges: Mapping[str, Range], inputs: Sequence[InputTensor])
     return merged
 
 
-def _renamed(lost: list[RawGuard], old: ShapeEnv | None, new: ShapeEnv | None) -> list[RawGuard]:
+def _renamed(lost: list[RawGuard], old: ShapeEnv, new: ShapeEnv | None) -> list[RawGuard]:
     """Guards of the failed export over the symbols of the relaxed one, matched by the input dim they stand for."""
-    if old is None or new is None:
+    if new is None:
         return lost
     symbol_at = {source: symbol for symbol, sources in symbol_sources(new).items() for source in sources}
     swaps = {

@@ -11,6 +11,8 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from trtdiag.arguments import shown
+from trtdiag.frontend.program import InputDim
+from trtdiag.symbolic.expr import Expr
 from trtdiag.symbolic.ranges import Range
 
 _INT64_MAX = 2**63 - 1
@@ -132,3 +134,12 @@ def read_dim(entry: Any) -> Declared:
     if root is None:
         return Declared(name, name, Range(low, top), dynamic=True)
     return Declared(name, None, Range(low, top), dynamic=True, root=str(root.__name__))
+
+
+def input_dim(
+    name: str, index: int, expr: Expr, hint: int | None, said: Declared | None, *, known: bool = True
+) -> InputDim:
+    """One dim with what was declared for it; ``known`` says whether any declaration is."""
+    if said is None:
+        return InputDim(name, index, expr, hint=hint, dynamic=False if known else None)
+    return InputDim(name, index, expr, said.text, said.name, said.range, said.dynamic, hint, said.root)

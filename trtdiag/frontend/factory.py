@@ -6,7 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
 
@@ -39,6 +39,12 @@ class Recipe:
         plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         names = plain[: len(self.args)] + ["*"] * max(0, len(self.args) - len(plain))
         return [*names, *self.kwargs]
+
+    def export(self, **options: Any) -> ExportedProgram:
+        """The program that ``torch.export.export`` makes of it, not strictly; ``options`` are further ones of it."""
+        return torch.export.export(
+            self.module, self.args, self.kwargs or None, dynamic_shapes=self.dynamic_shapes, strict=False, **options
+        )
 
     def rest_name(self) -> str:
         """The name of the ``*args`` parameter, ``args`` where there is none."""
@@ -164,8 +170,7 @@ def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Ex
             recipe = other
             progress("export")
             try:
-                program = _export(recipe, recipe.dynamic_shapes)
-                return Exported(recipe, program, None, None, stacks, time.perf_counter() - started)
+                return Exported(recipe, recipe.export(), None, None, stacks, time.perf_counter() - started)
             except Exception as error:  # torch raises anything here; every kind becomes a finding
                 first = error
             other = None if again is None else again(first)
@@ -177,24 +182,15 @@ def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Ex
                 progress("export again, relaxed")
                 try:
                     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # torch prints whole graphs
-                        program = _export(recipe, spec, deferred=deferred)
+                        program = replace(recipe, dynamic_shapes=spec).export(
+                            prefer_deferred_runtime_asserts_over_guards=deferred
+                        )
                 except Exception:  # the first error is the one to report
                     continue
                 return Exported(
                     recipe, program, export_failure(first, how), first, stacks, time.perf_counter() - started
                 )
     return Exported(recipe, None, export_failure(first, None), first, stacks, time.perf_counter() - started)
-
-
-def _export(recipe: Recipe, dynamic_shapes: Any, *, deferred: bool = False) -> ExportedProgram:
-    return torch.export.export(
-        recipe.module,
-        recipe.args,
-        recipe.kwargs or None,
-        dynamic_shapes=dynamic_shapes,
-        strict=False,
-        prefer_deferred_runtime_asserts_over_guards=deferred,
-    )
 
 
 def as_auto(spec: Any) -> Any:

@@ -10,8 +10,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from trtdiag.frontend.declared_dims import Declared
-from trtdiag.frontend.program import InputDim, InputTensor
+from trtdiag.frontend.declared_dims import Declared, input_dim
+from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.torch_private import guards_code, shape_env_of, symbol_sources
 from trtdiag.symbolic import from_sympy
 from trtdiag.symbolic.build import linear_terms
@@ -55,21 +55,9 @@ def _input(
     dims = []
     for index, size in enumerate(val.shape):
         expr: Expr = from_sympy(size.node.expr) if isinstance(size, torch.SymInt) else Num(int(size))
-        said = declared.get(index)
         hint = hints.get(expr.name) if isinstance(expr, Sym) else expr.value if isinstance(expr, Num) else None
-        dims.append(
-            InputDim(
-                name,
-                index,
-                expr,
-                declared=None if said is None else said.text,
-                declared_name=None if said is None else said.name,
-                declared_range=None if said is None else said.range,
-                dynamic=None if not known else said is not None and said.dynamic,
-                hint=None if hint is None else int(hint),
-                declared_root=None if said is None else said.root,
-            )
-        )
+        whole = None if hint is None else int(hint)
+        dims.append(input_dim(name, index, expr, whole, declared.get(index), known=known))
     return InputTensor(placeholder, name, val.dtype, tuple(dims))
 
 

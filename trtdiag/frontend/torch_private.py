@@ -6,7 +6,7 @@ Names changed over versions (``var_to_val`` became ``backed_var_to_val`` in 2.11
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -98,12 +98,6 @@ def _end(value: Any) -> int | None:
 def plain_ranges(constraints: Mapping[Any, Any]) -> dict[str, Range]:
     """``range_constraints`` of plain symbols; entries keyed by expressions follow from them and are left out."""
     return {str(key): value_range(vr) for key, vr in constraints.items() if getattr(key, "is_Symbol", False)}
-
-
-def env_ranges(env: ShapeEnv, symbols: Iterable[str]) -> dict[str, Range]:
-    """Ranges that the ShapeEnv itself holds for ``symbols`` (widened by torch's 0/1 assumption to start at 2)."""
-    wanted = set(symbols)
-    return {str(s): value_range(vr) for s, vr in env.var_to_range.items() if str(s) in wanted}
 
 
 def running_schema() -> str | None:

@@ -9,8 +9,8 @@ import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from trtdiag.frontend.declared_dims import Declared
-from trtdiag.frontend.program import InputDim, InputTensor
+from trtdiag.frontend.declared_dims import Declared, input_dim
+from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.recorded_conditions import in_roots
 from trtdiag.frontend.torch_private import replacements, symbol_sources
 from trtdiag.symbolic import ExpressionError, expr_from_sympy
@@ -73,17 +73,5 @@ def _tensor(
         if symbols is None and said is not None and said.dynamic:
             found = Sym(f"{source}.size()[{index}]")
         expr: Expr = Num(int(size)) if found is None else found
-        dims.append(
-            InputDim(
-                name,
-                index,
-                expr,
-                declared=None if said is None else said.text,
-                declared_name=None if said is None else said.name,
-                declared_range=None if said is None else said.range,
-                dynamic=said is not None and said.dynamic,
-                hint=int(size),
-                declared_root=None if said is None else said.root,
-            )
-        )
+        dims.append(input_dim(name, index, expr, int(size), said))
     return InputTensor(name, name, tensor.dtype, tuple(dims))

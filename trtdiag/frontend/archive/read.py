@@ -71,6 +71,7 @@ from trtdiag.frontend.archive.summary import (
     WEIGHTS,
     ArchiveSummary,
     Parts,
+    State,
     inspect_archive,
     parts_of,
     summarize,
@@ -129,8 +130,8 @@ def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = No
         check_byte_order(container)
         program = _program(container, parts, summary)
         payloads = PayloadReader(container, progress)
-        weights = _tensors(payloads, summary, WEIGHTS, parts.weights, parts.weights_member)
-        constants = _tensors(payloads, summary, CONSTANTS, parts.constants, parts.constants_member)
+        weights = _tensors(payloads, summary, WEIGHTS, parts.weights)
+        constants = _tensors(payloads, summary, CONSTANTS, parts.constants)
         inputs, notes = _example_inputs(container, parts.inputs_member)
         exported = _build(program, weights, constants, inputs, summary)
         _check(exported, summary, parts)
@@ -182,15 +183,13 @@ def _mismatch(file: str, member: str, error: MismatchError, summary: ArchiveSumm
     return errors.corrupt_program(file, member, str(error))
 
 
-def _tensors(
-    payloads: PayloadReader, summary: ArchiveSummary, folder: str, config: dict[str, Any] | None, member: str
-) -> dict[str, Any]:
-    if config is None:
-        return plain_state(payloads.container, member)
+def _tensors(payloads: PayloadReader, summary: ArchiveSummary, folder: str, state: State) -> dict[str, Any]:
+    if state.config is None:
+        return plain_state(payloads.container, state.member)
     try:
-        typed: schema.PayloadConfig = SchemaReader({}).read(schema.PayloadConfig, config)
+        typed: schema.PayloadConfig = SchemaReader({}).read(schema.PayloadConfig, state.config)
     except MismatchError as error:
-        raise _mismatch(summary.path, member, error, summary) from error
+        raise _mismatch(summary.path, state.member, error, summary) from error
     return payloads.tensors(folder, typed)
 
 

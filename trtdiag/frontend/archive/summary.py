@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,23 +25,6 @@ LEGACY_INPUTS = "serialized_example_inputs.pt"
 
 
 @dataclass(frozen=True)
-class PayloadEntry:
-    """One tensor or object of an archive.
-
-    Attributes:
-        name: Its name in the program; ``*`` for a member that holds all of them (torch 2.8 and before).
-        member: Where its bytes are.
-        pickled: Whether torch.export.load unpickles it.
-        size_bytes: The member's size; tensors may share one.
-    """
-
-    name: str
-    member: str
-    pickled: bool
-    size_bytes: int
-
-
-@dataclass(frozen=True)
 class ArchiveSummary:
     """A saved program without its weights.
 
@@ -55,15 +37,8 @@ class ArchiveSummary:
         model: The one that is described here.
         torch_version: The torch that exported it, where the file says.
         schema_version: Major and minor version of the description.
-        guards_code: The conditions on input sizes that torch recorded.
-        range_constraints: Smallest and largest value of each symbol, as in the file.
         custom_namespaces: Namespaces of the operators that torch does not bring itself.
-        weights: Parameters and buffers.
-        constants: Lifted tensors; objects too.
-        custom_objects: The names of constants that are no tensors.
-        has_sample_inputs: Whether example inputs were saved.
         has_compiled_code: Whether compiled libraries (AOTInductor) are in the file.
-        extra_files: The names of further files that the user has put in.
     """
 
     path: str
@@ -74,15 +49,19 @@ class ArchiveSummary:
     model: str
     torch_version: str | None
     schema_version: tuple[int, int] | None
-    guards_code: tuple[str, ...]
-    range_constraints: Mapping[str, tuple[int | None, int | None]]
     custom_namespaces: tuple[str, ...]
-    weights: tuple[PayloadEntry, ...]
-    constants: tuple[PayloadEntry, ...]
-    custom_objects: tuple[str, ...]
-    has_sample_inputs: bool
     has_compiled_code: bool
-    extra_files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class State:
+    """Where weights or constants are: the member, and its JSON where it says which other member holds which tensor.
+
+    Without it (torch 2.8 and before) the member holds all of them.
+    """
+
+    member: str
+    config: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,19 +71,15 @@ class Parts:
     Attributes:
         program_member: Where the graph is described.
         program: That description.
-        weights: The configuration of the weights; ``None`` where one saved file holds all of them.
-        constants: The same for constants.
-        weights_member: That file for weights, or the configuration.
-        constants_member: The same for constants.
+        weights: Where the weights are.
+        constants: Where the constants are.
         inputs_member: Where the example inputs are, where there are any.
     """
 
     program_member: str
     program: dict[str, Any]
-    weights: dict[str, Any] | None
-    constants: dict[str, Any] | None
-    weights_member: str
-    constants_member: str
+    weights: State
+    constants: State
     inputs_member: str | None
 
 
@@ -123,65 +98,39 @@ def inspect_archive(path: str | os.PathLike[str]) -> ArchiveSummary:
 def parts_of(container: Container) -> Parts:
     """The JSON members of the program in an archive; raises ``CaptureError`` where there is none."""
     if LEGACY_PROGRAM in container:
-        return Parts(
-            LEGACY_PROGRAM,
-            read_json(container, LEGACY_PROGRAM),
-            None,
-            None,
-            _first_of(container, LEGACY_STATE),
-            _first_of(container, LEGACY_CONSTANTS),
-            LEGACY_INPUTS if LEGACY_INPUTS in container else None,
-        )
-    models = _models(container)
-    if not models:
-        kind = kind_of_members(container.names)
-        raise errors.not_an_exported_program(container.file, kind.looks_like, kind.advice)
-    model = "model" if "model" in models else models[0]
-    weights_member, weights = _payloads(container, WEIGHTS, model, "weights")
-    constants_member, constants = _payloads(container, CONSTANTS, model, "constants")
-    inputs = f"{SAMPLE_INPUTS}{model}.pt"
-    member = f"{MODELS}{model}.json"
-    return Parts(
-        member,
-        read_json(container, member),
-        weights,
-        constants,
-        weights_member,
-        constants_member,
-        inputs if inputs in container else None,
-    )
+        member, inputs = LEGACY_PROGRAM, LEGACY_INPUTS
+        program = read_json(container, member)
+        weights, constants = (State(_first_of(container, names)) for names in (LEGACY_STATE, LEGACY_CONSTANTS))
+    else:
+        models = _models(container)
+        if not models:
+            kind = kind_of_members(container.names)
+            raise errors.not_an_exported_program(container.file, kind.looks_like, kind.advice)
+        model = "model" if "model" in models else models[0]
+        weights = _payloads(container, WEIGHTS, model, "weights")
+        constants = _payloads(container, CONSTANTS, model, "constants")
+        member, inputs = f"{MODELS}{model}.json", f"{SAMPLE_INPUTS}{model}.pt"
+        program = read_json(container, member)
+    return Parts(member, program, weights, constants, inputs if inputs in container else None)
 
 
 def summarize(container: Container, parts: Parts) -> ArchiveSummary:
     """The summary of an archive whose JSON was parsed; fields of the wrong type count as absent."""
-    program = parts.program
     legacy = parts.program_member == LEGACY_PROGRAM
-    models = ("model",) if legacy else tuple(_models(container))
     version_member = "version" if legacy else "archive_version"
     version = container.read(version_member)[:100].decode("utf-8", "replace") if version_member in container else "0"
-    weights = _entries(container, WEIGHTS, parts.weights, parts.weights_member)
-    constants = _entries(container, CONSTANTS, parts.constants, parts.constants_member)
-    torch_version = program.get("torch_version")
+    torch_version = parts.program.get("torch_version")
     return ArchiveSummary(
         path=container.file,
         size_bytes=container.size_bytes,
         layout="legacy" if legacy else "pt2",
         archive_version=version.strip(),
-        models=models,
-        model=parts.program_member[len(MODELS) : -len(".json")] if not legacy else "model",
+        models=("model",) if legacy else tuple(_models(container)),
+        model="model" if legacy else parts.program_member[len(MODELS) : -len(".json")],
         torch_version=torch_version if isinstance(torch_version, str) and _is_version(torch_version) else None,
-        schema_version=_schema_version(program.get("schema_version")),
-        guards_code=tuple(text for text in _list(program.get("guards_code")) if isinstance(text, str)),
-        range_constraints=_ranges(program.get("range_constraints")),
-        custom_namespaces=tuple(sorted(_namespaces(program))),
-        weights=weights,
-        constants=constants,
-        custom_objects=tuple(
-            entry.name for entry in constants if entry.member.startswith((f"{CONSTANTS}custom_", f"{CONSTANTS}opaque_"))
-        ),
-        has_sample_inputs=parts.inputs_member is not None and container.size(parts.inputs_member) > 0,
+        schema_version=_schema_version(parts.program.get("schema_version")),
+        custom_namespaces=tuple(sorted(_namespaces(parts.program))),
         has_compiled_code=any(name.startswith(COMPILED) for name in container.names),
-        extra_files=tuple(name[len(EXTRA) :] for name in container.names if name.startswith(EXTRA)),
     )
 
 
@@ -207,14 +156,14 @@ def _models(container: Container) -> list[str]:
     ]
 
 
-def _payloads(container: Container, folder: str, model: str, kind: str) -> tuple[str, dict[str, Any] | None]:
+def _payloads(container: Container, folder: str, model: str, kind: str) -> State:
     saved = f"{folder}{model}.pt"
     if saved in container:
-        return saved, None
+        return State(saved)
     config = f"{folder}{model}_{kind}_config.json"
     if config not in container:
         raise errors.corrupt_program(container.file, folder, f"the member {config} is missing")
-    return config, read_json(container, config)
+    return State(config, read_json(container, config))
 
 
 def _first_of(container: Container, names: tuple[str, ...]) -> str:
@@ -224,28 +173,9 @@ def _first_of(container: Container, names: tuple[str, ...]) -> str:
     raise errors.corrupt_program(container.file, names[0], "the member is missing")
 
 
-def _entries(container: Container, folder: str, config: dict[str, Any] | None, member: str) -> tuple[PayloadEntry, ...]:
-    if config is None:
-        return (PayloadEntry("*", member, True, container.size(member)),)
-    entries = []
-    for name, payload in _dict(config.get("config")).items():
-        path = folder + str(_dict(payload).get("path_name"))
-        size_bytes = container.size(path) if path in container else 0
-        entries.append(PayloadEntry(name, path, _dict(payload).get("use_pickle") is not False, size_bytes))
-    return tuple(entries)
-
-
 def _schema_version(value: object) -> tuple[int, int] | None:
     major, minor = (_dict(value).get(name) for name in ("major", "minor"))
     return (major, minor) if type(major) is int and type(minor) is int else None
-
-
-def _ranges(value: object) -> dict[str, tuple[int | None, int | None]]:
-    ranges = {}
-    for symbol, bounds in _dict(value).items():
-        low, high = (_dict(bounds).get(name) for name in ("min_val", "max_val"))
-        ranges[symbol] = (low if type(low) is int else None, high if type(high) is int else None)
-    return ranges
 
 
 def _is_version(text: str) -> bool:
