@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -74,3 +74,32 @@ class Plan:
             if definition.name == name:
                 return definition.range
         raise KeyError(name)
+
+    def groups(self) -> dict[str, list[str]]:
+        """The sites that are not static, by the Dim that they are made of; one made of none stands by itself."""
+        found: dict[str, list[str]] = {}
+        for site, leaf in self.leaves.items():
+            if leaf.kind is not LeafKind.STATIC:
+                found.setdefault(leaf.root or site, []).append(site)
+        return found
+
+    def with_static(self, sizes: Mapping[str, int]) -> Plan:
+        """The plan with a number at each of these sites, and without the Dims that are then used nowhere."""
+        leaves = {
+            site: Leaf(LeafKind.STATIC, value=sizes[site]) if site in sizes else leaf
+            for site, leaf in self.leaves.items()
+        }
+        used = {leaf.root for leaf in leaves.values()}
+        return Plan(tuple(d for d in self.defs if d.name in used), leaves, self.sizes)
+
+    def sizes_with(self, sites: Sequence[str], size: int) -> dict[str, int]:
+        """Sizes for all that is made of the Dim at ``sites``, such that the first of them has this size."""
+        first = self.leaves[sites[0]]
+        if first.kind is not LeafKind.DIM:
+            return dict.fromkeys(sites, size)
+        root = (size - first.offset) // first.scale
+        return {
+            site: leaf.scale * root + leaf.offset
+            for site, leaf in self.leaves.items()
+            if leaf.kind is LeafKind.DIM and leaf.root == first.root
+        }

@@ -21,6 +21,7 @@ from trtdiag.frontend.data_dependent.torch_checks import assumed_checks, example
 from trtdiag.frontend.export_attempt import attempted
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner
+from trtdiag.frontend.torch_lock import TORCH_TURN
 
 SECONDS_ON_DATA = 10.0
 """For the runs on tensors of one export.  Own choice: small models need less than 1, large ones 1 to 5 for each run."""
@@ -32,6 +33,12 @@ def planned(recipe: Recipe, structure: Structure, plan: Plan) -> Recipe:
     if plan.sizes:
         args, kwargs = resized(args, kwargs, recipe.parameter_names(), plan.sizes)
     return replace(recipe, args=args, kwargs=kwargs, dynamic_shapes=spell(plan, structure).dynamic_shapes)
+
+
+def exported_alone(recipe: Recipe) -> ExportedProgram:
+    """The program of ``recipe``, exported in this process."""
+    with TORCH_TURN:
+        return recipe.export()
 
 
 def trial(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from trtdiag.dims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.notes import Notebook
@@ -14,43 +14,25 @@ from trtdiag.symbolic.ranges import Range
 MOST_STARTS = 3
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Dims made of one Dim, with an example outside: sizes of the first of them to try, likeliest first."""
-
-    sites: tuple[str, ...]
-    sizes: tuple[int, ...]
-
-
 def starting_plans(plan: Plan, examples: Mapping[str, int], notebook: Notebook) -> list[Plan]:
     """``plan`` as it is where every example lies inside, else with other example sizes, likeliest first."""
-    groups = [group for group in _groups(plan) if any(_outside(site, plan, examples) for site in group)]
-    movable = [_Group(group, tuple(_sizes(group[0], plan, examples))) for group in groups]
-    movable = [group for group in movable if group.sizes]
+    outside = [sites for sites in plan.groups().values() if any(_outside(site, plan, examples) for site in sites)]
+    movable = [(sites, sizes) for sites in outside if (sizes := list(_sizes(sites[0], plan, examples)))]
     if not movable:
         return [plan]
-    for group in movable:
-        for site in group.sites:
-            note = notebook.of(site)
-            note.kind = "example"
-            shown = asked_range(plan.leaves[site], plan)
-            text = f"the example's size {examples.get(site)} is not in the asked range {shown}"
-            note.because([Reason(text, by="torch.export")])
+    for site in (site for sites, _ in movable for site in sites):
+        note = notebook.of(site)
+        note.kind = "example"
+        shown = asked_range(plan.leaves[site], plan)
+        text = f"the example's size {examples.get(site)} is not in the asked range {shown}"
+        note.because([Reason(text, by="torch.export")])
     plans = []
-    for index in range(min(MOST_STARTS, max(len(group.sizes) for group in movable))):
-        sizes = dict(plan.sizes)
-        for group in movable:
-            sizes.update(_moved(group, group.sizes[min(index, len(group.sizes) - 1)], plan))
-        plans.append(replace(plan, sizes=sizes))
+    for index in range(min(MOST_STARTS, max(len(sizes) for _, sizes in movable))):
+        moved = dict(plan.sizes)
+        for sites, sizes in movable:
+            moved.update(plan.sizes_with(sites, sizes[min(index, len(sizes) - 1)]))
+        plans.append(replace(plan, sizes=moved))
     return plans
-
-
-def _groups(plan: Plan) -> list[tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for site, leaf in plan.leaves.items():
-        if leaf.kind is not LeafKind.STATIC:
-            found.setdefault(leaf.root or site, []).append(site)
-    return [tuple(sites) for sites in found.values()]
 
 
 def _outside(site: str, plan: Plan, examples: Mapping[str, int]) -> bool:
@@ -81,13 +63,3 @@ def _candidates(size: int, range_: Range) -> Iterator[int]:
     yield low if low is not None else 2
     if high is not None:
         yield high
-
-
-def _moved(group: _Group, size: int, plan: Plan) -> dict[str, int]:
-    first = plan.leaves[group.sites[0]]
-    root = (size - first.offset) // first.scale
-    return {site: _size(plan.leaves[site], root, size) for site in group.sites}
-
-
-def _size(leaf: Leaf, root: int, size: int) -> int:
-    return leaf.scale * root + leaf.offset if leaf.kind is LeafKind.DIM else size

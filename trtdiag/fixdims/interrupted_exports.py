@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import Reason
@@ -66,30 +66,18 @@ class Unfinished:
         }
         if hinted != dict(self.plan.leaves):
             yield Plan((), hinted, self.plan.sizes), "with hints for Dims"
-        yield self._static(set(self._groups())), _ALL_STATIC
-        groups = self._groups()
+        groups = self.plan.groups()
+        yield self._static(groups.values()), _ALL_STATIC
         if len(groups) > 1:
             for key in list(groups)[:MOST_TRIES]:
-                yield self._static({key}), f"with {key} static"
+                yield self._static([groups[key]]), f"with {key} static"
             for key in list(groups)[:MOST_TRIES]:
-                yield self._static(set(groups) - {key}), f"with only {key} dynamic"
+                others = [sites for other, sites in groups.items() if other != key]
+                yield self._static(others), f"with only {key} dynamic"
 
-    def _groups(self) -> dict[str, list[str]]:
-        groups: dict[str, list[str]] = {}
-        for site, leaf in self.plan.leaves.items():
-            if leaf.kind is not LeafKind.STATIC:
-                groups.setdefault(leaf.root or site, []).append(site)
-        return groups
-
-    def _static(self, keys: set[str]) -> Plan:
+    def _static(self, groups: Iterable[list[str]]) -> Plan:
         sizes = {**self.search.examples, **self.plan.sizes}
-        leaves = {
-            site: Leaf(LeafKind.STATIC, value=sizes[site]) if (leaf.root or site) in keys and site in sizes else leaf
-            for site, leaf in self.plan.leaves.items()
-        }
-        used = {leaf.root for leaf in leaves.values()}
-        kept: tuple[DimDef, ...] = tuple(d for d in self.plan.defs if d.name in used)
-        return Plan(kept, leaves, self.plan.sizes)
+        return self.plan.with_static({site: sizes[site] for sites in groups for site in sites if site in sizes})
 
     def _note(self, plan: Plan) -> None:
         first = self.tried.message.strip().splitlines()

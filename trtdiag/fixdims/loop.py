@@ -316,35 +316,23 @@ class Search:
         for site, leaf in new.leaves.items():
             if leaf != plan.leaves.get(site):
                 self.notebook.of(site).kind = "hint"
-                self.notebook.of(site).because(
-                    [
-                        Reason(
-                            "torch.export cannot see that its guards hold for every size in the range",
-                            by="torch.export",
-                        )
-                    ]
-                )
+                why = "torch.export cannot see that its guards hold for every size in the range"
+                self.notebook.of(site).because([Reason(why, by="torch.export")])
         return new
 
     def _pinned(self, plan: Plan, tried: Tried, names: Sequence[str]) -> Plan | None:
         """The refused dims at their example: with a condition unread, a refusal of torch's may well be right."""
         refused = {definition.name for definition in plan.defs} & set(names)
         sizes = {**self.examples, **plan.sizes}
-        leaves = {
-            site: Leaf(LeafKind.STATIC, value=sizes[site]) if leaf.root in refused and site in sizes else leaf
-            for site, leaf in plan.leaves.items()
-        }
-        if not refused or leaves == dict(plan.leaves):
+        held = {s: sizes[s] for s, leaf in plan.leaves.items() if leaf.root in refused and s in sizes}
+        if not held:
             self.found.failure = tried.message
             return None
         unread = "; ".join(guard.text for guard in tried.unread[:2])
-        for site, leaf in leaves.items():
-            if leaf != plan.leaves[site]:
-                self.notebook.of(site).because(
-                    [Reason(f"torch.export refuses it, and a condition could not be read: {unread}", by="torch.export")]
-                )
-        kept = {leaf.root for leaf in leaves.values()}
-        return Plan(tuple(d for d in plan.defs if d.name in kept), leaves, plan.sizes)
+        why = Reason(f"torch.export refuses it, and a condition could not be read: {unread}", by="torch.export")
+        for site in held:
+            self.notebook.of(site).because([why])
+        return plan.with_static(held)
 
     def _repeated(self, step: Plan, tried: Tried) -> Found:
         self.found.plan, self.found.confirmed = step, False

@@ -118,18 +118,5 @@ def other_sizes(groups: Sequence[PinnedGroup], plan: Plan) -> Iterator[dict[str,
         sizes: dict[str, int] = dict(plan.sizes)
         for group in movable:
             if group.key in choice:
-                sizes.update(_moved(group, choice[group.key], plan))
+                sizes.update(plan.sizes_with(group.sites, choice[group.key]))
         yield sizes
-
-
-def _moved(group: PinnedGroup, size: int, plan: Plan) -> dict[str, int]:
-    """The size at every site that is declared from the same Dim."""
-    first = plan.leaves[group.sites[0]]
-    if first.kind is not LeafKind.DIM:
-        return dict.fromkeys(group.sites, size)
-    root = (size - first.offset) // first.scale
-    return {
-        site: leaf.scale * root + leaf.offset
-        for site, leaf in plan.leaves.items()
-        if leaf.kind is LeafKind.DIM and leaf.root == first.root
-    }

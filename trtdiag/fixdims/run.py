@@ -9,7 +9,6 @@ from math import inf
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
 
 from trtdiag.arguments import checked, function, mapping, optional, seconds, whole
 from trtdiag.arguments import inputs as examples
@@ -18,18 +17,18 @@ from trtdiag.dims.plan import Plan
 from trtdiag.dims.program_plan import program_plan
 from trtdiag.dims.solver_input import affine
 from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
-from trtdiag.dims.spelling.spell import asked_code, spell, spell_sites
+from trtdiag.dims.spelling.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child import no_child, run_in_child
-from trtdiag.fixdims.child_export import planned, ran, trial
+from trtdiag.fixdims.child_export import exported_alone, planned, ran, trial
 from trtdiag.fixdims.confirmation import confirmation, refusals
 from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.export_result import Tried, read_program
-from trtdiag.fixdims.fix import Confirmation, DataCheck, Fix, Outcome, UnreadCondition
+from trtdiag.fixdims.fix import Change, Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.loop import Found, Search
-from trtdiag.fixdims.several_programs.assemble import MOST_PROGRAMS, OFFERED, SpelledPart, several_of
+from trtdiag.fixdims.several_programs.assemble import MOST_PROGRAMS, OFFERED, several_of
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.time_budget import DEFAULT_SOLVE_S, Allowance
 from trtdiag.frontend.data_dependent.torch_checks import NeededCheck, needed_checks
@@ -148,7 +147,7 @@ def _fix_model(
         words, exporter.assume = found.failure, True
         found = Search(asked, examples, exporter.attempt, rounds, solving=solving).run()
         found.failure = words
-    fix = _assembled(source.label, source.kind, recipe, structure, asked, found, checks, exporter.notes())
+    fix = _assembled(source, recipe, structure, asked, found, checks, exporter.notes())
     return fix if checks or solving.look() else _with_several(fix, found, exporter, rounds, programs)
 
 
@@ -168,7 +167,7 @@ def _fix_program(
     known = _run_known(known, program, asked, recipe, solving.least(limit_s) / 2, step)
     exporter = _Exporter(recipe, structure, asked, limit_s, step, solving, original=False)
     found = Search(asked, _examples(structure), exporter.attempt, rounds, known, solving).run()
-    fix = _assembled(source.label, source.kind, recipe, structure, asked, found, (), exporter.notes())
+    fix = _assembled(source, recipe, structure, asked, found, (), exporter.notes())
     return fix if solving.look() else _with_several(fix, found, exporter, rounds, programs)
 
 
@@ -183,7 +182,7 @@ def _with_several(fix: Fix, found: Found, exporter: _Exporter, rounds: int, prog
         None if programs is None else exporter.attempt,
         rounds,
         programs or OFFERED,
-        lambda plan: SpelledPart.of(exporter.recipe, exporter.structure, plan),
+        lambda plan: (planned(exporter.recipe, exporter.structure, plan), spell(plan, exporter.structure).code),
     )
     return replace(fix, several=several)
 
@@ -271,8 +270,7 @@ def _examples(structure: Structure) -> dict[str, int]:
 
 
 def _assembled(
-    label: str,
-    kind: str,
+    source: ModelSource | ProgramSource,
     recipe: Recipe,
     structure: Structure,
     asked: Plan,
@@ -280,82 +278,75 @@ def _assembled(
     checks: tuple[DataCheck, ...],
     notes: tuple[str, ...],
 ) -> Fix:
-    original = kind in ("live", "factory") and recipe.dynamic_shapes is not None
-    plan = found.plan if found.plan is not None else asked
-    unread = _unread(found)
+    original = isinstance(source, ModelSource) and recipe.dynamic_shapes is not None
     refused = refusals(found)
-    proof = found.proof if not unread else Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
+    proof = found.proof
+    if found.last is not None and found.last.unread:
+        proof = Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
     if refused and found.plan is not None:
         proof = Proof(ProofKind.NONE, found.proof.checked, f"the program fails at {refused[0]}")
     ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}
-    changes = (
-        () if found.plan is None else changes_between(asked, plan, found.notebook.sites, proof, _worked_out(found))
-    )
-    changes = with_model_changes(changes, asked, plan, ranks)
-    changed = bool(changes) or not same_plan(asked, plan)
-    outcome = Outcome.CHANGED if changed else Outcome.UNCHANGED
+    spelled = spell(asked if found.plan is None else found.plan, structure)
+    fix = _answer(source, asked, found, proof, ranks, spelled, confirmation(found, refused, assumed=bool(checks)))
     refusing = bool(found.failure) and not found.confirmed
-    if found.plan is None or checks or refusing:  # the model itself has to change first, or torch takes nothing
-        outcome = Outcome.IMPOSSIBLE
-    used = planned(recipe, structure, plan)
-    spelled = spell(plan, structure)
+    # The model itself has to change first, or torch takes nothing.
+    outcome = Outcome.IMPOSSIBLE if checks or refusing else fix.outcome
+    used = planned(recipe, structure, fix.plan)
     # The export without changes is the user's own, words included.
     own = outcome is Outcome.UNCHANGED and recipe.dynamic_shapes is not None
     final = replace(used, dynamic_shapes=recipe.dynamic_shapes) if own else used
-    return Fix(
-        label=label,
-        source=kind,
+    return replace(
+        fix,
         outcome=outcome,
-        plan=plan,
         dynamic_shapes=final.dynamic_shapes,
-        code=_commented(spelled.code),
         asked_code=asked_code(structure) if original else spell(asked, structure).code,
-        changes=changes,
-        proof=proof,
-        confirmation=confirmation(found, refused, assumed=bool(checks)),
-        unread=unread,
-        conflicts=tuple(found.conflicts),
         checks=tuple(replace(check, condition=_named(found, check.condition)) for check in checks),
-        notes=(*(_named(found, note) for note in found.notes), *_undecided(found), *notes),
-        failure=_named(found, found.failure),
+        notes=(*fix.notes, *notes),
         args=final.args,
         kwargs=final.kwargs,
-        make_program=lambda: _exported(final),
+        make_program=lambda: exported_alone(final),
     )
-
-
-def _exported(recipe: Recipe) -> ExportedProgram:
-    with TORCH_TURN:
-        return torch.export.export(
-            recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=recipe.dynamic_shapes, strict=False
-        )
 
 
 def _without_module(source: ProgramSource, asked: Plan, found: Found) -> Fix:
     """A program that cannot be exported again: the solved plan, unconfirmed."""
-    plan = found.plan if found.plan is not None else asked
     inputs = [(tensor.name, len(tensor.dims)) for tensor in source.program.inputs]
-    spelled = spell_sites(plan, inputs)
-    unread = _unread(found)
-    changes = (
-        ()
-        if found.plan is None
-        else changes_between(asked, plan, found.notebook.sites, found.proof, _worked_out(found))
-    )
-    changes = with_model_changes(changes, asked, plan, dict(inputs))
-    outcome = Outcome.IMPOSSIBLE if found.plan is None else Outcome.CHANGED if changes else Outcome.UNCHANGED
+    spelled = spell_sites(asked if found.plan is None else found.plan, inputs)
+    untried = Confirmation(None, 0, (), "the file has no example inputs to export again with")
+    fix = _answer(source, asked, found, found.proof, dict(inputs), spelled, untried)
+    return replace(fix, asked_code=spell_sites(asked, inputs).code)
+
+
+def _answer(
+    source: ModelSource | ProgramSource,
+    asked: Plan,
+    found: Found,
+    proof: Proof,
+    ranks: Mapping[str, int],
+    spelled: Spelled,
+    tried: Confirmation,
+) -> Fix:
+    """What a search came to, as far as nothing is exported with it."""
+    plan = asked if found.plan is None else found.plan
+    changes: tuple[Change, ...] = ()
+    if found.plan is not None:
+        changes = changes_between(asked, plan, found.notebook.sites, proof, _worked_out(found))
+        changes = with_model_changes(changes, asked, plan, ranks)
+    outcome = Outcome.CHANGED if changes or not same_plan(asked, plan) else Outcome.UNCHANGED
     return Fix(
         label=source.label,
         source=source.kind,
-        outcome=outcome,
+        outcome=Outcome.IMPOSSIBLE if found.plan is None else outcome,
         plan=plan,
         dynamic_shapes=spelled.dynamic_shapes,
         code=_commented(spelled.code),
-        asked_code=spell_sites(asked, inputs).code,
+        asked_code="",
         changes=changes,
-        proof=found.proof,
-        confirmation=Confirmation(None, 0, (), "the file has no example inputs to export again with"),
-        unread=unread,
+        proof=proof,
+        confirmation=tried,
+        unread=tuple(
+            UnreadCondition(guard.text, guard.why) for guard in (found.last.unread if found.last is not None else ())
+        ),
         conflicts=tuple(found.conflicts),
         notes=(*(_named(found, note) for note in found.notes), *_undecided(found)),
         failure=_named(found, found.failure),
@@ -379,12 +370,6 @@ def _undecided(found: Found) -> tuple[str, ...]:
         return ()
     rest = f" and {len(found.open) - MOST_OPEN} more" if len(found.open) > MOST_OPEN else ""
     return (f"not decided over the suggested sizes: {'; '.join(found.open[:MOST_OPEN])}{rest}",)
-
-
-def _unread(found: Found) -> tuple[UnreadCondition, ...]:
-    if found.last is None:
-        return ()
-    return tuple(UnreadCondition(guard.text, guard.why) for guard in found.last.unread)
 
 
 def _commented(code: str) -> str:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import torch
-from torch.export import ExportedProgram
-
 from trtdiag.dims.plan import Plan
-from trtdiag.dims.spelling.asked import Structure
-from trtdiag.dims.spelling.spell import spell
-from trtdiag.fixdims.child_export import planned
+from trtdiag.fixdims.child_export import exported_alone
 from trtdiag.fixdims.confirmation import confirmation
 from trtdiag.fixdims.fix import Confirmation
 from trtdiag.fixdims.loop import Found, Try
@@ -20,7 +15,6 @@ from trtdiag.fixdims.several_programs.coordinates import coordinates_of
 from trtdiag.fixdims.several_programs.cover import Cover, Part
 from trtdiag.fixdims.several_programs.coverage import Counts
 from trtdiag.frontend.factory import Recipe
-from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.symbolic import negate, to_text
 
 OFFERED = 4
@@ -33,32 +27,6 @@ OFFER_LIMIT_S = 10.0
 _MOST_WAYS = 3
 
 
-class SpelledPart:
-    """A plan spelled for one model.
-
-    Attributes:
-        recipe: The model with the inputs and ``dynamic_shapes`` of the plan.
-        code: The plan as Python.
-    """
-
-    def __init__(self, recipe: Recipe, code: str) -> None:
-        self.recipe = recipe
-        self.code = code
-
-    @classmethod
-    def of(cls, recipe: Recipe, structure: Structure, plan: Plan) -> SpelledPart:
-        """The plan spelled in the structure that the user wrote."""
-        return cls(planned(recipe, structure, plan), spell(plan, structure).code)
-
-    def export(self) -> ExportedProgram:
-        """The program."""
-        recipe = self.recipe
-        with TORCH_TURN:
-            return torch.export.export(
-                recipe.module, recipe.args, recipe.kwargs or None, dynamic_shapes=recipe.dynamic_shapes, strict=False
-            )
-
-
 def several_of(
     asked: Plan,
     found: Found,
@@ -66,7 +34,7 @@ def several_of(
     attempt: Try | None,
     rounds: int,
     most: int,
-    spelled: Callable[[Plan], SpelledPart],
+    spelled: Callable[[Plan], tuple[Recipe, str]],
 ) -> Several | None:
     """Programs that together take more than the answer of ``found``; ``None`` where there are none.
 
@@ -77,7 +45,7 @@ def several_of(
         attempt: Exports with a plan; ``None`` offers what the known conditions allow, without any export.
         rounds: As of ``Search``.
         most: How many programs at most.
-        spelled: Spells a plan.
+        spelled: From a plan to the recipe with it, and its code.
     """
     if found.plan is None or found.last is None or found.widest is None or not found.confirmed or found.last.unread:
         return None
@@ -107,22 +75,19 @@ def several_of(
     if len(cover.parts) == 1 and not notes:
         return None
     counts = Counts([part.taken for part in cover.parts], coordinates)
-    programs = [
-        _program(part, counts, index, spelled(part.plan), searched=attempt is not None)
-        for index, part in enumerate(cover.parts)
-    ]
+    programs = [_program(part, counts, index, *spelled(part.plan)) for index, part in enumerate(cover.parts)]
     return Several(coordinates, tuple(programs), counts.kept((1 << len(programs)) - 1), attempt is not None, notes)
 
 
-def _program(part: Part, counts: Counts, index: int, spelled: SpelledPart, *, searched: bool) -> FixedProgram:
+def _program(part: Part, counts: Counts, index: int, recipe: Recipe, code: str) -> FixedProgram:
     earlier = (1 << index) - 1
     own, before = counts.of(1 << index), counts.of(earlier)
     both = counts.of(earlier | 1 << index)
     sure = Confirmation(None) if part.found is None else confirmation(part.found, (), assumed=False)
     return FixedProgram(
         plan=part.plan,
-        dynamic_shapes=spelled.recipe.dynamic_shapes,
-        code=spelled.code,
+        dynamic_shapes=recipe.dynamic_shapes,
+        code=code,
         takes=part.taken,
         kept=None if own is None else counts.kept(1 << index),
         adds=None if counts.open or both is None or before is None else both - before,
@@ -131,9 +96,9 @@ def _program(part: Part, counts: Counts, index: int, spelled: SpelledPart, *, se
         ran=sure.ran,
         ran_on_data=sure.ran_on_data,
         not_on_data=sure.not_on_data,
-        args=spelled.recipe.args,
-        kwargs=spelled.recipe.kwargs,
-        make_program=spelled.export if sure.exported else None,
+        args=recipe.args,
+        kwargs=recipe.kwargs,
+        make_program=(lambda: exported_alone(recipe)) if sure.exported else None,
     )
 
 

@@ -61,14 +61,10 @@ def coordinates_of(asked: Plan, inputs: Iterable[InputTensor]) -> tuple[Coordina
     """
     exprs = {dim.site: dim.expr for tensor in inputs for dim in tensor.dims}
     labels = dim_names(asked)
-    groups: dict[str, list[str]] = {}
-    for site, leaf in asked.leaves.items():
-        if leaf.kind is not LeafKind.STATIC:
-            groups.setdefault(leaf.root or site, []).append(site)
     found: list[Coordinate] = []
     taken: set[str] = set()
     seen: set[str] = set()
-    for key, sites in groups.items():
+    for key, sites in asked.groups().items():
         leaf = asked.leaves[sites[0]]
         hinted = leaf.kind is not LeafKind.DIM
         symbols = free_symbols(exprs[key]) if hinted and key in exprs else frozenset()
