@@ -9,7 +9,8 @@ from trtdiag.dims.op_conditions import asked_by_ops
 from trtdiag.frontend.program import Program, RawGuard
 from trtdiag.frontend.read_guards import read_guards
 from trtdiag.graph.source import Stack
-from trtdiag.symbolic.expr import And, Condition, Truth
+from trtdiag.symbolic import conjuncts
+from trtdiag.symbolic.expr import Condition, Truth
 
 
 @dataclass
@@ -33,18 +34,13 @@ def gather(program: Program) -> Gathered:
             if unread not in gathered.unparsed:
                 gathered.unparsed.append(unread)
             continue
-        for part in _parts(read.condition):
+        for part in conjuncts(read.condition):
             if not isinstance(part, Truth) or not part.value:
                 known = gathered.conditions.get(part)
                 origin = origin_of_guard(guard)
                 gathered.conditions[part] = origin if known is None else merged(known, origin)
     gathered.conditions.update(asked_by_ops(program, tuple(gathered.conditions)))
     return gathered
-
-
-def _parts(condition: Condition) -> tuple[Condition, ...]:
-    """A conjunction asks for each of its members on its own."""
-    return condition.args if isinstance(condition, And) else (condition,)
 
 
 def origin_of_guard(guard: RawGuard) -> GuardOrigin:

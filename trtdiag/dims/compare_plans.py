@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
+from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.symbolic import Progression, Range, ValueSet
 
 MOST_STEP = 1 << 20
@@ -72,6 +73,13 @@ def lost_words(requested: ValueSet | None, admitted: ValueSet | None, name: str)
     return words if gone.count is None else f"{words}: {gone.count} values"
 
 
+def counted_words(values: ValueSet, name: str) -> str:
+    """The sizes in words, with how many of the asked ones they are where both are counted."""
+    count, asked = values.count, values.range.count
+    words = values.describe(name)
+    return words if count is None or asked is None else f"{words}: {count} of {asked} values"
+
+
 def spelled(leaf: Leaf, plan: Plan) -> str:
     """A leaf in one line: ``8*_h, _h: 17..270``, ``h: 2..64``, ``16``, ``Dim.DYNAMIC(min=9, max=64)``."""
     match leaf.kind:
@@ -84,8 +92,8 @@ def spelled(leaf: Leaf, plan: Plan) -> str:
                 return f"{leaf.root}{ends}"
             return f"{line}{', ' + leaf.root + ends if ends else ''}"
         case _:
-            bounds = [f"{k}={v}" for k, v in (("min", leaf.range.min), ("max", leaf.range.max)) if v is not None]
-            return f"Dim.{leaf.kind.name}" + (f"({', '.join(bounds)})" if bounds else "")
+            bounds = bounds_text(leaf.range)
+            return f"Dim.{leaf.kind.name}" + (f"({bounds})" if bounds else "")
 
 
 def line_text(leaf: Leaf) -> str:

@@ -10,8 +10,9 @@ from trtdiag.dims.facts import DimSuggestion
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import dims_in
 from trtdiag.dims.suggestion import Binding
+from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.frontend.program import InputDim, InputTensor
-from trtdiag.symbolic import Progression, Proof, Range, ValueSet, free_symbols
+from trtdiag.symbolic import Progression, Proof, ValueSet, free_symbols
 from trtdiag.symbolic.expr import Num, Sym
 
 _MOST_ALTERNATIVES = 3
@@ -75,12 +76,9 @@ def _definitions(leaf: Leaf, plan: Plan) -> tuple[str, ...]:
     """``_h = Dim("_h", min=17, max=270)`` and ``h = 8*_h``, as far as the leaf needs them."""
     if leaf.kind is not LeafKind.DIM:
         return ()
-    defined = f'{leaf.root} = Dim("{leaf.root}"{_bounds(plan.range_of(leaf.root))})'
+    bounds = bounds_text(plan.range_of(leaf.root))
+    defined = f'{leaf.root} = Dim("{leaf.root}"{", " if bounds else ""}{bounds})'
     return (defined, f"{leaf.name} = {line_text(leaf)}") if leaf.name else (defined,)
-
-
-def _bounds(range_: Range) -> str:
-    return "".join(f", {end}={value}" for end, value in (("min", range_.min), ("max", range_.max)) if value is not None)
 
 
 def _alternatives(dim: InputDim, name: str, binding: Binding) -> tuple[str, ...]:

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.solver.runs import along
 from trtdiag.dims.solver.solution import Chosen
-from trtdiag.dims.solver_input import LOWEST_HINTED, affine, dims_in
-from trtdiag.dims.spelling.dim_names import free_name, identifier
+from trtdiag.dims.solver_input import LOWEST_HINTED, dims_in
 from trtdiag.dims.torch_text.read import read_export_error
+from trtdiag.frontend.dim_names import free_name, identifier
 from trtdiag.frontend.program import InputDim, InputTensor
-from trtdiag.symbolic import add, mul, substitute
-from trtdiag.symbolic.expr import Expr, Num, Sym
+from trtdiag.symbolic import substitute
+from trtdiag.symbolic.build import affine
+from trtdiag.symbolic.expr import Expr, Num
 from trtdiag.symbolic.ranges import Range
 
 _VIOLATED = re.compile(r"Constraints violated \(([^)]*)\)")
@@ -56,12 +58,12 @@ def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: 
         asked: What the user asked first: its names are kept.
     """
     stems = _stems(asked)
-    steps = {symbol: _steps(symbol, chosen) for symbol in chosen.sets}
+    steps = along(chosen.sets)
     sizes: dict[str, Expr | _Line | int] = {}
     for dim, _leaf in dims_in(inputs, tried):
         sizes[dim.site] = _over_steps(dim, chosen, steps)
     names = _root_names(sizes, chosen, asked, stems)
-    definitions = {root: DimDef(name, _step_range(chosen, root)) for root, name in names.items()}
+    definitions = {root: DimDef(name, chosen.sets[root].range) for root, name in names.items()}
     leaves: dict[str, Leaf] = {}
     used: dict[str, DimDef] = {}
     variables = _variables(sizes, stems, {d.name for d in definitions.values()})
@@ -80,18 +82,6 @@ def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: 
         else:
             leaves[dim.site] = Leaf(LeafKind.AUTO)
     return Plan(tuple(used.values()), leaves, tried.sizes)
-
-
-def _steps(symbol: str, chosen: Chosen) -> Expr | int:
-    """A root symbol over its steps: ``8*symbol + 3``, or its only value."""
-    values = chosen.sets[symbol]
-    if values.single is not None:
-        return values.single
-    return add(mul(values.step, Sym(symbol)), values.offset)
-
-
-def _step_range(chosen: Chosen, root: str) -> Range:
-    return chosen.sets[root].range
 
 
 def _over_steps(dim: InputDim, chosen: Chosen, steps: Mapping[str, Expr | int]) -> Expr | _Line | int:

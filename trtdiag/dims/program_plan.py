@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.solver_input import affine
-from trtdiag.dims.spelling.dim_names import free_name, identifier
+from trtdiag.frontend.dim_names import free_name, identifier
 from trtdiag.frontend.program import Program
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Num, Sym
 from trtdiag.symbolic.ranges import Range
 

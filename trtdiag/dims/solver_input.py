@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.symbolic import add, compare, free_symbols, mod, mul, sub
-from trtdiag.symbolic.build import linear_terms
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.conditions import FALSE, TRUE, within
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
 from trtdiag.symbolic.ranges import Range
@@ -117,17 +117,6 @@ def tied_symbols(inputs: Iterable[InputTensor], plan: Plan) -> dict[str, Expr]:
         elif not whole and root is not None:
             found[symbol] = add(mul(leaf.scale, Sym(root)), leaf.offset)
     return found
-
-
-def affine(expr: Expr) -> tuple[str, int, int] | None:
-    """``(symbol, scale, offset)`` of ``scale*symbol + offset`` with whole numbers; ``None`` for anything else."""
-    terms, constant = linear_terms(expr)
-    if len(terms) != 1 or not isinstance(terms[0][1], Sym):
-        return None
-    scale = terms[0][0]
-    if not isinstance(scale, int) or not isinstance(constant, int) or scale == 0:
-        return None
-    return terms[0][1].name, scale, constant
 
 
 def from_data(condition: Condition, box: Mapping[str, Range]) -> bool:

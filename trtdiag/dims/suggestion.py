@@ -13,12 +13,13 @@ from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.program_plan import program_plan
 from trtdiag.dims.shared_dim import chosen_sizes
 from trtdiag.dims.solver.solution import Chosen
-from trtdiag.dims.solver_input import affine, dims_in, stated, system_of
+from trtdiag.dims.solver_input import dims_in, stated, system_of
 from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.spelling.spell import spell, spell_sites
 from trtdiag.errors import TrtdiagError
 from trtdiag.frontend.program import InputTensor, Program
 from trtdiag.symbolic import Range, free_symbols
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Condition, Num
 from trtdiag.symbolic.tied import tied_groups
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trtdiag.dims.compare_plans import counted_words, kept_of
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
 from trtdiag.dims.joint_conditions import try_all
 from trtdiag.dims.solved_sets import Solved
@@ -133,7 +134,6 @@ class _Judge:
         if smallest is not None:
             below = values.at_most(smallest)
             nearest = values.at_least(smallest) if below is None else below
-        words, kept = _words(values, self.sites.name_of(symbol), range_)
         return self.constraint(
             condition,
             origin,
@@ -141,8 +141,8 @@ class _Judge:
             solution.proof,
             {} if smallest is None else {symbol: smallest},
             {} if nearest is None else {symbol: nearest},
-            allowed=words,
-            kept=kept,
+            allowed=counted_words(values, self.sites.name_of(symbol)),
+            kept=kept_of(ValueSet.full(range_), values),
             only_at_zero=range_.min == 0 and values.within(Range(1, range_.max)).is_full,
         )
 
@@ -214,14 +214,6 @@ def _together(condition: Condition, tied: Mapping[str, Expr]) -> Condition:
     roots = [root for size in inside.values() for root in free_symbols(size)]
     shared = len(roots) > len(set(roots)) or any(root in free_symbols(condition) for root in roots)
     return substitute(condition, dict(inside)) if shared else condition
-
-
-def _words(values: ValueSet, name: str, range_: Range) -> tuple[str, tuple[int, int] | None]:
-    count, asked = values.count, range_.count
-    words = values.describe(name)
-    if count is None or asked is None:
-        return words, None
-    return f"{words}: {count} of {asked} values", (count, asked)
 
 
 def _mark_followers(constraints: Sequence[Constraint], solved: Solved) -> list[Constraint]:

@@ -10,6 +10,7 @@ from trtdiag.dims.compare_plans import values_of
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.fix import Alternative, Change, Reason
+from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Range, ValueSet
 
@@ -108,11 +109,8 @@ def _padding(
     words = f"pad {change.name} to {to}, first in forward"
     code = [_line(name, [pad for pad in pads if pad.input == name], ranks[name]) for name in inputs if name in ranks]
     request = asked_range(asked.leaves[change.sites[0]], asked).intersect(_padded_range(change.sites[0], final))
-    bounds = ", ".join(
-        f"{end}={value}" for end, value in (("min", request.min), ("max", request.max)) if value is not None
-    )
     note = (
-        f"declare Dim.DYNAMIC({bounds}) there: torch cannot see that the padded size always fits; "
+        f"declare Dim.DYNAMIC({bounds_text(request)}) there: torch cannot see that the padded size always fits; "
         "crop the output where its size follows the input's, and mind that zeros enter what is averaged"
     )
     return Alternative("\n".join((words, *code)), kept, note)

@@ -11,7 +11,8 @@ from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import LOWEST_HINTED, asked_range
 from trtdiag.fixdims.fix import Alternative, Change, Reason
-from trtdiag.symbolic import Proof, Range, ValueSet
+from trtdiag.symbolic import Proof, Range, ValueSet, allowed, check, free_symbols
+from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.proof import ProofKind
 
 
@@ -162,6 +163,26 @@ def reason(text: str, origin: GuardOrigin | None, counterexample: str = "") -> R
         return Reason(text, by="the asked range", counterexample=counterexample)
     by = origin.op or ("a Python condition" if origin.branch else "an op" if origin.branch is False else "")
     return Reason(text, origin.stack, by, counterexample)
+
+
+def smallest_broken(
+    condition: Condition, box: Mapping[str, Range], limit_s: float, alone_s: float = 5.0
+) -> Mapping[str, int]:
+    """The smallest sizes in ``box`` that break a condition; empty where there are none, or none was found in time.
+
+    Args:
+        condition: All of its symbols are in ``box``.
+        box: The asked sizes.
+        limit_s: For a condition on several symbols.
+        alone_s: For one on a single symbol.
+    """
+    symbols = free_symbols(condition)
+    if len(symbols) != 1:
+        return check(condition, {s: box[s] for s in symbols}, limit_s=limit_s).counterexample or {}
+    (symbol,) = symbols
+    solution = allowed((condition,), symbol, box[symbol], alone_s)
+    least = solution.values.complement().min if solution.proof.proven else None
+    return {} if least is None else {symbol: least}
 
 
 NO_PROOF = Proof(ProofKind.NONE, 0, "nothing was shown")

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.solver_input import affine, dims_in, system_of
-from trtdiag.dims.spelling.dim_names import Names, identifier
+from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.export_result import Corner, Tried
 from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.notes import Notebook
+from trtdiag.frontend.dim_names import Names, identifier
 from trtdiag.symbolic import BoundsCache, free_symbols
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Num
 from trtdiag.symbolic.ranges import Range
 

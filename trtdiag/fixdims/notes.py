@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from trtdiag.dims.compare_plans import worth_naming
+from trtdiag.dims.compare_plans import counted_words, worth_naming
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver.solution import Chosen
-from trtdiag.dims.solver_input import System, affine, dims_in
-from trtdiag.fixdims.changes import Noted, reason
+from trtdiag.dims.solver_input import System, dims_in
+from trtdiag.fixdims.changes import Noted, reason, smallest_broken
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
 from trtdiag.fixdims.pinned_dims import PinnedGroup
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
 from trtdiag.frontend.program import InputDim, Join, Pin
-from trtdiag.symbolic import Progression, ValueSet, allowed, check, evaluate, free_symbols, to_text
+from trtdiag.symbolic import Progression, ValueSet, evaluate, free_symbols, to_text
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Condition, Sym
 
 _MOST_REASONS = 6
@@ -78,7 +79,8 @@ class Notebook:
         dims: Sequence[InputDim],
     ) -> Reason:
         origin = None if condition in system.asked else tried.conditions.get(condition)
-        broken = {} if self.solving.look() else _smallest_broken(condition, system)
+        known = free_symbols(condition) <= system.box.keys() and not self.solving.look()
+        broken = smallest_broken(condition, system.box, _WITNESS_LIMIT_S) if known else {}
         sizes = ", ".join(f"{name} = {value}" for name, value in self._sizes(broken, dims).items())
         return reason(to_text(condition, names), origin, sizes)
 
@@ -104,7 +106,7 @@ class Notebook:
         name, note = self.names.get(dim.site, dim.site), self.of(dim.site)
         solution = chosen.allowed.get(symbol)
         if solution is not None and solution.proof.proven and not solution.values.is_full and not note.allowed:
-            note.allowed = _counted(solution.values, name)
+            note.allowed = counted_words(solution.values, name)
             note.exact = _exact(solution.values, name, chosen.sets.get(symbol))
         asked = system.box[symbol].count if symbol in system.box else None
         example, best = tried.hints.get(symbol), chosen.sets.get(symbol)
@@ -175,22 +177,3 @@ def _exact(values: ValueSet, name: str, best: Progression | None) -> Alternative
     asked = values.range.count
     kept = None if values.count is None or asked is None else (values.count, asked)
     return Alternative(values.describe(name), kept, ALLOWED)
-
-
-def _counted(values: ValueSet, name: str) -> str:
-    count, asked = values.count, values.range.count
-    words = values.describe(name)
-    return words if count is None or asked is None else f"{words}: {count} of {asked} values"
-
-
-def _smallest_broken(condition: Condition, system: System) -> Mapping[str, int]:
-    symbols = free_symbols(condition)
-    if not symbols <= system.box.keys():
-        return {}
-    if len(symbols) == 1:
-        (symbol,) = symbols
-        solution = allowed((condition,), symbol, system.box[symbol])
-        least = solution.values.complement().min if solution.proof.proven else None
-        return {} if least is None else {symbol: least}
-    result = check(condition, {s: system.box[s] for s in symbols}, limit_s=_WITNESS_LIMIT_S)
-    return result.counterexample or {}

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver.solution import Chosen
-from trtdiag.dims.solver_input import affine, dims_in, system_of
+from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import Alternative
 from trtdiag.fixdims.pinned_dims import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import Range, children, free_symbols, is_condition
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mod, Num, Relation
 
 if TYPE_CHECKING:
@@ -179,10 +180,7 @@ def _sizes_beyond(dim: InputDim, size: int, chosen: Chosen, box: Mapping[str, Ra
     line = affine(dim.expr)
     if line is None or line[0] not in chosen.sets or line[0] not in box or line[1] < 1:
         return []
-    kept, asked = (
-        Range(*(None if end is None else line[1] * end + line[2] for end in (range_.min, range_.max)))
-        for range_ in (chosen.sets[line[0]].extent, box[line[0]])
-    )
+    kept, asked = (range_.scaled(*line[1:]) for range_ in (chosen.sets[line[0]].extent, box[line[0]]))
     if kept.min is None or kept.max is None or asked.min is None:
         return []
     above = None if asked.max is None else asked.max - kept.max

@@ -15,7 +15,6 @@ from trtdiag.arguments import inputs as examples
 from trtdiag.dims.compare_plans import same_plan
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.program_plan import program_plan
-from trtdiag.dims.solver_input import affine
 from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.spelling.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.errors import DimsError
@@ -39,6 +38,7 @@ from trtdiag.frontend.reexport import program_recipe
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.option_warnings import OptionWarning, warn_of
 from trtdiag.symbolic import Proof, ProofKind
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.text import in_words
 
 DEFAULT_LIMIT_S = 600.0

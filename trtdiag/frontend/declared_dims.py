@@ -11,6 +11,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from trtdiag.arguments import shown
+from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic.expr import Expr
 from trtdiag.symbolic.ranges import Range
@@ -121,10 +122,10 @@ def read_dim(entry: Any) -> Declared:
         return Declared(shown(entry), None, Range(entry, entry), dynamic=False)
     kind = getattr(getattr(entry, "type", None), "name", None)  # Dim.AUTO, Dim.DYNAMIC, Dim.STATIC
     if kind is not None and not hasattr(entry, "root"):
-        low, high = getattr(entry, "min", None), getattr(entry, "max", None)
-        given = ", ".join(f"{k}={v}" for k, v in (("min", low), ("max", high)) if v is not None)
-        bounds = None if low is None and high is None else Range(low, high)
-        return Declared(f"Dim.{kind}({given})" if given else f"Dim.{kind}", None, bounds, dynamic=kind != "STATIC")
+        bounds = Range(getattr(entry, "min", None), getattr(entry, "max", None))
+        given = bounds_text(bounds)
+        text, said = (f"Dim.{kind}({given})", bounds) if given else (f"Dim.{kind}", None)
+        return Declared(text, None, said, dynamic=kind != "STATIC")
     if not isinstance(entry, Dim):  # torch refuses it, which is the finding
         return Declared(shown(entry), None, None, dynamic=False)
     name = str(entry.__name__)

@@ -10,11 +10,11 @@ import torch
 from torch.export import Dim
 
 from trtdiag.errors import DimsError
+from trtdiag.frontend.dim_names import free_name
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.input_tree import KEYWORDS, REST, Node, nested_inputs
 from trtdiag.symbolic import ExpressionError, expr_from_sympy
-from trtdiag.symbolic.build import linear_terms
-from trtdiag.symbolic.expr import Sym
+from trtdiag.symbolic.build import affine
 
 _HOME = "torch.fx.experimental.dynamic_spec"
 _BELOW = {"DictSpec": "_entries", "SeqSpec": "_entries", "ObjectSpec": "_fields"}
@@ -77,7 +77,9 @@ class _Reader:
             key = str(variable.sympy_sym)
             if key not in self._variables:
                 self._variables[key] = variable
-                self._dims[key] = Dim(_free(variable.name, taken), min=max(0, variable.min or 0), max=variable.max)
+                name = free_name(variable.name if variable.name.isidentifier() else "size", taken)
+                taken.add(name)
+                self._dims[key] = Dim(name, min=max(0, variable.min or 0), max=variable.max)
 
     def node(self, node: Node, entry: Any) -> Any:
         """What is written for one input or container."""
@@ -102,18 +104,21 @@ class _Reader:
     def _size(self, size: Any, node: Node) -> Any:
         if isinstance(size, int):
             return size
-        scale, key, offset = self._line(size, node)
+        key, scale, offset = self._line(size, node)
         dim = self._dims[key]
         scaled = dim if scale == 1 else scale * dim
         return scaled if offset == 0 else scaled + offset if offset > 0 else scaled - -offset
 
-    def _line(self, size: Any, node: Node) -> tuple[int, str, int]:
-        """``scale * variable + offset``."""
+    def _line(self, size: Any, node: Node) -> tuple[str, int, int]:
+        """The variable, scale and offset of ``scale * variable + offset``."""
         symbol = getattr(size, "sympy_sym", None)
         if symbol is not None:
-            return 1, str(symbol), 0
-        line = _single_term(size)
-        if line is None or line[1] not in self._dims:
+            return str(symbol), 1, 0
+        try:
+            line = affine(expr_from_sympy(size.node.expr))
+        except ExpressionError:
+            line = None
+        if line is None or line[1] < 1 or line[0] not in self._dims:
             raise _unsayable(
                 f"the ShapesSpec has the size {_shown(size)} in {node.name}",
                 "a Dim of torch.export says one variable, or a*variable + b with a >= 1, which has a place of its own",
@@ -132,20 +137,6 @@ class _Reader:
             )
         low = entry.min if entry.min is not None and entry.min >= 0 else None
         return Dim.DYNAMIC if low is None and entry.max is None else Dim.DYNAMIC(min=low, max=entry.max)
-
-
-def _single_term(size: Any) -> tuple[int, str, int] | None:
-    """``(a, name, b)`` of ``a*variable + b`` with ``a >= 1``; ``None`` for any other size."""
-    try:
-        terms, constant = linear_terms(expr_from_sympy(size.node.expr))
-    except ExpressionError:
-        return None
-    if len(terms) != 1 or not isinstance(constant, int):
-        return None
-    scale, part = terms[0]
-    if not isinstance(scale, int) or scale < 1 or not isinstance(part, Sym):
-        return None
-    return scale, part.name, constant
 
 
 def _entries(node: Node, entry: Any) -> list[Any]:
@@ -176,15 +167,6 @@ def _variables(entry: Any) -> Iterator[Any]:
         return
     for part in below.values() if isinstance(below, Mapping) else below:
         yield from _variables(part)
-
-
-def _free(wanted: str, taken: set[str]) -> str:
-    base = wanted if wanted.isidentifier() else "size"
-    name, number = base, 2
-    while name in taken:
-        name, number = f"{base}_{number}", number + 1
-    taken.add(name)
-    return name
 
 
 def _shown(value: Any) -> str:

@@ -65,6 +65,17 @@ def linear_terms(expr: Expr) -> tuple[list[tuple[Number, Expr]], Number]:
     return terms, constant
 
 
+def affine(expr: Expr) -> tuple[str, int, int] | None:
+    """``(symbol, scale, offset)`` of ``scale*symbol + offset`` with whole numbers; ``None`` for anything else."""
+    terms, constant = linear_terms(expr)
+    if len(terms) != 1 or not isinstance(terms[0][1], Sym):
+        return None
+    scale = terms[0][0]
+    if not isinstance(scale, int) or not isinstance(constant, int) or scale == 0:
+        return None
+    return terms[0][1].name, scale, constant
+
+
 def _coefficient(term: Expr) -> tuple[Number, Expr]:
     if isinstance(term, Mul) and isinstance(term.args[0], Num):
         rest = term.args[1:]

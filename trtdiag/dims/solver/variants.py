@@ -8,8 +8,7 @@ from math import gcd, lcm
 
 from trtdiag.dims.solver.eliminate import fresh_name
 from trtdiag.dims.solver.layout import NOBODY, Layout, Origins, replaced
-from trtdiag.symbolic import add, children, evaluate, free_symbols, is_integer, mul, substitute
-from trtdiag.symbolic.build import linear_terms
+from trtdiag.symbolic import add, build, children, evaluate, free_symbols, mul, substitute
 from trtdiag.symbolic.conditions import compare
 from trtdiag.symbolic.expr import Condition, Expr, FloorDiv, Mod, Num, Relation, Sym
 
@@ -20,15 +19,10 @@ DIRECTIONS = tuple((a, c) for a in range(1, 5) for c in range(1, 5) if gcd(a, c)
 
 def affine(size: Expr) -> tuple[int, str, int] | None:
     """``(a, name, b)`` where ``size`` is ``a*name + b`` with ``a >= 1``, or ``(0, "", b)`` for a number."""
-    terms, constant = linear_terms(size)
-    if not isinstance(constant, int) or not is_integer(size):
-        return None
-    if not terms:
-        return 0, "", constant
-    (factor, part) = terms[0]
-    if len(terms) != 1 or not isinstance(part, Sym) or factor < 1:
-        return None
-    return int(factor), part.name, constant
+    if isinstance(size, Num):
+        return (0, "", size.value) if isinstance(size.value, int) else None
+    found = build.affine(size)
+    return None if found is None or found[1] < 1 else (found[1], found[0], found[2])
 
 
 def straightened(layout: Layout) -> list[Layout] | None:

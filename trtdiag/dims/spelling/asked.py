@@ -14,6 +14,7 @@ from trtdiag.arguments import shown
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.spelling.fits import written_children, written_dims
 from trtdiag.errors import DimsError
+from trtdiag.frontend.dim_names import free_name
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.input_tree import REST, Node, nested_inputs
 from trtdiag.symbolic.ranges import Range
@@ -162,10 +163,7 @@ class DimReader:
         if known is not None:
             return known
         # torch refuses two ranges under one name; they are two Dims then.
-        taken = {definition.name for definition in self.defs}
-        chosen, number = name, 2
-        while chosen in taken:
-            chosen, number = f"{name}_{number}", number + 1
+        chosen = free_name(name, {definition.name for definition in self.defs})
         self._names[name, values] = chosen
         self.defs.append(DimDef(chosen, values))
         return chosen

@@ -34,20 +34,17 @@ def quoted(value: Any) -> str:
     return text
 
 
-def named_tuples(value: Any) -> Iterator[type]:
-    """The classes of the named tuples in a nested value."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        yield type(value)
+def containers(value: Any) -> Iterator[Any]:
+    """Every container in a nested value."""
     if isinstance(value, (dict, list, tuple, deque)):
+        yield value
         for part in value.values() if isinstance(value, dict) else value:
-            yield from named_tuples(part)
+            yield from containers(part)
 
 
-def has_deque(value: Any) -> bool:
-    """Whether a nested value has a ``deque`` in it."""
-    if isinstance(value, (dict, list, tuple)):
-        return any(has_deque(part) for part in (value.values() if isinstance(value, dict) else value))
-    return isinstance(value, deque)
+def named_tuples(value: Any) -> set[type]:
+    """The classes of the named tuples in a nested value."""
+    return {type(found) for found in containers(value) if hasattr(found, "_fields")}
 
 
 def import_lines(value: Any, *, uses_dim: bool) -> tuple[list[str], list[str]]:
@@ -55,9 +52,9 @@ def import_lines(value: Any, *, uses_dim: bool) -> tuple[list[str], list[str]]:
     standard, other, defined = set(), set(), []
     if uses_dim:
         other.add("from torch.export import Dim")
-    if has_deque(value):
+    if any(isinstance(found, deque) for found in containers(value)):
         standard.add("from collections import deque")
-    for found in sorted(set(named_tuples(value)), key=lambda kind: kind.__name__):
+    for found in sorted(named_tuples(value), key=lambda kind: kind.__name__):
         if _importable(found):
             other.add(f"from {found.__module__} import {found.__name__}")
             continue

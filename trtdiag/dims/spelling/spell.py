@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch.export import Dim
+from torch.utils import _pytree as pytree
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.spelling.asked import DimReader, Structure, asked_plan
 from trtdiag.dims.spelling.code_text import assigned, import_lines, named_tuples
-from trtdiag.dims.spelling.dim_names import Names
 from trtdiag.dims.spelling.site_text import split_site
 from trtdiag.dims.spelling.written_form import (
     as_written,
@@ -20,9 +20,9 @@ from trtdiag.dims.spelling.written_form import (
     laid,
     laid_by_path,
     leaves_in,
-    mapped,
     range_of,
 )
+from trtdiag.frontend.dim_names import Names, bounds_text
 from trtdiag.symbolic.ranges import Range
 
 _Derived = tuple[str, int, int]
@@ -89,7 +89,7 @@ def plan_diff(before_code: str, after_code: str) -> str:
 
 def _spelled(form: Any, defs: Sequence[DimDef]) -> Spelled:
     words = _Words(form, _checked(leaves_in(form), defs))
-    return Spelled(mapped(form, words.object), words.code())
+    return Spelled(pytree.tree_map_only(Leaf, words.object, form), words.code())
 
 
 def _checked(leaves: Sequence[Leaf], defs: Sequence[DimDef]) -> list[DimDef]:
@@ -155,7 +155,7 @@ class _Words:
         if leaf.kind is LeafKind.STATIC:
             return "Dim.STATIC" if leaf.value is None else str(leaf.value)
         if leaf.kind is not LeafKind.DIM:
-            bounds = _bounds(leaf.range)
+            bounds = bounds_text(leaf.range)
             return f"Dim.{leaf.kind.name}" + (f"({bounds})" if bounds else "")
         return self._variables.get(_key(leaf)) or self._formula(_key(leaf))
 
@@ -165,7 +165,7 @@ class _Words:
         imports, classes = import_lines(self._form, uses_dim=uses_dim)
         defined = list(classes)
         for name, values in self._ranges.items():
-            bounds = _bounds(values)
+            bounds = bounds_text(values)
             given = f'"{self._names[name]}"' + (f", {bounds}" if bounds else "")
             defined.append(f"{self._names[name]} = Dim({given})")
         defined += [f"{variable} = {self._formula(key)}" for key, variable in self._variables.items()]
@@ -180,11 +180,6 @@ class _Words:
 
 def _key(leaf: Leaf) -> _Derived:
     return leaf.root, leaf.scale, leaf.offset
-
-
-def _bounds(values: Range) -> str:
-    given: Mapping[str, int | None] = {"min": values.min, "max": values.max}
-    return ", ".join(f"{end}={value}" for end, value in given.items() if value is not None)
 
 
 def _dim(name: str, values: Range) -> Any:

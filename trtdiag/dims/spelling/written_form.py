@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from torch.utils import _pytree as pytree
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind
 from trtdiag.dims.spelling.asked import DimReader, Structure, hint_kind
@@ -170,11 +172,7 @@ def as_written(spec: Any, reader: DimReader) -> Any:
 
 def leaves_in(value: Any) -> list[Leaf]:
     """Every leaf of a nested form, in order."""
-    if isinstance(value, Leaf):
-        return [value]
-    if isinstance(value, (dict, list, tuple, deque)):
-        return [leaf for part in (value.values() if isinstance(value, dict) else value) for leaf in leaves_in(part)]
-    return []
+    return [part for part in pytree.tree_leaves(value) if isinstance(part, Leaf)]
 
 
 def hints_for_integers(leaves: Mapping[str, Leaf], defs: Iterable[DimDef]) -> dict[str, Leaf]:
@@ -192,16 +190,3 @@ def range_of(leaf: Leaf, root: Range) -> Range:
     """The sizes that a DIM leaf takes when its root has the range ``root``."""
     low = leaf.scale * (root.min or 0) + leaf.offset
     return Range(low, None if root.max is None else leaf.scale * root.max + leaf.offset)
-
-
-def mapped(value: Any, change: Callable[[Leaf], Any]) -> Any:
-    """The same nested form with ``change(leaf)`` in place of each leaf."""
-    if isinstance(value, Leaf):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: mapped(part, change) for key, part in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[mapped(part, change) for part in value])
-    if isinstance(value, (list, tuple, deque)):
-        return type(value)([mapped(part, change) for part in value])
-    return value

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import thread_time
 
-from trtdiag.dims.compare_plans import LEAST_SHARE
+from trtdiag.dims.compare_plans import LEAST_SHARE, counted_words
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver.solution import Chosen
 from trtdiag.dims.torch_text.read import TextGuard
-from trtdiag.fixdims.changes import Noted
+from trtdiag.fixdims.changes import Noted, smallest_broken
 from trtdiag.fixdims.error_text.system import TextSystem, over
 from trtdiag.fixdims.fix import Alternative, Reason
-from trtdiag.symbolic import Range, Sym, allowed, check, free_symbols, to_text
+from trtdiag.symbolic import Range, Sym, free_symbols, to_text
 from trtdiag.symbolic.expr import Compare, Condition, Num, Relation
 
 _WITNESS_LIMIT_S = 0.5
@@ -71,9 +71,7 @@ def _note(symbol: str, system: TextSystem, box: Mapping[str, Range], chosen: Cho
         note.because([Reason(system.always[symbol].text, system.always[symbol].stack)])
     solution = chosen.allowed.get(symbol)
     if solution is not None and solution.proof.proven and not solution.values.is_full:
-        count, asked = solution.values.count, solution.values.range.count
-        words = solution.values.describe(symbol)
-        note.allowed = words if count is None or asked is None else f"{words}: {count} of {asked} values"
+        note.allowed = counted_words(solution.values, symbol)
     if any(condition in system.unbounded for condition in own):
         note.alternatives.append(
             Alternative(
@@ -130,15 +128,7 @@ class _Broken:
     def sizes(self, condition: Condition) -> Mapping[str, int]:
         """Empty where there are none, none was found, or the time is over."""
         if condition not in self._known:
-            self._known[condition] = {} if thread_time() > self._end else self._found(condition)
+            box = {symbol: self._box.get(symbol, Range(1, None)) for symbol in free_symbols(condition)}
+            late, limit_s = thread_time() > self._end, _WITNESS_LIMIT_S
+            self._known[condition] = {} if late else smallest_broken(condition, box, limit_s, limit_s)
         return self._known[condition]
-
-    def _found(self, condition: Condition) -> Mapping[str, int]:
-        symbols = free_symbols(condition)
-        here = {symbol: self._box.get(symbol, Range(1, None)) for symbol in symbols}
-        if len(symbols) == 1:
-            (symbol,) = symbols
-            solution = allowed((condition,), symbol, here[symbol], _WITNESS_LIMIT_S)
-            least = solution.values.complement().min if solution.proof.proven else None
-            return {} if least is None else {symbol: least}
-        return check(condition, here, limit_s=_WITNESS_LIMIT_S).counterexample or {}

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trtdiag.symbolic import ExpressionError, Relation, compare, free_symbols, parse_expr
-from trtdiag.symbolic.build import linear_terms, mod
+from trtdiag.symbolic.build import affine, mod
+from trtdiag.symbolic.conditions import within
 from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
 from trtdiag.symbolic.ranges import Range
 
@@ -32,7 +33,7 @@ class Suggested:
     def conditions(self, name: str) -> list[Condition]:
         """What the suggestion asks of the dim: bounds, a multiple, a size, a relation to another dim."""
         if name in self.ranges:
-            return _within(Sym(name), self.ranges[name])
+            return within(Sym(name), self.ranges[name])
         size = self.sizes.get(name)
         if size is None:
             return []
@@ -40,25 +41,19 @@ class Suggested:
         if step is None:
             return [compare(Relation.EQ, Sym(name), size)]
         scale, offset, root = step
-        bounds = self.ranges.get(root, Range())
-        ends = Range(
-            None if bounds.min is None else scale * bounds.min + offset,
-            None if bounds.max is None else scale * bounds.max + offset,
-        )
-        return [compare(Relation.EQ, mod(Sym(name), scale), offset % scale), *_within(Sym(name), ends)]
+        ends = self.ranges.get(root, Range()).scaled(scale, offset)
+        return [compare(Relation.EQ, mod(Sym(name), scale), offset % scale), *within(Sym(name), ends)]
 
     def step_of(self, name: str) -> tuple[int, int, str] | None:
         """``(scale, offset, root)`` of ``name = scale*_root + offset`` over a root that stands for no input dim."""
         size = self.sizes.get(name)
         if size is None or isinstance(size, Num):
             return None
-        terms, constant = linear_terms(size)
-        if len(terms) != 1 or not isinstance(terms[0][1], Sym):
+        found = affine(size)
+        if found is None or found[1] < 1 or not found[0].startswith("_"):
             return None
-        factor, root = terms[0][0], terms[0][1].name
-        if factor.denominator != 1 or constant.denominator != 1 or factor < 1 or not root.startswith("_"):
-            return None
-        return int(factor), int(constant), root
+        root, scale, offset = found
+        return scale, offset, root
 
     def names(self) -> list[str]:
         """The dims of inputs that it speaks of."""
@@ -89,12 +84,3 @@ def read_suggested(lines: Iterable[str]) -> Suggested:
             if name not in free_symbols(size):
                 sizes[name] = size
     return Suggested(ranges, sizes)
-
-
-def _within(size: Expr, range_: Range) -> list[Condition]:
-    found = []
-    if range_.min is not None:
-        found.append(compare(Relation.GE, size, range_.min))
-    if range_.max is not None:
-        found.append(compare(Relation.LE, size, range_.max))
-    return found

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import Plan
+from trtdiag.dims.solver.runs import along
 from trtdiag.dims.solver.solution import Chosen
-from trtdiag.dims.solver_input import affine, from_data, system_of
+from trtdiag.dims.solver_input import from_data, system_of
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.frontend.program import InputTensor
 from trtdiag.symbolic import add, compare, floordiv, free_symbols, mod, mul, normalise, sub, substitute
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.conditions import TRUE
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
 from trtdiag.symbolic.ranges import Range
@@ -111,10 +113,7 @@ def taken_by_plan(tried: Tried, plan: Plan, coordinates: Sequence[Coordinate]) -
 
 def taken_by_choice(tried: Tried, chosen: Chosen, coordinates: Sequence[Coordinate]) -> Conditions | None:
     """What ``chosen`` would admit, not exported yet."""
-    roots: dict[str, Expr] = {
-        name: Num(run.single) if run.single is not None else add(mul(run.step, Sym(name)), run.offset)
-        for name, run in chosen.sets.items()
-    }
+    roots = along(chosen.sets)
     ranges = {name: run.range for name, run in chosen.sets.items()}
     sizes = {
         site: substitute(substitute(size, chosen.determined), roots) for site, size in sizes_in(tried.inputs).items()

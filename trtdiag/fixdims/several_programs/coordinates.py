@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trtdiag.dims.declare import dim_names
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
-from trtdiag.dims.spelling.dim_names import free_name, identifier
+from trtdiag.frontend.dim_names import free_name, identifier
 from trtdiag.frontend.program import InputTensor
 from trtdiag.symbolic import add, free_symbols, mul
 from trtdiag.symbolic.expr import Expr, Sym

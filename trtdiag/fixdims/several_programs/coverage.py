@@ -12,6 +12,7 @@ from trtdiag.fixdims.several_programs.admitted_sizes import Conditions
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.symbolic import free_symbols, holds_array
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tied import tied_groups
 
 MOST_GRID = 1 << 22
 """Combinations of coordinates that conditions tie together; more of them are not counted."""
@@ -94,16 +95,10 @@ def _product(counts: Iterable[int | None]) -> int | None:
 def _groups(programs: Sequence[Conditions], coordinates: Sequence[Coordinate]) -> list[list[Coordinate]]:
     """Coordinates that some condition ties together, each such group on its own."""
     names = {coordinate.name for coordinate in coordinates}
-    groups = [{coordinate.name} for coordinate in coordinates]
-    for program in programs:
-        for condition in program:
-            symbols = free_symbols(condition)
-            if not symbols <= names:
-                continue
-            touched = [group for group in groups if group & symbols]
-            if len(touched) > 1:
-                groups = [group for group in groups if not group & symbols] + [set().union(*touched)]
-    return [[each for each in coordinates if each.name in group] for group in groups]
+    ties = [symbols for program in programs for each in program if (symbols := free_symbols(each)) and symbols <= names]
+    items: list[Coordinate | frozenset[str]] = [*coordinates, *ties]
+    groups = tied_groups(items, lambda item: {item.name} if isinstance(item, Coordinate) else item)
+    return [[each for each in group if isinstance(each, Coordinate)] for group in groups]
 
 
 def _signatures(programs: Sequence[Conditions], group: Sequence[Coordinate]) -> dict[int, int] | None:

@@ -15,18 +15,15 @@ from trtdiag.symbolic import (
     ExpressionError,
     Num,
     Sym,
-    add,
     children,
     floordiv,
-    free_symbols,
     from_sympy,
     is_condition,
-    mul,
     negate,
     sub,
-    substitute,
     to_text,
 )
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import (
     Add,
     And,
@@ -84,12 +81,10 @@ class LocalNames:
         """Symbols that no variable holds, from one that holds ``a * symbol + b``."""
         roots: dict[str, Expr] = {}
         for node, text in self._sizes.items():
-            symbols = free_symbols(node)
-            if len(symbols) == 1:
-                (symbol,) = symbols
-                line = _line(node, symbol)
-                if Sym(symbol) not in self._sizes and line is not None and symbol not in roots:
-                    roots[symbol] = floordiv(sub(Sym(text), line[1]), line[0])
+            line = affine(node)
+            if line is not None and Sym(line[0]) not in self._sizes:
+                symbol, scale, offset = line
+                roots.setdefault(symbol, floordiv(sub(Sym(text), offset), scale))
         return roots
 
     def _named(self, node: Expr | Condition) -> Any:
@@ -146,17 +141,6 @@ def _rebuilt(node: Any, parts: list[Any]) -> Expr | Condition:
             return type(node)(parts[0])
         case _:  # a choice between two sizes has no Python that torch takes
             raise _UnnamedError
-
-
-def _line(node: Expr, symbol: str) -> tuple[int, int] | None:
-    """``(a, b)`` of ``a * symbol + b``."""
-    values = [substitute(node, {symbol: at}) for at in (0, 1, 2, 7)]
-    numbers = [value.value for value in values if isinstance(value, Num) and isinstance(value.value, int)]
-    if len(numbers) < 4:
-        return None
-    step = numbers[1] - numbers[0]
-    exact = node == add(mul(step, Sym(symbol)), numbers[0])
-    return (step, numbers[0]) if exact and step != 0 else None
 
 
 def _local_values(frame: FrameType) -> Iterator[tuple[str, Any]]:

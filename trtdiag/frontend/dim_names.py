@@ -1,4 +1,4 @@
-"""Names for Dims and variables that both Python and torch take."""
+"""Names and bounds of Dims in words that both Python and torch take."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Container, Iterable
 from itertools import chain, count
 
 import sympy
+
+from trtdiag.symbolic.ranges import Range
 
 RESERVED = frozenset({"Dim", "torch", "dynamic_shapes", "deque", "namedtuple"})
 
@@ -51,3 +53,9 @@ def identifier(name: str) -> str:
     """A Python name for a dim: ``h`` as it is, ``x.shape[2]`` as ``x_dim2``."""
     plain = re.sub(r"\.shape\[(\d+)\]$", r"_dim\1", name)
     return re.sub(r"[\W_]+", "_", plain).strip("_") or "dim"
+
+
+def bounds_text(range_: Range) -> str:
+    """The ends of a range as keyword arguments, ``min=2, max=64``; an open end is left out."""
+    ends = (("min", range_.min), ("max", range_.max))
+    return ", ".join(f"{end}={value}" for end, value in ends if value is not None)
