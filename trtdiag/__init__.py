@@ -9,120 +9,106 @@ if TYPE_CHECKING:
     from typing import Any
 
     __version__: str
-    from trtdiag.artifact.load import load
-    from trtdiag.artifact.rebuild import rebuild
-    from trtdiag.artifact.save import save
-    from trtdiag.benchmark.facts import Benchmark
+    from trtdiag.artifact.load import load as load
+    from trtdiag.artifact.rebuild import rebuild as rebuild
+    from trtdiag.artifact.save import save as save
+    from trtdiag.benchmark.facts import Benchmark as Benchmark
     from trtdiag.errors import (
-        ArgumentError,
-        ArtifactError,
-        CaptureError,
-        DiagnosisError,
-        DimsError,
-        EngineBuildError,
-        InternalError,
-        PlatformError,
-        ShapeOutOfRangeError,
-        TrtdiagError,
-        UnsupportedOpError,
-        UserError,
-        VerificationError,
+        ArgumentError as ArgumentError,
     )
-    from trtdiag.fixdims.fix import Fix
-    from trtdiag.fixdims.run import fix_dims
-    from trtdiag.frontend.capture import capture
-    from trtdiag.frontend.input import Input
-    from trtdiag.option_warnings import OptionWarning
-    from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
-    from trtdiag.pipeline.analyze import analyze
-    from trtdiag.pipeline.bench import bench
-    from trtdiag.pipeline.compile import compile
-    from trtdiag.pipeline.verify import verify
-    from trtdiag.report.fix_programs import save_programs
-    from trtdiag.report.program_table import program_for
-    from trtdiag.report.report import Report
-    from trtdiag.runtime.compiled import CompiledProgram
-    from trtdiag.verification.facts import Verification
-    from trtdiag.verification.run import VerifyLimits
+    from trtdiag.errors import (
+        ArtifactError as ArtifactError,
+    )
+    from trtdiag.errors import (
+        CaptureError as CaptureError,
+    )
+    from trtdiag.errors import (
+        DiagnosisError as DiagnosisError,
+    )
+    from trtdiag.errors import (
+        DimsError as DimsError,
+    )
+    from trtdiag.errors import (
+        EngineBuildError as EngineBuildError,
+    )
+    from trtdiag.errors import (
+        InternalError as InternalError,
+    )
+    from trtdiag.errors import (
+        PlatformError as PlatformError,
+    )
+    from trtdiag.errors import (
+        ShapeOutOfRangeError as ShapeOutOfRangeError,
+    )
+    from trtdiag.errors import (
+        TrtdiagError as TrtdiagError,
+    )
+    from trtdiag.errors import (
+        UnsupportedOpError as UnsupportedOpError,
+    )
+    from trtdiag.errors import (
+        UserError as UserError,
+    )
+    from trtdiag.errors import (
+        VerificationError as VerificationError,
+    )
+    from trtdiag.fixdims.fix import Fix as Fix
+    from trtdiag.fixdims.run import fix_dims as fix_dims
+    from trtdiag.frontend.capture import capture as capture
+    from trtdiag.frontend.input import Input as Input
+    from trtdiag.option_warnings import OptionWarning as OptionWarning
+    from trtdiag.options import (
+        AnalyzeOptions as AnalyzeOptions,
+    )
+    from trtdiag.options import (
+        CompileOptions as CompileOptions,
+    )
+    from trtdiag.options import (
+        PartitionOptions as PartitionOptions,
+    )
+    from trtdiag.options import (
+        Precision as Precision,
+    )
+    from trtdiag.pipeline.analyze import analyze as analyze
+    from trtdiag.pipeline.bench import bench as bench
+    from trtdiag.pipeline.compile import compile as compile
+    from trtdiag.pipeline.verify import verify as verify
+    from trtdiag.report.fix_programs import save_programs as save_programs
+    from trtdiag.report.program_table import program_for as program_for
+    from trtdiag.report.report import Report as Report
+    from trtdiag.runtime.compiled import CompiledProgram as CompiledProgram
+    from trtdiag.verification.facts import Verification as Verification
+    from trtdiag.verification.run import VerifyLimits as VerifyLimits
 
-__all__ = [
-    "AnalyzeOptions",
-    "ArgumentError",
-    "ArtifactError",
-    "Benchmark",
-    "CaptureError",
-    "CompileOptions",
-    "CompiledProgram",
-    "DiagnosisError",
-    "DimsError",
-    "EngineBuildError",
-    "Fix",
-    "Input",
-    "InternalError",
-    "OptionWarning",
-    "PartitionOptions",
-    "PlatformError",
-    "Precision",
-    "Report",
-    "ShapeOutOfRangeError",
-    "TrtdiagError",
-    "UnsupportedOpError",
-    "UserError",
-    "Verification",
-    "VerificationError",
-    "VerifyLimits",
-    "__version__",
-    "analyze",
-    "bench",
-    "capture",
-    "compile",
-    "fix_dims",
-    "load",
-    "program_for",
-    "rebuild",
-    "save",
-    "save_programs",
-    "verify",
-]
-
-_HOMES = {
-    "AnalyzeOptions": "trtdiag.options",
-    "ArgumentError": "trtdiag.errors",
-    "ArtifactError": "trtdiag.errors",
-    "Benchmark": "trtdiag.benchmark.facts",
-    "CaptureError": "trtdiag.errors",
-    "CompileOptions": "trtdiag.options",
-    "CompiledProgram": "trtdiag.runtime.compiled",
-    "DiagnosisError": "trtdiag.errors",
-    "DimsError": "trtdiag.errors",
-    "EngineBuildError": "trtdiag.errors",
-    "Fix": "trtdiag.fixdims.fix",
-    "Input": "trtdiag.frontend.input",
-    "InternalError": "trtdiag.errors",
-    "OptionWarning": "trtdiag.option_warnings",
-    "PartitionOptions": "trtdiag.options",
-    "PlatformError": "trtdiag.errors",
-    "Precision": "trtdiag.options",
-    "Report": "trtdiag.report.report",
-    "ShapeOutOfRangeError": "trtdiag.errors",
-    "TrtdiagError": "trtdiag.errors",
-    "UnsupportedOpError": "trtdiag.errors",
-    "UserError": "trtdiag.errors",
-    "Verification": "trtdiag.verification.facts",
-    "VerificationError": "trtdiag.errors",
-    "VerifyLimits": "trtdiag.verification.run",
-    "analyze": "trtdiag.pipeline.analyze",
-    "bench": "trtdiag.pipeline.bench",
-    "capture": "trtdiag.frontend.capture",
-    "compile": "trtdiag.pipeline.compile",
-    "fix_dims": "trtdiag.fixdims.run",
-    "load": "trtdiag.artifact.load",
-    "program_for": "trtdiag.report.program_table",
-    "rebuild": "trtdiag.artifact.rebuild",
-    "save": "trtdiag.artifact.save",
-    "save_programs": "trtdiag.report.fix_programs",
-    "verify": "trtdiag.pipeline.verify",
+_NAMES = {
+    "trtdiag.artifact.load": "load",
+    "trtdiag.artifact.rebuild": "rebuild",
+    "trtdiag.artifact.save": "save",
+    "trtdiag.benchmark.facts": "Benchmark",
+    "trtdiag.errors": (
+        "ArgumentError ArtifactError CaptureError DiagnosisError DimsError EngineBuildError InternalError PlatformError"
+        " ShapeOutOfRangeError TrtdiagError UnsupportedOpError UserError VerificationError"
+    ),
+    "trtdiag.fixdims.fix": "Fix",
+    "trtdiag.fixdims.run": "fix_dims",
+    "trtdiag.frontend.capture": "capture",
+    "trtdiag.frontend.input": "Input",
+    "trtdiag.option_warnings": "OptionWarning",
+    "trtdiag.options": "AnalyzeOptions CompileOptions PartitionOptions Precision",
+    "trtdiag.pipeline.analyze": "analyze",
+    "trtdiag.pipeline.bench": "bench",
+    "trtdiag.pipeline.compile": "compile",
+    "trtdiag.pipeline.verify": "verify",
+    "trtdiag.report.fix_programs": "save_programs",
+    "trtdiag.report.program_table": "program_for",
+    "trtdiag.report.report": "Report",
+    "trtdiag.runtime.compiled": "CompiledProgram",
+    "trtdiag.verification.facts": "Verification",
+    "trtdiag.verification.run": "VerifyLimits",
 }
+"""The public names by the module that they come from."""
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+__all__ = sorted({*_HOMES, "__version__"})
 _SHOWN_BY = {"fix_dims": "trtdiag.report.fix_notebook", "Fix": "trtdiag.report.fix_notebook"}
 
 
