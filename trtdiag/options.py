@@ -56,7 +56,7 @@ class PartitionOptions:
         Raises:
             UserError: ``wrong-option`` for a value that is not what the field takes.
         """
-        keep_checked(self, min_segment_ops=whole(0), keep_in_torch=words, require_full=flag)
+        _check(self, min_segment_ops=whole(0))
 
 
 class Precision(Enum):
@@ -86,8 +86,7 @@ class AnalyzeOptions:
     """What to analyse for, and what to report.
 
     Attributes:
-        target: TensorRT version to answer for (``8.6``, ``10.16``, ``11.4``); ``None``: the installed one, else the
-            newest known.
+        target: TensorRT version to answer for (such as ``10.16``); ``None``: the installed one, else the newest known.
         select: Rules to run: ids, beginnings of ids, names; empty selects all.
         ignore: Rules to leave out, same words.
         truncate_double: Plan engines that compute float64 in float32; otherwise ops on float64 stay in PyTorch.
@@ -118,7 +117,7 @@ class AnalyzeOptions:
         Raises:
             UserError: ``wrong-option`` for a value that is not what the field takes.
         """
-        keep_checked(self, **_OF_BOTH, select=words, ignore=words, try_build=flag, build_limit_s=seconds)
+        _check(self)
 
 
 @dataclass(frozen=True)
@@ -200,43 +199,40 @@ class CompileOptions:
         Raises:
             UserError: ``wrong-option`` for a value that is not what the field takes.
         """
-        keep_checked(
+        _check(
             self,
-            **_OF_BOTH,
-            backend=optional(text),
             opt=sizes_by_name,
-            portable=flag,
-            force=flag,
-            verify=flag,
             workspace_mib=optional(whole(0, _MOST_MIB)),
             optimization_level=optional(whole(0, 5)),
-            tactic_sources=words,
-            engine_per_gpu=flag,
             timing_cache=optional(place),
-            tf32=flag,
             cuda_graphs=whole(0),
             runtime_cache=optional(place),
-            rtx_cuda_graphs=flag,
             kernel_specialization=optional(one_of(*KERNEL_SPECIALIZATION)),
             hardware_compatibility=one_of(*HARDWARE),
-            version_compatible=flag,
             engine_cache=optional(place),
             engine_cache_mib=whole(1),
             build_jobs=optional(whole(1)),
-            profile_layers=flag,
         )
 
 
 _MOST_MIB = 2**43 - 1
 """So many are below 2**63 bytes, the limit of a size in TensorRT's API."""
-_OF_BOTH: Mapping[str, Check] = {
-    "target": optional(text),
-    "truncate_double": flag,
-    "partition": instance(PartitionOptions),
-    "precision": lambda _name, value: Precision.named(value),
-    "keep_fp32": words,
-    "gpu": words,
+_OF_TYPE: Mapping[str, Check] = {
+    "bool": flag,
+    "float": seconds,
+    "str | None": optional(text),
+    "tuple[str, ...]": words,
+    "PartitionOptions": instance(PartitionOptions),
+    "Precision": lambda _name, value: Precision.named(value),
 }
+"""What a field of this type takes, unless its own check says more."""
+
+
+def _check(options: Any, **own: Check) -> None:
+    """Check every field of options: by its own check, else by its type."""
+    keep_checked(options, **{each.name: own.get(each.name) or _OF_TYPE[str(each.type)] for each in fields(options)})
+
+
 _Options = TypeVar("_Options", AnalyzeOptions, CompileOptions)
 
 
