@@ -156,14 +156,9 @@ class Relation(Enum):
         return _COMPARED[self]
 
 
-_COMPARED: dict[Relation, Callable[[Any, Any], Any]] = {
-    Relation.EQ: operator.eq,
-    Relation.NE: operator.ne,
-    Relation.LT: operator.lt,
-    Relation.LE: operator.le,
-    Relation.GT: operator.gt,
-    Relation.GE: operator.ge,
-}
+_COMPARED: dict[Relation, Callable[[Any, Any], Any]] = dict(
+    zip(Relation, (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge), strict=True)
+)
 
 
 @dataclass(frozen=True, slots=True)
