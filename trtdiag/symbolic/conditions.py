@@ -49,22 +49,9 @@ Replace = Callable[[Expr], Expr | None]
 TRUE = Truth(True)
 FALSE = Truth(False)
 
-FLIPPED = {
-    Relation.EQ: Relation.EQ,
-    Relation.NE: Relation.NE,
-    Relation.LT: Relation.GT,
-    Relation.LE: Relation.GE,
-    Relation.GT: Relation.LT,
-    Relation.GE: Relation.LE,
-}
-_NEGATED = {
-    Relation.EQ: Relation.NE,
-    Relation.NE: Relation.EQ,
-    Relation.LT: Relation.GE,
-    Relation.LE: Relation.GT,
-    Relation.GT: Relation.LE,
-    Relation.GE: Relation.LT,
-}
+# In the order of ``Relation``: == != < <= > >=
+FLIPPED = dict(zip(Relation, map(Relation, ("==", "!=", ">", ">=", "<", "<=")), strict=True))
+_NEGATED = dict(zip(Relation, map(Relation, ("!=", "==", ">=", ">", "<=", "<")), strict=True))
 
 
 def compare(relation: Relation, left: Expr | Number, right: Expr | Number) -> Condition:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 from trtdiag.symbolic import build
 from trtdiag.symbolic.conditions import TRUE, all_of, any_of, compare, negate
@@ -38,11 +39,6 @@ MOST_NUMBER_EXPONENT = 1024
 MOST_COMPARED_NODES = 500  # each comparison of two conditions writes both of them twice
 
 
-def absolute(arg: Expr) -> Expr:
-    """``abs(arg)``."""
-    return build.maximum(arg, build.neg(arg))
-
-
 def round_half_even(arg: Expr) -> Expr:
     """Python's ``round(arg)``."""
     if is_integer(arg):
@@ -65,20 +61,14 @@ def power(base: Expr, exponent: Expr) -> Expr:
     return build.power(base, exponent)
 
 
-def _shift_left(base: Expr, count: Expr) -> Expr:
+def shift_left(base: Expr, count: Expr) -> Expr:
+    """``base << count``."""
     return build.mul(base, power(build.number(2), count))
 
 
-def _shift_right(base: Expr, count: Expr) -> Expr:
+def shift_right(base: Expr, count: Expr) -> Expr:
+    """``base >> count``."""
     return build.floordiv(base, power(build.number(2), count))
-
-
-def _modular_indexing(base: Expr, divisor: Expr, modulus: Expr) -> Expr:
-    return build.mod(build.floordiv(base, divisor), modulus)
-
-
-def _relation(relation: Relation) -> Callable[[Expr, Expr], Condition]:
-    return lambda left, right: compare(relation, left, right)
 
 
 def agree(left: Condition, right: Condition) -> Condition:
@@ -102,18 +92,6 @@ def _must_be_small(left: Condition, right: Condition) -> None:
         raise FunctionError(f"it compares conditions of more than {MOST_COMPARED_NODES} operations with each other")
 
 
-def _all(*args: Condition) -> Condition:
-    return all_of(args)
-
-
-def _any(*args: Condition) -> Condition:
-    return any_of(args)
-
-
-def _same(arg: Expr) -> Expr:
-    return arg
-
-
 # Name -> (how many arguments, their kinds, constructor).  "e": expression, "c": condition; the last kind repeats
 # where the count is None.
 _Signature = tuple[str, bool, Callable[..., Node]]
@@ -129,39 +107,37 @@ _define("ee", build.floordiv, "FloorDiv", "CleanDiv")
 _define("ee", build.mod, "Mod", "PythonMod")
 _define("ee", build.truediv, "IntTrueDiv", "FloatTrueDiv", "TrueDiv")
 _define("ee", lambda left, right: build.ceil(build.truediv(left, right)), "CeilDiv")
-_define("eee", _modular_indexing, "ModularIndexing")
-_define("ee", _shift_left, "LShift")
-_define("ee", _shift_right, "RShift")
+_define("eee", lambda base, divisor, modulus: build.mod(build.floordiv(base, divisor), modulus), "ModularIndexing")
+_define("ee", shift_left, "LShift")
+_define("ee", shift_right, "RShift")
 _define("ee", power, "Pow", "PowByNatural", "FloatPow", "pow")
 _define("e", build.floor, "floor", "Floor", "FloorToInt")
 _define("e", build.ceil, "ceil", "ceiling", "Ceil", "CeilToInt")
 _define("e", build.trunc, "trunc", "Trunc", "TruncToInt", "TruncToFloat", "int", "sym_int")
 _define("e", round_half_even, "round", "RoundToInt")
-_define("e", absolute, "abs", "Abs")
-_define("e", _same, "ToFloat", "Identity", "float", "sym_float")
+_define("e", lambda arg: build.maximum(arg, build.neg(arg)), "abs", "Abs")
+_define("e", lambda arg: arg, "ToFloat", "Identity", "float", "sym_float")
 _define("e", build.minimum, "min", "Min", "sym_min", repeats=True)
 _define("e", build.maximum, "max", "Max", "sym_max", repeats=True)
 _define("cee", build.where, "Where", "sym_ite")
 _define("e", build.add, "Add", repeats=True)
 _define("e", build.mul, "Mul", repeats=True)
-_define("c", _all, "And", repeats=True)
-_define("c", _any, "Or", repeats=True)
+_define("c", lambda *args: all_of(args), "And", repeats=True)
+_define("c", lambda *args: any_of(args), "Or", repeats=True)
 _define("c", negate, "Not", "sym_not")
 
 # The names of relations in sympy, short and as classes.
 RELATIONS = {
-    "Eq": Relation.EQ,
-    "Equality": Relation.EQ,
-    "Ne": Relation.NE,
-    "Unequality": Relation.NE,
-    "Lt": Relation.LT,
-    "StrictLessThan": Relation.LT,
-    "Le": Relation.LE,
-    "LessThan": Relation.LE,
-    "Gt": Relation.GT,
-    "StrictGreaterThan": Relation.GT,
-    "Ge": Relation.GE,
-    "GreaterThan": Relation.GE,
+    name: relation
+    for relation, names in {
+        Relation.EQ: ("Eq", "Equality"),
+        Relation.NE: ("Ne", "Unequality"),
+        Relation.LT: ("Lt", "StrictLessThan"),
+        Relation.LE: ("Le", "LessThan"),
+        Relation.GT: ("Gt", "StrictGreaterThan"),
+        Relation.GE: ("Ge", "GreaterThan"),
+    }.items()
+    for name in names
 }
 # The relations that conditions can be in (torch 2.15: ``(L['x'].size()[0] > 3) != (L['x'].size()[1] > 5)``).
 OF_CONDITIONS: dict[Relation, Callable[[Condition, Condition], Condition]] = {
@@ -169,7 +145,7 @@ OF_CONDITIONS: dict[Relation, Callable[[Condition, Condition], Condition]] = {
     Relation.NE: differ,
 }
 for _name, _each in RELATIONS.items():
-    _define("ee", _relation(_each), _name)
+    _define("ee", partial(compare, _each), _name)
 
 
 def call_function(name: str, args: list[Node]) -> Node:

@@ -23,6 +23,8 @@ from trtdiag.symbolic.functions import (
     compare_infinite,
     power,
     select,
+    shift_left,
+    shift_right,
 )
 from trtdiag.symbolic.tree import is_condition, size
 
@@ -36,13 +38,17 @@ _MODULES = ("math", "torch", "sympy", "operator", "builtins", "np", "numpy")
 _INFINITIES = {"oo": 1, "int_oo": 1, "inf": 1, "IntInfinity": 1, "NegativeIntInfinity": -1}
 
 _FLAT = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr)  # operators that nest no deeper when repeated
-_OPERATORS: dict[type[ast.cmpop], Relation] = {
-    ast.Eq: Relation.EQ,
-    ast.NotEq: Relation.NE,
-    ast.Lt: Relation.LT,
-    ast.LtE: Relation.LE,
-    ast.Gt: Relation.GT,
-    ast.GtE: Relation.GE,
+_RELATIONS: dict[type[ast.cmpop], Relation] = dict(
+    zip((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE), Relation, strict=True)
+)
+_ARITHMETIC: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
+    ast.Mult: build.mul,
+    ast.FloorDiv: build.floordiv,
+    ast.Mod: build.mod,
+    ast.Div: build.truediv,
+    ast.Pow: power,
+    ast.LShift: shift_left,
+    ast.RShift: shift_right,
 }
 
 
@@ -201,31 +207,17 @@ class _Reader:
         return join([left, right])  # type: ignore[list-item]
 
     def arithmetic(self, op: ast.operator, left: Expr, right: Expr) -> Expr:
-        match op:
-            case ast.Mult():
-                return build.mul(left, right)
-            case ast.FloorDiv():
-                return build.floordiv(left, right)
-            case ast.Mod():
-                return build.mod(left, right)
-            case ast.Div():
-                return build.truediv(left, right)
-            case ast.Pow():
-                return power(left, right)
-            case ast.LShift():
-                return call_function("LShift", [left, right])  # type: ignore[return-value]
-            case ast.RShift():
-                return call_function("RShift", [left, right])  # type: ignore[return-value]
-            case _:
-                raise self.error(f"the operator {type(op).__name__} has no meaning for sizes")
+        if type(op) not in _ARITHMETIC:
+            raise self.error(f"the operator {type(op).__name__} has no meaning for sizes")
+        return _ARITHMETIC[type(op)](left, right)
 
     def comparison(self, left: ast.expr, ops: list[ast.cmpop], comparators: list[ast.expr], depth: int) -> Condition:
         parts: list[Condition] = []
         for op, right in zip(ops, comparators, strict=True):
             if isinstance(op, ast.In | ast.NotIn):
                 parts.append(self.membership(left, op, right, depth))
-            elif type(op) in _OPERATORS:
-                parts.append(self.relation(_OPERATORS[type(op)], left, right, depth))
+            elif type(op) in _RELATIONS:
+                parts.append(self.relation(_RELATIONS[type(op)], left, right, depth))
             else:
                 raise self.error(f"the comparison {type(op).__name__} has no meaning for sizes")
             left = right
