@@ -16,7 +16,8 @@ from trtdiag.frontend.sized_inputs import InputMaker
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.trees import leaves_of
 from trtdiag.verification.facts import OutputError, PointResult, Verification
-from trtdiag.verification.run import _Run, verify
+from trtdiag.verification.run import Comparison
+from trtdiag.verification.sides import Sides
 
 ROWS, PIXELS, CHANNELS = 3, 64, 8
 Compiled = Callable[..., Any]
@@ -74,7 +75,7 @@ def attention(spread: float, off: float = 0.0) -> tuple[MaskedAttention, Program
 
 
 def verified(program: Program, compiled: Compiled, **options: Any) -> Verification:
-    return verify(program, compiled, dim_system(program).given(), **options)
+    return Comparison(program, compiled, dim_system(program).given(), **options).run()
 
 
 def only(found: Verification) -> tuple[PointResult, OutputError]:
@@ -86,12 +87,12 @@ def only(found: Verification) -> tuple[PointResult, OutputError]:
 def runs_of_the_original(monkeypatch: pytest.MonkeyPatch) -> list[tuple[torch.Tensor, ...]]:
     """The inputs of each run of the original from now on."""
     runs: list[tuple[torch.Tensor, ...]] = []
-    call = _Run._call
+    call = Sides.call
 
-    def counted(self: _Run, function: Compiled, flat: Any) -> Any:
-        if function is self._original:
+    def counted(self: Sides, function: Compiled, flat: Any) -> Any:
+        if function is self.original:
             runs.append(tuple(flat))
         return call(self, function, flat)
 
-    monkeypatch.setattr(_Run, "_call", counted)
+    monkeypatch.setattr(Sides, "call", counted)
     return runs

@@ -64,9 +64,9 @@ def test_a_mask_of_ones_is_one_where_the_batch_is_1() -> None:
             return compiled(ids, mask)
 
     from trtdiag.frontend.capture import capture
-    from trtdiag.verification.run import verify
+    from trtdiag.verification.run import Comparison
 
-    found = verify(capture(exported(padded, IDS, MASK)), Spy(), ())
+    found = Comparison(capture(exported(padded, IDS, MASK)), Spy(), ()).run()
     assert found.passed
     assert {1, 13} <= {mask.shape[0] for mask in seen}
     assert all(bool((mask == 1).all()) for mask in seen)

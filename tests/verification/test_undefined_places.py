@@ -23,7 +23,7 @@ from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.plan_engines import plan_engines
 from trtdiag.targets.versions import get_target
 from trtdiag.verification.facts import Verification
-from trtdiag.verification.run import verify
+from trtdiag.verification.run import Comparison
 from trtdiag.verification.undefined_writes import undefined_outputs
 
 X = torch.arange(12.0).reshape(4, 3) + 1
@@ -51,12 +51,12 @@ def _lowered(model: torch.nn.Module, args: tuple[Any, ...]) -> tuple[Any, Lowere
 
 def _verified(index: torch.Tensor, compiled: Callable[..., Any]) -> Verification:
     program, lowered = _lowered(Canvas(index), (X,))
-    return verify(
+    return Comparison(
         program,
         compiled,
         dim_system(program).given(),
         undefined=lambda flat: undefined_outputs(lowered, flat),
-    )
+    ).run()
 
 
 def _backwards(index: torch.Tensor) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:

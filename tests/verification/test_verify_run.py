@@ -25,7 +25,7 @@ from trtdiag.targets.versions import get_target
 from trtdiag.verification import gpu_wait
 from trtdiag.verification.bisect import first_difference
 from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
-from trtdiag.verification.run import VerifyLimits, elements_of, verify
+from trtdiag.verification.run import Comparison, VerifyLimits, elements_of
 
 
 class Mlp(torch.nn.Module):
@@ -52,7 +52,7 @@ def _verify(program: Program, network: Network, names: Sequence[str], **options:
     def compiled(x: torch.Tensor) -> dict[str, torch.Tensor]:
         return dict(zip(names, run(network, [x]), strict=True))
 
-    return verify(program, compiled, dim_system(program).given(), **options)  # type: ignore[arg-type]
+    return Comparison(program, compiled, dim_system(program).given(), **options).run()  # type: ignore[arg-type]
 
 
 def _with_tanh(network: Network) -> Network:
@@ -158,11 +158,13 @@ def test_small_points_run_after_the_example_and_stand_in_their_order() -> None:
         return dict(zip(_names(converted), run(converted.network, [x]), strict=True))
 
     elements = elements_of([parse_expr(f"100*{symbol}")])
-    ordered = verify(program, seen, (), elements=elements).results
+    ordered = Comparison(program, seen, (), elements=elements).run().results
     assert ran[0] == 4
     assert ran[1:] == sorted(ran[1:])
     assert len(set(ran)) > 3
-    assert [result.point for result in verify(program, seen, ()).results] == [result.point for result in ordered]
+    assert [result.point for result in Comparison(program, seen, ()).run().results] == [
+        result.point for result in ordered
+    ]
     assert ran[len(ordered) :] == [result.point.sizes[symbol] for result in ordered]  # nothing says which are small
     assert [result.point.label for result in ordered][:3] == ["example", "min", "max"]
     assert all(result.passed for result in ordered)
@@ -199,7 +201,7 @@ def test_a_failure_of_the_compiled_program_is_a_result() -> None:
     def refuses(_x: torch.Tensor) -> object:
         raise ShapeOutOfRangeError("too many rows", because="there are 31", fix="fewer", reference="rows")
 
-    found = verify(program, refuses, [])
+    found = Comparison(program, refuses, []).run()
     assert not found.passed
     assert {result.failed for result in found.results} == {"too many rows: there are 31"}
 
@@ -210,7 +212,7 @@ def test_a_missing_output_is_a_difference() -> None:
     def compiled(x: torch.Tensor) -> torch.Tensor:
         return run(converted.network, [x])[0]
 
-    found = verify(program, compiled, [])
+    found = Comparison(program, compiled, []).run()
     assert not found.passed
     assert found.results[0].outputs[0].why == "it returns 1 values, not 2"
 
@@ -274,7 +276,7 @@ def test_all_skipped_is_no_pass() -> None:
 def test_a_program_that_did_not_export_cannot_be_compared() -> None:
     program, _, _ = _converted()
     with pytest.raises(UserError, match="nothing to compare with"):
-        verify(replace(program, exported=None), lambda x: x, [])
+        Comparison(replace(program, exported=None), lambda x: x, []).run()
 
 
 def test_inputs_that_the_program_changes_are_its_own() -> None:
@@ -289,7 +291,7 @@ def test_inputs_that_the_program_changes_are_its_own() -> None:
         x.add_(1)
         return x * 2
 
-    assert verify(program, compiled, []).passed
+    assert Comparison(program, compiled, []).run().passed
 
 
 def test_every_point_begins_with_the_same_state() -> None:
@@ -304,7 +306,7 @@ def test_every_point_begins_with_the_same_state() -> None:
 
     program = capture((Counts(), (torch.randn(3),), {}, {"x": {0: Dim("n", min=1, max=9)}}))
     # As after the first call, at every point: what the original counted at one does not reach the next.
-    found = verify(program, lambda x: x * float(x.shape[0]), [])
+    found = Comparison(program, lambda x: x * float(x.shape[0]), []).run()
     assert found.passed
     assert len(found.results) > 3
     assert program.exported is not None
@@ -326,7 +328,7 @@ def test_a_lost_gpu_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None
             raise RuntimeError("CUDA error")
         return dict(zip(("hidden", "result"), run(converted.network, [x]), strict=True))
 
-    found = verify(program, fails, dim_system(program).given())
+    found = Comparison(program, fails, dim_system(program).given()).run()
     first, second, *others = found.results
     assert first.passed
     assert second.failed == "RuntimeError: CUDA error"

@@ -22,8 +22,7 @@ from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.trees import leaves_of, rebuilt
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.shapes.opt_sizes import conditions_of, opt_sizes
-from trtdiag.symbolic import Range, free_symbols
-from trtdiag.verification.points import points
+from trtdiag.verification.points import input_ranges, points
 
 ENDS = ("min", "opt", "max")
 
@@ -54,7 +53,7 @@ class Original:
         Raises:
             DimsError: An asked name is not known, or ranges and guards do not allow what is asked.
         """
-        box = self._box()
+        box = input_ranges(self.program)
         if asked == "min":
             return points(box, {}, conditions_of(self.program, box))[0].sizes
         if asked == "max":
@@ -88,10 +87,6 @@ class Original:
                     raise
                 except Exception:  # a row says what it fails with
                     continue
-
-    def _box(self) -> dict[str, Range]:
-        symbols = {name for tensor in self.program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
-        return {name: self.program.ranges.get(name, Range(1, None)) for name in sorted(symbols)}
 
 
 def original(source: Source, device: torch.device, options: CompileOptions) -> Original:

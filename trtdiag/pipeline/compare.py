@@ -16,7 +16,7 @@ from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.symbolic import mul
 from trtdiag.verification.bisect import first_difference
 from trtdiag.verification.facts import Culprit, OutputError, Point, Tolerance, Verification
-from trtdiag.verification.run import VerifyLimits, elements_of, verify
+from trtdiag.verification.run import Comparison, VerifyLimits, elements_of
 from trtdiag.verification.same_device import beside, inputs_of
 from trtdiag.verification.ties import judged_ties
 from trtdiag.verification.undefined_writes import undefined_outputs
@@ -58,18 +58,18 @@ def compared(
 
     tensors = [] if facts.shapes is None else [each for found in facts.shapes.tensors.values() for each in found]
     volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
-    found = verify(
+    found = Comparison(
         beside(facts.program, run),
         run,
         facts.dims.given(),
         precision=options.precision,
-        limits=limits,
+        limits=limits or VerifyLimits(),
         elements=elements_of(volumes) if volumes else None,
         locate=locate,
         undefined=undefined,
         ties=ties,
         progress=progress,
-    )
+    ).run()
     if not cannot_run:
         return found
     note = f"no engine was run ({cannot_run}): the reference functions ran their networks in their place"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
+from trtdiag.frontend.program import Program
 from trtdiag.symbolic import Condition, Range, allowed, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
 from trtdiag.symbolic.valueset import ValueSet
@@ -15,6 +16,12 @@ MOST_CORNER_SYMBOLS = 3
 PRIMES_BETWEEN = 2
 STEPS_BACK = 5
 """Points tried between one that is too large and one that is not; the last is a thirty-second of the way off."""
+
+
+def input_ranges(program: Program) -> dict[str, Range]:
+    """The range of each symbol of the inputs; one without has no upper end."""
+    symbols = {name for tensor in program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
+    return {name: program.ranges.get(name, Range(1, None)) for name in sorted(symbols)}
 
 
 def points(ranges: Mapping[str, Range], example: Mapping[str, int], given: Sequence[Condition]) -> tuple[Point, ...]:

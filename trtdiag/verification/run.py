@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
 from trtdiag.arguments import instance, keep_checked, whole
-from trtdiag.errors import TrtdiagError, UserError
-from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, stated_too, trusted_calls_checked
+from trtdiag.errors import TrtdiagError, UserError, first_line
+from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, stated_too
 from trtdiag.frontend.program import Program
-from trtdiag.frontend.sized_inputs import SEED, InputMaker
-from trtdiag.graph.index_inputs import index_inputs
-from trtdiag.graph.trees import flattened, leaves_of, named_leaves, rebuilt
+from trtdiag.graph.trees import flattened, leaves_of, named_leaves
 from trtdiag.options import Precision
-from trtdiag.symbolic import Condition, Range, evaluate, free_symbols
-from trtdiag.verification import gpu_wait
+from trtdiag.symbolic import Condition, Range, evaluate
 from trtdiag.verification.compare import compare, tolerance_for
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
-from trtdiag.verification.points import nearer, points
+from trtdiag.verification.points import input_ranges, nearer, points
+from trtdiag.verification.sides import Sides, on_gpu
 from trtdiag.wording import first_line
 
 Locate = Callable[[Point, Sequence[Any], Tolerance], "Culprit | None"]
@@ -73,24 +70,12 @@ class VerifyLimits:
         keep_checked(self, seconds=instance(float, int), elements=whole(0), held=whole(0))
 
 
-def verify(
-    program: Program,
-    compiled: Callable[..., Any],
-    given: Sequence[Condition],
-    *,
-    precision: Precision = Precision.KEEP,
-    tolerance: Tolerance | None = None,
-    limits: VerifyLimits | None = None,
-    elements: Elements | None = None,
-    locate: Locate | None = None,
-    undefined: Undefined | None = None,
-    ties: Ties | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Verification:
-    """Compare ``compiled`` with ``program`` at the example, at the corners of all ranges, and in between.
+@dataclass
+class Comparison:
+    """Compares a compiled program with its original at the example, at the corners of all ranges, and in between.
 
-    Where outputs differ, the original runs again with inputs changed by one unit in the last place (``unstable.py``):
-    what it does not keep itself then counts as agreeing, and the point as unstable.
+    Where outputs differ, the original runs again with inputs changed by one unit in the last place
+    (``numeric_sensitivity.py``): what it does not keep itself then counts as agreeing, and the point as unstable.
 
     Args:
         program: The original.
@@ -108,59 +93,43 @@ def verify(
 
     Raises:
         UserError: ``verify-without-program`` where the original has no graph to run.
-        BeyondTensorsError: A call would reach beyond its tensors at sizes that its program states otherwise.
     """
-    if program.exported is None:
-        raise UserError(
-            "there is nothing to compare with",
-            because="the export of the original failed",
-            fix="give a program that exports",
-            reference="verify-without-program",
-        )
-    tolerance = tolerance or tolerance_for(precision, _dtypes(program.exported))
-    limits = limits or VerifyLimits()
-    run = _Run(program, compiled, given, precision, tolerance, limits, elements, locate, undefined, ties, progress)
-    return run.run(program.exported)
-
-
-@dataclass
-class _Run:
-    """What ``verify`` is given."""
 
     program: Program
     compiled: Callable[..., Any]
     given: Sequence[Condition]
-    precision: Precision
-    tolerance: Tolerance
-    limits: VerifyLimits
-    elements: Elements | None
-    locate: Locate | None
-    undefined: Undefined | None
-    ties: Ties | None
-    progress: Callable[[str], None] | None
+    precision: Precision = Precision.KEEP
+    tolerance: Tolerance | None = None
+    limits: VerifyLimits = field(default_factory=VerifyLimits)
+    elements: Elements | None = None
+    locate: Locate | None = None
+    undefined: Undefined | None = None
+    ties: Ties | None = None
+    progress: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
         exported = self.program.exported
-        assert exported is not None
-        self._original = exported.module()
-        own = getattr(self.compiled, "state", None)
-        # A module shares its buffers with the program that it is made of, which is the caller's.
-        self._state = [*self._original.buffers(), *(own() if own is not None else ())]
-        self._before = [buffer.clone() for buffer in self._state]
-        self._in_spec = exported.call_spec.in_spec
-        example = exported.example_inputs
-        self._maker = InputMaker(
-            self.program.inputs, None if example is None else leaves_of(example), index_inputs(exported)
-        )
+        if exported is None:
+            raise UserError(
+                "there is nothing to compare with",
+                because="the export of the original failed",
+                fix="give a program that exports",
+                reference="verify-without-program",
+            )
+        self._tolerance = self.tolerance or tolerance_for(self.precision, _dtypes(exported))
+        self._sides = Sides(self.program, exported, self.compiled)
         self._pace: float | None = None  # seconds per element
         self._culprit: Culprit | None = None
         self._unsearched: list[Point] = []  # what differs there was too much to look into
-        self._lost = ""  # why no further point can run
 
-    def run(self, exported: ExportedProgram) -> Verification:
+    def run(self) -> Verification:
+        """Compare.
+
+        Raises:
+            BeyondTensorsError: A call would reach beyond its tensors at sizes that its program states otherwise.
+        """
         started = time.perf_counter()
-        symbols = {name for tensor in self.program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
-        ranges = {name: self.program.ranges.get(name, Range(1, None)) for name in symbols}
+        ranges = input_ranges(self.program)
         found = points(ranges, self.program.hints, self.given)
         try:
             # The example runs whatever it takes, then small ones first: each tells better what the next takes.
@@ -173,16 +142,16 @@ class _Run:
             results = [ran[index] for index in every]
             results += self._instead(results, ranges)
         finally:
-            self._restore()
-        notes = [*unstable_notes(results, self.tolerance), *tied_notes(results)]
-        if exported.example_inputs is None:
+            self._sides.restore()
+        notes = [*unstable_notes(results, self._tolerance), *tied_notes(results)]
+        if not self._sides.has_example:
             notes.append("the program has no example inputs: integers were drawn from 0 and 1")
         if self._unsearched and self._culprit is None:
             notes.append(
                 f"with which op the difference at {self._unsearched[0].label} begins was not looked for: every tensor "
                 f"would be held, and together they have more than {self.limits.held:,} elements"
             )
-        return Verification(tuple(results), self.tolerance, self._culprit, tuple(notes), time.perf_counter() - started)
+        return Verification(tuple(results), self._tolerance, self._culprit, tuple(notes), time.perf_counter() - started)
 
     def _instead(self, results: Sequence[PointResult], ranges: Mapping[str, Range]) -> list[PointResult]:
         """Where the limits leave few points, some nearer to the example: one set of sizes shows little of a range."""
@@ -213,7 +182,15 @@ class _Run:
 
     def _beyond(self, point: Point) -> str:
         """Why a point is not run, empty where it is."""
-        return self._lost or self._too_much(self._elements_at(point))
+        elements = self._elements_at(point)
+        if self._sides.lost or elements is None:
+            return self._sides.lost
+        if elements > self.limits.elements:
+            return f"its tensors have {elements:,} elements there, more than {self.limits.elements:,}"
+        seconds = 0.0 if self._pace is None else self._pace * elements
+        if seconds > self.limits.seconds:
+            return f"the original alone would take about {seconds:.0f} s there"
+        return ""
 
     def _elements_at(self, point: Point) -> int | None:
         return self.elements(point.sizes) if self.elements is not None else None
@@ -222,36 +199,33 @@ class _Run:
         too_much = self._beyond(point)
         if too_much:
             return PointResult(point, skipped=too_much)
-        elements = self._elements_at(point)
-        self._restore()
-        flat = self._maker.at(point.sizes)
-        on_gpu = any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in flat)
-        finished = gpu_wait.finished if on_gpu else _as_it_is
+        elements, sides = self._elements_at(point), self._sides
+        flat = sides.inputs(point.sizes)
         try:
-            if on_gpu and self._pace is None:
-                finished(self._call(self._original, flat))  # the first call loads kernels and would be no measure
-                self._restore()
+            if on_gpu(flat) and self._pace is None:
+                sides.call(sides.original, flat)  # the first call loads kernels and would be no measure
+                sides.restore()
             began = time.perf_counter()
-            expected = finished(self._call(self._original, flat))
+            expected = sides.call(sides.original, flat)
         except BeyondTensorsError as error:
             if not stated_too(error, point.sizes):  # not even the example's sizes can be believed then
                 raise
             return PointResult(point, skipped=f"the original does not run there: {error.because}")
         except Exception as error:
-            self._look_for_gpu(on_gpu, f"the original at {point.label}")
+            sides.look_for_gpu(flat, f"the original at {point.label}")
             return PointResult(point, skipped=f"the original does not run there: {first_line(error)}")
         if elements:
             # Small points pay mostly for what every call costs, so the quickest tells most of a greater one.
             pace = (time.perf_counter() - began) / elements
             self._pace = pace if self._pace is None else min(pace, self._pace)
         try:
-            actual = finished(self._call(self.compiled, flat))
+            actual = sides.call(self.compiled, flat)
         except BeyondTensorsError:
             raise
         except TrtdiagError as error:
             return PointResult(point, failed=f"{error.message}: {error.because}")
         except Exception as error:
-            self._look_for_gpu(on_gpu, f"the compiled program at {point.label}")
+            sides.look_for_gpu(flat, f"the compiled program at {point.label}")
             return PointResult(point, failed=f"{type(error).__name__}: {first_line(error)}")
         result = PointResult(point, self._compared(expected, actual))
         if not result.passed:
@@ -259,15 +233,15 @@ class _Run:
             if why:
                 return PointResult(point, skipped=why)
             if self.ties is not None:
-                outputs = self.ties(flat, result.outputs, leaves_of(actual), self.tolerance)
+                outputs = self.ties(flat, result.outputs, leaves_of(actual), self._tolerance)
                 result = replace(result, outputs=tuple(outputs))
         if not result.passed:
-            result = self._beside_movement(result, expected, actual, flat, on_gpu=on_gpu)
-        if not result.passed and not self._lost and self._culprit is None and self.locate is not None:
+            result = self._beside_movement(result, expected, actual, flat)
+        if not result.passed and not sides.lost and self._culprit is None and self.locate is not None:
             if elements is not None and elements > self.limits.held:
                 self._unsearched.append(point)
             else:
-                self._culprit = self.locate(point, flat, self.tolerance)
+                self._culprit = self.locate(point, flat, self._tolerance)
         return result
 
     def _not_defined(self, outputs: Sequence[OutputError], flat: Sequence[Any]) -> str:
@@ -278,62 +252,29 @@ class _Run:
         reasons = self.undefined(flat)
         return reasons[off[0]] if all(index in reasons for index in off) else ""
 
-    def _beside_movement(
-        self, result: PointResult, expected: Any, actual: Any, flat: Sequence[Any], *, on_gpu: bool
-    ) -> PointResult:
+    def _beside_movement(self, result: PointResult, expected: Any, actual: Any, flat: Sequence[Any]) -> PointResult:
         """The result of a point that differs, its outputs beside what the original itself does not keep."""
         if any(output.why for output in result.outputs):
             return result  # no number explains that
-        finished = gpu_wait.finished if on_gpu else _as_it_is
-        movement = Movement(result.outputs, leaves_of(expected), leaves_of(actual), self.tolerance)
+        sides = self._sides
+        movement = Movement(result.outputs, leaves_of(expected), leaves_of(actual), self._tolerance)
         began, runs = time.perf_counter(), 0
         for inputs in nudged(flat, self.precision):
             # Fewer runs find less movement, which lets off less.
             if movement.explains or time.perf_counter() - began > self.limits.seconds:
                 break
-            self._restore()
+            sides.restore()
             try:
-                movement.add(leaves_of(finished(self._call(self._original, inputs))))
+                movement.add(leaves_of(sides.call(sides.original, inputs)))
             except Exception:  # then nothing is known of its movement, and nothing is let off
-                self._look_for_gpu(on_gpu, f"the original beside {result.point.label}")
+                sides.look_for_gpu(flat, f"the original beside {result.point.label}")
                 return result
             runs += 1
-        self._restore()
+        sides.restore()
         if not runs:
             return result
         judged = replace(result, outputs=movement.judged())
         return replace(judged, unstable=unstable_words(judged.outputs, self.precision)) if judged.passed else judged
-
-    def _look_for_gpu(self, on_gpu: bool, who: str) -> None:
-        why = gpu_wait.lost() if on_gpu else ""
-        if why:
-            self._lost = f"{who} ended all work of this process on the GPU: {why}"
-
-    def _restore(self) -> None:
-        """Both sides begin each point with the state of the first call, and are left with it."""
-        if self._lost:
-            return  # nothing there can be read or written
-        with torch.no_grad():
-            for buffer, before in zip(self._state, self._before, strict=True):
-                buffer.copy_(before)
-
-    def _too_much(self, elements: int | None) -> str:
-        if elements is None:
-            return ""
-        if elements > self.limits.elements:
-            return f"its tensors have {elements:,} elements there, more than {self.limits.elements:,}"
-        seconds = 0.0 if self._pace is None else self._pace * elements
-        if seconds > self.limits.seconds:
-            return f"the original alone would take about {seconds:.0f} s there"
-        return ""
-
-    def _call(self, function: Callable[..., Any], flat: Sequence[Any]) -> Any:
-        # Each side gets inputs of its own: a program may write into them.
-        own = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
-        args, kwargs = rebuilt(own, self._in_spec)
-        torch.manual_seed(SEED)
-        with torch.no_grad(), trusted_calls_checked(self._original) if function is self._original else nullcontext():
-            return function(*args, **kwargs)
 
     def _compared(self, expected: Any, actual: Any) -> tuple[OutputError, ...]:
         left, spec = named_leaves(expected)
@@ -342,13 +283,9 @@ class _Run:
             why = f"it returns {len(right)} values, not {len(left)}"
             return (OutputError("outputs", "", (), 0.0, 0.0, 0.0, False, why),)
         return tuple(
-            compare(path or "output", wanted, got, self.tolerance)
+            compare(path or "output", wanted, got, self._tolerance)
             for (path, wanted), got in zip(left, right, strict=True)
         )
-
-
-def _as_it_is(result: Any) -> Any:
-    return result
 
 
 def _dtypes(exported: ExportedProgram) -> set[torch.dtype]:

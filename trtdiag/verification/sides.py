@@ -1,0 +1,77 @@
+"""The original and the compiled program, as they are called at each point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
+from trtdiag.frontend.program import Program
+from trtdiag.frontend.sized_inputs import SEED, InputMaker
+from trtdiag.graph.index_inputs import index_inputs
+from trtdiag.graph.trees import leaves_of, rebuilt
+from trtdiag.verification import gpu_wait
+
+
+class Sides:
+    """Both programs; each call gets inputs of its own, for a program may write into them.
+
+    Args:
+        program: The original.
+        exported: Its program.
+        compiled: Called like its module.
+
+    Attributes:
+        original: The original's module.
+        has_example: Whether it brings example inputs.
+        lost: Why no further point can run; empty where one can.
+    """
+
+    def __init__(self, program: Program, exported: ExportedProgram, compiled: Callable[..., Any]) -> None:
+        self.original = exported.module()
+        self.has_example = exported.example_inputs is not None
+        self.lost = ""
+        own = getattr(compiled, "state", None)
+        # A module shares its buffers with the program that it is made of, which is the caller's.
+        self._state = [*self.original.buffers(), *(own() if own is not None else ())]
+        self._before = [buffer.clone() for buffer in self._state]
+        self._in_spec = exported.call_spec.in_spec
+        example = leaves_of(exported.example_inputs) if self.has_example else None
+        self._maker = InputMaker(program.inputs, example, index_inputs(exported))
+
+    def inputs(self, sizes: Mapping[str, int]) -> list[Any]:
+        """Flat inputs of these sizes, for calls that begin with the state of the first."""
+        self.restore()
+        return self._maker.at(sizes)
+
+    def call(self, function: Callable[..., Any], flat: Sequence[Any]) -> Any:
+        """What a program gives, once it is there."""
+        own = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
+        args, kwargs = rebuilt(own, self._in_spec)
+        torch.manual_seed(SEED)
+        with torch.no_grad(), trusted_calls_checked(self.original) if function is self.original else nullcontext():
+            result = function(*args, **kwargs)
+        return gpu_wait.finished(result) if on_gpu(flat) else result
+
+    def look_for_gpu(self, flat: Sequence[Any], who: str) -> None:
+        """Note where a call with these inputs has ended all that this process does on the GPU."""
+        why = gpu_wait.lost() if on_gpu(flat) else ""
+        if why:
+            self.lost = f"{who} ended all work of this process on the GPU: {why}"
+
+    def restore(self) -> None:
+        """Both sides begin each point with the state of the first call, and are left with it."""
+        if self.lost:
+            return  # nothing there can be read or written
+        with torch.no_grad():
+            for buffer, before in zip(self._state, self._before, strict=True):
+                buffer.copy_(before)
+
+
+def on_gpu(flat: Sequence[Any]) -> bool:
+    """Whether some of the inputs are on a GPU."""
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in flat)
