@@ -2,7 +2,7 @@
 
 A line ``...`` stands for any lines, ``...`` within a line for any text.  Numbers that differ from one machine to the
 next need not be equal: times in seconds, sizes of files, and deviations in exponent notation, which must be of about
-the size that is shown.
+the size that is shown.  Where no target is named it is the TensorRT that is installed, or else the newest known.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from trtdiag.targets import get_target
+
 _VARIES = re.compile(
     r"(?P<small>\b\d(?:\.\d+)?e-\d\d\b)|(?P<size>\b[\d,]+(?= bytes\b))|(?P<time>\b\d+\.\d+(?= s\b|(?= CPU seconds)))|"
-    r"(?P<any>\.\.\.)"
+    r"(?P<any>\.\.\.)|(?P<release>(?<=\bTensorRT )\d+\.\d+)"
 )
 _SMALL = r"\d(?:\.\d+)?e-{:02d}"
 
@@ -48,4 +50,6 @@ def _any_like(match: re.Match[str]) -> str:
     if match["small"]:
         power = int(match["small"].rpartition("-")[2])
         return "(?:" + "|".join(_SMALL.format(each) for each in (power - 1, power, power + 1)) + ")"
+    if match["release"]:
+        return f"(?:{re.escape(match['release'])}|{re.escape(get_target(None).version)})"
     return r"[\d,]+" if match["size"] else r"\d+\.\d+"

@@ -7,18 +7,18 @@ from importlib import metadata
 import pytest
 import torch
 
+from tests.engine.tensorrt_backend.standin import VERSIONS, surface
 from trtdiag.errors import UserError
 from trtdiag.network.layers import KINDS
 from trtdiag.network.layers.activation import ActivationType
 from trtdiag.network.layers.unary import UnaryOperation
 from trtdiag.targets import COUNTERPARTS, TARGETS, get_target
 
-# Members of tensorrt.DataType, read off the bindings 8.6.1, 10.16.1 and 11.4.0 by introspection.
-DATA_TYPES = {
-    "8.6": "BOOL FLOAT FP8 HALF INT32 INT8 UINT8",
-    "10.16": "BF16 BOOL E8M0 FLOAT FP4 FP8 HALF INT32 INT4 INT64 INT8 UINT8",
-    "11.4": "BF16 BOOL E8M0 FLOAT FP4 FP8 HALF INT32 INT4 INT64 INT8 UINT8",
-}
+# Members of tensorrt.DataType, read off the bindings by introspection.
+DATA_TYPES = {target.version: {*surface(VERSIONS[target.version])["enums"]["DataType"]} for target in TARGETS}
+
+
+NEWEST = TARGETS[-1].version
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
@@ -32,7 +32,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.version)
 def test_every_dtype_is_a_torch_dtype_and_a_member_of_this_versions_enum(target):
-    members = set(DATA_TYPES[target.version].split())
+    members = DATA_TYPES[target.version]
     for name in target.dtypes:
         # int4 tensors do not exist in every torch that trtdiag runs with; the others do.
         assert isinstance(getattr(torch, name, torch.int8), torch.dtype)
@@ -41,7 +41,7 @@ def test_every_dtype_is_a_torch_dtype_and_a_member_of_this_versions_enum(target)
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.version)
 def test_every_member_has_a_dtype_unless_a_source_says_why_not(target):
-    missing = set(DATA_TYPES[target.version].split()) - {COUNTERPARTS[name] for name in target.dtypes}
+    missing = DATA_TYPES[target.version] - {COUNTERPARTS[name] for name in target.dtypes}
     assert missing == ({"FP8"} if target.version == "8.6" else set())
     assert all(any(member in statement for statement, _ in target.sources) for member in missing)
 
@@ -71,7 +71,7 @@ def test_every_statement_has_a_source(target):
 
 
 def test_what_changed_between_versions():
-    old, ten, eleven = TARGETS
+    old, ten, eleven = (get_target(version) for version in ("8.6", "10.16", "11.4"))
     assert {"int64", "bfloat16"} & old.dtypes == set()
     assert {"int64", "bfloat16"} <= ten.dtypes
     assert (old.strongly_typed_only, ten.strongly_typed_only, eleven.strongly_typed_only) == (False, False, True)
@@ -90,7 +90,7 @@ def test_unknown_version_is_the_users_error_and_lists_the_known_ones(text):
     with pytest.raises(UserError) as caught:
         get_target(text)
     assert caught.value.reference == "unknown-target"
-    assert "8.6, 10.16, 11.4" in caught.value.because
+    assert ", ".join(target.version for target in TARGETS) in caught.value.because
 
 
 def test_unknown_version_names_the_nearest():
@@ -101,13 +101,13 @@ def test_unknown_version_names_the_nearest():
 @pytest.mark.parametrize(
     ("installed", "version"),
     [
-        ({}, "11.4"),
+        ({}, NEWEST),
         ({"tensorrt": "8.6.1"}, "8.6"),
         ({"tensorrt": "10.3.0"}, "10.16"),
         ({"tensorrt": "8.5.3.1"}, "8.6"),
         ({"tensorrt_cu13": "11.4.0.106"}, "11.4"),
-        ({"tensorrt": "9.2.0"}, "11.4"),
-        ({"tensorrt": "not a version"}, "11.4"),
+        ({"tensorrt": "9.2.0"}, NEWEST),
+        ({"tensorrt": "not a version"}, NEWEST),
     ],
 )
 def test_without_a_text_the_installed_version_decides(monkeypatch, installed, version):

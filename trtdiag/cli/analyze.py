@@ -31,7 +31,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.argument("source")
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The HTML report  [default: <source>.html here]")
 @with_options(REPORT_OPTIONS)
-@click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4, rtx-1.7.")
+@click.option("--target", metavar="VERSION", help="TensorRT version to answer for, such as 10.16 or rtx-1.7.")
 @click.option(
     "--try-build",
     is_flag=True,

@@ -74,9 +74,7 @@ GROUPS = (
     type=click.Choice(("reference", "tensorrt", "tensorrt-rtx")),
     help="[default: tensorrt where installed]",
 )
-@click.option(
-    "--target", metavar="VERSION", help="TensorRT version to compile for: 8.6, 10.16, 11.4; rtx-1.4, rtx-1.7."
-)
+@click.option("--target", metavar="VERSION", help="TensorRT version to compile for, such as 10.16 or rtx-1.7.")
 @with_options({**ENGINE_OPTIONS, **BUILD_OPTIONS})
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
 @with_options(_RUN_OPTIONS)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=CheckedCommand)
-@click.option("--target", metavar="VERSION", help="TensorRT version to answer for: 8.6, 10.16, 11.4.")
+@click.option("--target", metavar="VERSION", help="TensorRT version to answer for, such as 10.16.")
 @printed_json_option
 @debug_option
 def ops(target: str | None, json_path: str | None) -> None:

@@ -32,7 +32,7 @@ class Target:
     """A TensorRT version.
 
     Attributes:
-        version: ``8.6``, ``10.16``, ``11.4``; of TensorRT-RTX ``rtx-1.4``, ``rtx-1.7``.
+        version: ``10.16``; of TensorRT-RTX ``rtx-1.7``.
         dtypes: Names of torch dtypes (without ``torch.``) with a counterpart as a network tensor, as natively held.
         max_rank: Most dims of a tensor.
         max_volume: Most elements of a tensor that every layer takes.

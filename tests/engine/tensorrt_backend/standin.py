@@ -18,7 +18,8 @@ import numpy as np
 API = Path(__file__).parent / "api"
 # The bindings of 8.6 name C++'s class in the signature; Python's has another name.
 SAME = {"IEngineInspector": "EngineInspector"}
-VERSIONS = {"8.6": "8.6.1", "10.16": "10.16.1", "11.4": "11.4.0", "rtx-1.4": "rtx-1.4.0", "rtx-1.7": "rtx-1.7.1"}
+VERSIONS = {path.stem.rpartition(".")[0]: path.stem for path in API.glob("*.json")}
+"""The bindings by the target that they stand for."""
 
 
 class ContractError(Exception):
