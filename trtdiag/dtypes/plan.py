@@ -49,7 +49,9 @@ def plan_types(
 
     Cost: linear in nodes; values are followed through the graph only where integers must be narrowed.
     """
-    return _Planning(lowered, ranges, target, truncate_double, names or {}, constants or {}).plan()
+    roles = placeholders_of(lowered.signature, lambda name, _target: lowered.tensors.get(name))
+    integers = Integers(lowered, ranges, roles, names or {}, constants or {})
+    return _Planning(lowered, target, roles, truncate_double, integers).plan()
 
 
 @dataclass(frozen=True)
@@ -60,25 +62,20 @@ class _Tensor:
     planned: Planned
 
 
+@dataclass
 class _Planning:
-    def __init__(
-        self,
-        lowered: Lowered,
-        ranges: Mapping[str, Range],
-        target: Target,
-        truncate_double: bool,
-        names: Mapping[str, str],
-        constants: Constants,
-    ) -> None:
-        self._lowered = lowered
-        self._target = target
-        self._roles = placeholders_of(lowered.signature, lambda name, _target: lowered.tensors.get(name))
-        self._doubles = Doubles(truncate_double, self._held)
-        self._integers = Integers(lowered, ranges, self._roles, names, constants)
+    lowered: Lowered
+    target: Target
+    roles: Mapping[str, Placeholder]
+    truncate_double: bool
+    integers: Integers
+
+    def __post_init__(self) -> None:
+        self._doubles = Doubles(self.truncate_double, self._held)
         self._tensors: dict[Node, tuple[_Tensor, ...]] = {}
 
     def plan(self) -> TypePlan:
-        graph = self._lowered.graph_module.graph
+        graph = self.lowered.graph_module.graph
         limits: dict[str, Limit] = {}
         for node in graph.nodes:
             self._tensors[node] = tuple(self._planned(node, value) for value in _tensors_of(node))
@@ -86,7 +83,7 @@ class _Planning:
             if limit is not None:
                 limits[node.name] = limit
         return TypePlan(
-            target=self._target.version,
+            target=self.target.version,
             engine={
                 node.name: tuple(each.planned.dtype or each.dtype for each in found)
                 for node, found in self._tensors.items()
@@ -97,18 +94,18 @@ class _Planning:
 
     def _planned(self, node: Node, value: torch.Tensor) -> _Tensor:
         dtype = value.dtype
-        if dtype in _COMPUTED and dtype_name(dtype) in self._target.dtypes:
+        if dtype in _COMPUTED and dtype_name(dtype) in self.target.dtypes:
             planned = Planned(dtype)
         elif dtype == torch.float64:
             planned = self._doubles.planned(node, value)
-        elif dtype == torch.uint8 and "uint8" in self._target.edge_dtypes and is_uint8_at_the_edge(node, self._held):
+        elif dtype == torch.uint8 and "uint8" in self.target.edge_dtypes and is_uint8_at_the_edge(node, self._held):
             planned = Planned(torch.uint8, "enters or leaves next to its cast")
         elif dtype in NARROW:
             planned = Planned(torch.int32, f"int32 holds every {dtype_name(dtype)}")
         elif dtype == torch.int64:
-            planned = self._integers.narrowed(node)
+            planned = self.integers.narrowed(node)
         else:
-            planned = no_counterpart(dtype, self._target.name_without(dtype_name(dtype)))
+            planned = no_counterpart(dtype, self.target.name_without(dtype_name(dtype)))
         return _Tensor(dtype, planned)
 
     def _limit(self, node: Node) -> Limit | None:
@@ -126,7 +123,7 @@ class _Planning:
         if any(each.dtype == torch.float64 for each in touched):
             return self._doubles.limit(node)
         narrowed = {each.dtype for each in touched if each.planned.dtype != each.dtype}
-        return self._integers.limit(node, narrowed) if narrowed else None
+        return self.integers.limit(node, narrowed) if narrowed else None
 
     def _entries(self) -> Iterator[PlannedTensor]:
         returned = {source for node in self._tensors if node.op == "output" for source in node.all_input_nodes}
@@ -138,7 +135,7 @@ class _Planning:
             each = found[0]
             if each.planned.dtype != each.dtype:
                 role = Role.OUTPUT if node in returned and self._role(node) is Role.INNER else self._role(node)
-                origin = self._lowered.origins.get(node.name)
+                origin = self.lowered.origins.get(node.name)
                 frame = origin.stack.best if origin else None
                 yield PlannedTensor(node.name, role, each.dtype, each.planned.dtype, each.planned.why, frame)
 
@@ -147,15 +144,15 @@ class _Planning:
             return Role.CONSTANT
         if node.op != "placeholder":
             return Role.INNER
-        known: Placeholder | None = self._roles.get(node.name)
+        known: Placeholder | None = self.roles.get(node.name)
         return Role.CONSTANT if known is not None and known.held and not known.changed else Role.INPUT
 
     def _held(self, node: Node) -> torch.Tensor | None:
         """Return the value of a constant; ``None`` for anything else."""
         if self._role(node) is not Role.CONSTANT:
             return None
-        known = self._roles.get(node.name) if node.op == "placeholder" else None
-        value = attribute_of(self._lowered.graph_module, node) if known is None else known.tensor
+        known = self.roles.get(node.name) if node.op == "placeholder" else None
+        value = attribute_of(self.lowered.graph_module, node) if known is None else known.tensor
         return value if isinstance(value, torch.Tensor) else None
 
 

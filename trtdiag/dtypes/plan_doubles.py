@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch.fx import Node
@@ -22,6 +23,7 @@ _TOO_LARGE = Planned(
 )
 
 
+@dataclass
 class Doubles:
     """The plan for float64 tensors.
 
@@ -30,17 +32,16 @@ class Doubles:
         held: Gives the value of a constant, ``None`` for other nodes.
     """
 
-    def __init__(self, truncate: bool, held: Callable[[Node], torch.Tensor | None]) -> None:
-        self._truncate = truncate
-        self._held = held
+    truncate: bool
+    held: Callable[[Node], torch.Tensor | None]
 
     def planned(self, node: Node, value: torch.Tensor) -> Planned:
         """Return float32 where allowed, or no dtype."""
         if value.dim() == 0 and self._is_given(node) and node.users and all(_rounds(user) for user in node.users):
             return Planned(torch.float32, "a number that PyTorch itself rounds to the other operand's dtype")
-        if not self._truncate:
+        if not self.truncate:
             return Planned(None, "and truncate_double is off", "double-precision", _FIX)
-        constant = self._held(node)
+        constant = self.held(node)
         if constant is not None and _beyond_float32(constant):
             return _TOO_LARGE
         return Planned(torch.float32, "truncate_double")
@@ -56,7 +57,7 @@ class Doubles:
 
     def _is_given(self, node: Node) -> bool:
         op = operator_of(node)
-        return self._held(node) is not None or (op is not None and short_name(op) in _CREATING)
+        return self.held(node) is not None or (op is not None and short_name(op) in _CREATING)
 
 
 def _rounds(user: Node) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch.fx import Node
@@ -28,6 +30,7 @@ _BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
 _WIDE_FIX = "or compile for TensorRT 10 or later, which has int64"
 
 
+@dataclass
 class Integers:
     """The plan for integers that become int32; values are followed only when it is first asked.
 
@@ -39,20 +42,11 @@ class Integers:
         constants: Spans of tensors that were read before.
     """
 
-    def __init__(
-        self,
-        lowered: Lowered,
-        ranges: Mapping[str, Range],
-        roles: Mapping[str, Placeholder],
-        names: Mapping[str, str],
-        constants: Constants,
-    ) -> None:
-        self._lowered = lowered
-        self._ranges = ranges
-        self._roles = roles
-        self._names = names
-        self._constants = constants
-        self._found: GraphSpans | None = None
+    lowered: Lowered
+    ranges: Mapping[str, Range]
+    roles: Mapping[str, Placeholder]
+    names: Mapping[str, str]
+    constants: Constants
 
     def narrowed(self, node: Node) -> Planned:
         """Return int32 for an int64 tensor whose values fit, or no dtype."""
@@ -87,7 +81,7 @@ class Integers:
     def _wrapping(self, node: Node, dtype: torch.dtype) -> Limit | None:
         op = operator_of(node)
         name = "" if op is None else short_name(op)
-        why = self._spans().wrapping.get(node.name, "")
+        why = self._spans.wrapping.get(node.name, "")
         if name in _BITWISE and (dtype.is_signed or name != "bitwise_not"):
             why = ""
         source = node.args[0] if node.args else None
@@ -101,7 +95,7 @@ class Integers:
         return Limit("integer-width", text, "compute with int32 in the model, or clamp the operands to what fits")
 
     def _fix(self, node: Node, span: Span | None) -> str:
-        known = self._roles.get(node.name)
+        known = self.roles.get(node.name)
         if node.op == "placeholder" and known is not None and not known.held:
             return f"pass {node.name} as torch.int32 and export again, {_WIDE_FIX}"
         if node.op == "placeholder" or node.op == "get_attr" or (span is not None and span.attained):
@@ -109,15 +103,12 @@ class Integers:
         return f"clamp it to int32 where its values come from, or bound the sizes that it is computed from, {_WIDE_FIX}"
 
     def _span(self, node: Node) -> Span | None:
-        return self._spans().spans.get(node.name)
+        return self._spans.spans.get(node.name)
 
+    @cached_property
     def _spans(self) -> GraphSpans:
-        if self._found is None:
-            module = self._lowered.graph_module
-            self._found = graph_spans(
-                module, self._roles, graph_sizes(module, self._ranges), self._names, self._constants
-            )
-        return self._found
+        module = self.lowered.graph_module
+        return graph_spans(module, self.roles, graph_sizes(module, self.ranges), self.names, self.constants)
 
 
 def _dtype(node: Node) -> torch.dtype | None:

@@ -8,6 +8,7 @@ pay only together are found where every step is no worse than the one before, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.levels import latest_level
@@ -33,23 +34,24 @@ def placed(graph: OpGraph, supported: Sequence[bool], levels: Sequence[int], wei
     """
     if max(levels, default=0) <= 1:
         return list(levels)  # of one segment each op has one place
-    placing = _Placing(graph, supported, levels, weigh, least_ops)
+    placing = _Placing(graph, supported, list(levels), weigh, least_ops)
     placing.later()
     placing.earlier()
     return placing.levels
 
 
+@dataclass
 class _Placing:
-    def __init__(
-        self, graph: OpGraph, supported: Sequence[bool], levels: Sequence[int], weigh: Weigh, least_ops: int
-    ) -> None:
-        self.levels = list(levels)
-        self._graph = graph
-        self._supported = supported
-        self._weigh = weigh
+    graph: OpGraph
+    supported: Sequence[bool]
+    levels: list[int]
+    weigh: Weigh
+    least_ops: int
+
+    def __post_init__(self) -> None:
+        graph, supported = self.graph, self.supported
         self._weights: dict[int, int] = {}
-        self._least_ops = least_ops
-        self._last = max((level for level, inside in zip(levels, supported, strict=True) if inside), default=0)
+        self._last = max((level for level, inside in zip(self.levels, supported, strict=True) if inside), default=0)
         self._work = [0] * (self._last + 1)
         self._yields: list[list[int]] = [[] for _ in graph.ops]
         # For each tensor, how many of its readers are at each level; PyTorch reads at level 0.
@@ -68,8 +70,8 @@ class _Placing:
     def later(self) -> None:
         """Move ops towards their readers, last op first; of equally good levels the latest."""
         for index in range(len(self.levels) - 1, -1, -1):
-            latest = latest_level(index, self._graph.after, self._supported, self.levels, self._last)
-            if not self._supported[index]:
+            latest = latest_level(index, self.graph.after, self.supported, self.levels, self._last)
+            if not self.supported[index]:
                 # Only for the ops before it; the second pass gives it its earliest level again.
                 self.levels[index] = latest
             elif latest > self.levels[index]:
@@ -77,7 +79,7 @@ class _Placing:
 
     def earlier(self) -> None:
         """Move ops back towards what they read where that is better, first op first."""
-        for index, inside in enumerate(self._supported):
+        for index, inside in enumerate(self.supported):
             earliest = self._earliest(index)
             if not inside:
                 self.levels[index] = earliest
@@ -85,10 +87,10 @@ class _Placing:
                 self._move(index, earliest, self.levels[index], late=False)
 
     def _earliest(self, index: int) -> int:
-        levels, supported = self.levels, self._supported
+        levels, supported = self.levels, self.supported
         inside = supported[index]
         earliest = int(inside)
-        for other in self._graph.before[index]:
+        for other in self.graph.before[index]:
             level = levels[other]
             if inside and not supported[other]:
                 level += 1
@@ -98,13 +100,13 @@ class _Placing:
 
     def _move(self, index: int, low: int, high: int, *, late: bool) -> None:
         own = self.levels[index]
-        if self._graph.ops[index].work and self._work[own] <= self._least_ops:
+        if self.graph.ops[index].work and self._work[own] <= self.least_ops:
             return
         # Elsewhere than at a neighbour's level an op only brings more traffic.
         near = {low, high, own}
-        for place in self._graph.ops[index].reads:
+        for place in self.graph.ops[index].reads:
             near.update(self._levels_of(place, low, high))
-            producer = self._graph.tensors[place].producer
+            producer = self.graph.tensors[place].producer
             if producer >= 0 and low <= self.levels[producer] <= high:
                 near.add(self.levels[producer])
         for place in self._yields[index]:
@@ -112,8 +114,8 @@ class _Placing:
         self._count(index, own, -1)
         best = min(sorted(near), key=lambda level: (self._cost(index, level), level != own and not late, -level))
         self._count(index, best, 1)
-        self._work[own] -= self._graph.ops[index].work
-        self._work[best] += self._graph.ops[index].work
+        self._work[own] -= self.graph.ops[index].work
+        self._work[best] += self.graph.ops[index].work
         self.levels[index] = best
 
     def _levels_of(self, place: int, low: int, high: int) -> list[int]:
@@ -122,7 +124,7 @@ class _Placing:
         return [level for level in counts if low <= level <= high] if len(counts) <= _FEW_LEVELS else []
 
     def _count(self, index: int, level: int, change: int) -> None:
-        for place in self._graph.ops[index].reads:
+        for place in self.graph.ops[index].reads:
             counts = self._read_at[place]
             left = counts.get(level, 0) + change
             if left:
@@ -138,10 +140,10 @@ class _Placing:
             inside = elsewhere - (0 in self._read_at[place])
             # Once out, and once into each segment that reads it.
             total += self._weight(place) * ((elsewhere > 0) + inside)
-        for place in self._graph.ops[index].reads:
+        for place in self.graph.ops[index].reads:
             counts = self._read_at[place]
-            producer = self._graph.tensors[place].producer
-            made_at = self.levels[producer] if producer >= 0 and self._supported[producer] else 0
+            producer = self.graph.tensors[place].producer
+            made_at = self.levels[producer] if producer >= 0 and self.supported[producer] else 0
             if level != made_at and level not in counts:
                 leaves = made_at > 0 and not any(other != made_at for other in counts)
                 total += self._weight(place) * (1 + leaves)
@@ -150,5 +152,5 @@ class _Placing:
     def _weight(self, place: int) -> int:
         found = self._weights.get(place)
         if found is None:
-            found = self._weights[place] = self._weigh(self._graph.tensors[place].value)
+            found = self._weights[place] = self.weigh(self.graph.tensors[place].value)
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.arguments import checked, function, instance, optional
-from trtdiag.engine.backend import Backend, get_backend
+from trtdiag.engine.backend import get_backend
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.frontend.capture import Source
@@ -117,43 +117,30 @@ def compile_in_stages(
     with clock("convert"):
         plan, converted = convert_segments(plan)
     state = replace(state, planned=plan, converted=converted)
-    make = _Make(backend, Builder(backend, clock.progress), clock.progress, _file(source), limits, moved, cannot_run)
-    state = make(state, clock)
+    builder = Builder(backend, clock.progress)
+
+    def made(state: State, stage: Stage) -> State:
+        """With engines built, their program assembled, and that compared."""
+        if moved:
+            require_kernels(state.plan.lowered, state.plan.partitioned.fallback, backend.device)
+        with stage("build"):
+            state = build_or_yield(state, builder)
+        with stage("assemble"):
+            state = replace(state, assembled=assembled(state, None if cannot_run else backend.device, _file(source)))
+        if not options.verify:
+            return state
+        with stage("verify"):
+            return replace(state, verification=compared(state, options, limits, cannot_run, clock.progress))
+
+    state = made(state, clock)
     clock.note("build", saved_words([engine.saved for engine in state.engines]))
     if state.verification is not None and not state.verification.passed and not cannot_run:
         with clock("mend"):
-            state = mended(state, partial(make, stage=turn))
+            state = mended(state, partial(made, stage=turn))
     if moved:
         note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
         state = replace(state, analysis=state.analysis.noted(note))
     return _told(state, clock)
-
-
-@dataclass(frozen=True)
-class _Make:
-    """Builds the engines of a state, assembles its program, and compares it."""
-
-    backend: Backend
-    builder: Builder
-    progress: Progress
-    source: str | None
-    limits: VerifyLimits | None
-    moved: bool
-    cannot_run: str
-
-    def __call__(self, state: State, stage: Stage) -> State:
-        if self.moved:
-            require_kernels(state.plan.lowered, state.plan.partitioned.fallback, self.backend.device)
-        with stage("build"):
-            state = build_or_yield(state, self.builder)
-        with stage("assemble"):
-            device = None if self.cannot_run else self.backend.device
-            state = replace(state, assembled=assembled(state, device, self.source))
-        if not state.plan.options.verify:
-            return state
-        with stage("verify"):
-            found = compared(state, state.plan.options, self.limits, self.cannot_run, self.progress)
-            return replace(state, verification=found)
 
 
 def _told(state: State, clock: Clock) -> State:

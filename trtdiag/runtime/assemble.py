@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.partition.facts import Partitioned
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.engine_cache import engine_tensor
-from trtdiag.runtime.engine_calls import write_engine_call
+from trtdiag.runtime.engine_calls import EngineCall
 from trtdiag.runtime.torch_sizes import TorchSizes
 
 ENGINE_BUFFER = "trtdiag_engine_{}"
@@ -76,64 +76,55 @@ def engine_buffers(lowered: Lowered, count: int) -> tuple[str, ...]:
     return tuple(found)
 
 
+@dataclass
 class _Assembly:
-    def __init__(
-        self,
-        lowered: Lowered,
-        partitioned: Partitioned,
-        converted: Sequence[ConvertedSegment],
-        engines: Sequence[Engine],
-    ) -> None:
-        self._lowered = lowered
-        self._partitioned = partitioned
-        self._converted = converted
-        self._engines = engines
-        self._source = lowered.graph_module.graph
+    lowered: Lowered
+    partitioned: Partitioned
+    converted: Sequence[ConvertedSegment]
+    engines: Sequence[Engine]
+
+    def __post_init__(self) -> None:
+        self._source = self.lowered.graph_module.graph
         self._draft = CompiledDraft(self._source)
-        self._sizes = TorchSizes(self._draft, partitioned.torch_sizes)
-        self._buffers = engine_buffers(lowered, len(engines))
+        self._sizes = TorchSizes(self._draft, self.partitioned.torch_sizes)
+        self._buffers = engine_buffers(self.lowered, len(self.engines))
         self._specs: dict[str, InputSpec] = {}
         self._blobs: dict[str, torch.Tensor] = {}
 
     def assembled(self, exported: ExportedProgram) -> ExportedProgram:
         engines = self._placeholders()
         nodes = {node.name: node for node in self._source.nodes}
-        for step in self._partitioned.steps:
+        for step in self.partitioned.steps:
             if step.segment is None:
                 for name in step.torch_nodes:
                     self._draft.copy(nodes[name], self._sizes.fetch)
             else:
-                write_engine_call(
-                    self._draft,
-                    self._converted[step.segment],
-                    self._engines[step.segment].manifest,
-                    engines[step.segment],
-                    self._sizes.fetch,
-                )
+                converted, manifest = self.converted[step.segment], self.engines[step.segment].manifest
+                EngineCall(self._draft, converted, manifest, engines[step.segment], self._sizes.fetch).write()
         outputs = self._outputs()
         inputs = self._drop_unused(outputs)
         state, constants = self._held(inputs, outputs)
         signature = ExportGraphSignature(inputs, outputs)
-        return rebuilt_program(exported, self._lowered.graph_module, self._draft.graph, signature, state, constants)
+        return rebuilt_program(exported, self.lowered.graph_module, self._draft.graph, signature, state, constants)
 
     def _placeholders(self) -> list[Node]:
         """Copy every placeholder; engines follow the last parameter or buffer, where torch expects buffers."""
         sources = [node for node in self._source.nodes if node.op == "placeholder"]
-        specs = self._lowered.signature.input_specs
+        specs = self.lowered.signature.input_specs
         weights = [i for i, spec in enumerate(specs) if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER)]
         tokens = [i for i, spec in enumerate(specs) if spec.kind is InputKind.TOKEN]
         place = max([*weights, *tokens], default=-1) + 1
         engines: list[Node] = []
         for index, (node, spec) in enumerate(zip(sources, specs, strict=True)):
             if index == place:
-                engines = [self._engine(number) for number in range(len(self._engines))]
+                engines = [self._engine(number) for number in range(len(self.engines))]
             self._draft.copy(node, self._draft.get)
             self._specs[node.name] = spec
-        return engines or [self._engine(number) for number in range(len(self._engines))]
+        return engines or [self._engine(number) for number in range(len(self.engines))]
 
     def _engine(self, index: int) -> Node:
         target = self._buffers[index]
-        blob = engine_tensor(self._engines[index].blob)
+        blob = engine_tensor(self.engines[index].blob)
         name = self._draft.free_name(f"b_{target}")
         node = self._draft.graph.create_node("placeholder", name)
         node.name = name
@@ -149,7 +140,7 @@ class _Assembly:
         node = self._draft.graph.output(values)
         node.meta = {key: kept for key, kept in end.meta.items() if key != "val"}
         node.meta["val"] = tuple(value.meta["val"] if isinstance(value, Node) else value for value in values)
-        return [_named(spec, value) for spec, value in zip(self._lowered.signature.output_specs, values, strict=True)]
+        return [_named(spec, value) for spec, value in zip(self.lowered.signature.output_specs, values, strict=True)]
 
     def _drop_unused(self, outputs: Sequence[OutputSpec]) -> list[InputSpec]:
         """Erase weights that only engines hold now; the user's inputs and what is written stay."""
@@ -176,7 +167,7 @@ class _Assembly:
                 continue
             value = self._blobs.get(spec.target)
             if value is None:
-                value = self._lowered.tensors[spec.arg.name]
+                value = self.lowered.tensors[spec.arg.name]
                 if spec.target in written:  # its calls must not change the program that it was made from
                     value = value.detach().clone()
             lasting = spec.kind is InputKind.PARAMETER or (spec.kind is InputKind.BUFFER and spec.persistent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,10 +24,9 @@ from trtdiag.runtime.sizes_as_shapes import carrier_shape
 Fetch = Callable[[str], Any]
 
 
-def write_engine_call(
-    draft: CompiledDraft, converted: ConvertedSegment, manifest: Manifest, engine: Node, fetch: Fetch
-) -> None:
-    """Write one segment as the call of its engine, with casts where PyTorch's dtypes are others.
+@dataclass
+class EngineCall:
+    """Writes one segment as the call of its engine, with casts where PyTorch's dtypes are others.
 
     Args:
         draft: What is written to; afterwards the segment's outputs are at hand there.
@@ -35,42 +35,39 @@ def write_engine_call(
         engine: The placeholder of the engine's bytes.
         fetch: Gives what stands for a source node.
     """
-    _Call(draft, converted, manifest, engine, fetch).write()
 
+    draft: CompiledDraft
+    converted: ConvertedSegment
+    manifest: Manifest
+    engine: Node
+    fetch: Fetch
 
-class _Call:
-    def __init__(
-        self, draft: CompiledDraft, converted: ConvertedSegment, manifest: Manifest, engine: Node, fetch: Fetch
-    ) -> None:
-        self._draft = draft
-        self._converted = converted
-        self._manifest = manifest
-        self._engine = engine
-        self._fetch = fetch
-        self._nodes: dict[str, Node] = {node.name: node for node in draft.source.nodes}
-        self._first = self._nodes[converted.segment.ops[0]]
+    def __post_init__(self) -> None:
+        self._nodes: dict[str, Node] = {node.name: node for node in self.draft.source.nodes}
+        self._first = self._nodes[self.converted.segment.ops[0]]
 
     def write(self) -> None:
-        pairs = zip(self._converted.inputs, self._manifest.inputs, strict=True)
+        """Write it."""
+        pairs = zip(self.converted.inputs, self.manifest.inputs, strict=True)
         inputs = [self._entering(crossing, port) for crossing, port in pairs]
-        outputs = self._converted.outputs
+        outputs = self.converted.outputs
         device = self._device()
         values = [
-            self._draft.values.tensor(self._nodes[crossing.node].meta["val"].shape, crossing.engine_dtype, device)
+            self.draft.values.tensor(self._nodes[crossing.node].meta["val"].shape, crossing.engine_dtype, device)
             for crossing in outputs
         ]
-        values += [self._counted(crossing, device) for crossing in self._converted.counts]
+        values += [self._counted(crossing, device) for crossing in self.converted.counts]
         values += self._shown(inputs, len(values))
-        index = self._converted.segment.index
-        call = self._draft.call(
+        index = self.converted.segment.index
+        call = self.draft.call(
             EXECUTE_ENGINE,
-            (inputs, self._engine, manifest_to_text(self._manifest)),
+            (inputs, self.engine, manifest_to_text(self.manifest)),
             {},
             values,
             like=self._first,
             hint=f"engine_{index}",
         )
-        born = bindings(values, self._converted.network.counts.keys() - borne(self._draft.graph))
+        born = bindings(values, self.converted.network.counts.keys() - borne(self.draft.graph))
         if born:
             call.meta[BINDINGS] = born
         for place, (crossing, value) in enumerate(zip(outputs, values, strict=False)):
@@ -78,21 +75,21 @@ class _Call:
 
     def _shown(self, inputs: list[Node], first: int) -> list[torch.Tensor]:
         """What the engine gives beyond what the segment needs; nobody reads it."""
-        if len(self._manifest.outputs) == first:
+        if len(self.manifest.outputs) == first:
             return []
         given = [node.meta["val"] for node in inputs]
-        text = manifest_to_text(self._manifest)
-        return list(self._draft.values.given_by(EXECUTE_ENGINE, given, self._engine.meta["val"], text))[first:]
+        text = manifest_to_text(self.manifest)
+        return list(self.draft.values.given_by(EXECUTE_ENGINE, given, self.engine.meta["val"], text))[first:]
 
     def _counted(self, crossing: CountCrossing, device: Any) -> torch.Tensor:
         bearer: Any = list(leaves(self._nodes[crossing.node].meta["val"]))[crossing.output]
-        return self._draft.values.tensor((bearer.shape[crossing.dim], crossing.columns), crossing.engine_dtype, device)
+        return self.draft.values.tensor((bearer.shape[crossing.dim], crossing.columns), crossing.engine_dtype, device)
 
     def _device(self) -> Any:
-        for crossing in self._converted.inputs:
+        for crossing in self.converted.inputs:
             if not crossing.is_size:
                 return self._nodes[crossing.node].meta["val"].device
-        return self._manifest.device
+        return self.manifest.device
 
     def _like(self, crossing: Crossing) -> Node:
         """Whose line what is done to a value belongs to: its own; an input of the program has none."""
@@ -100,7 +97,7 @@ class _Call:
         return self._first if node.op == "placeholder" else node
 
     def _entering(self, crossing: Crossing, port: EngineInput) -> Node:
-        node = self._fetch(crossing.node)
+        node = self.fetch(crossing.node)
         if port.is_size != crossing.is_size:
             raise InternalError(
                 f"{crossing.node} enters an engine as another kind of value than it was converted as",
@@ -122,17 +119,17 @@ class _Call:
             if not any(isinstance(operand, Node) for operand in operands):
                 return function(*operands)
             value = function(*(o.meta["val"] if isinstance(o, Node) else o for o in operands))
-            return self._draft.call(function, operands, {}, value, like=like, hint=function.__name__)
+            return self.draft.call(function, operands, {}, value, like=like, hint=function.__name__)
 
         if isinstance(number, bool) or (isinstance(number, Node) and isinstance(number.meta["val"], torch.SymBool)):
             number = int(number) if isinstance(number, bool) else call(torch.sym_ite, number, 1, 0)
         shape = carrier_shape(port, number, call)
         sizes = [size.meta["val"] if isinstance(size, Node) else size for size in shape]
-        return self._draft.call(
+        return self.draft.call(
             torch.ops.aten.empty.memory_format,
             (list(shape),),
             {"dtype": torch.uint8, "device": torch.device("cpu"), "pin_memory": False},
-            self._draft.values.tensor(sizes, torch.uint8, "cpu"),
+            self.draft.values.tensor(sizes, torch.uint8, "cpu"),
             like=like,
             hint=f"{crossing.node}_size",
         )
@@ -140,7 +137,7 @@ class _Call:
     def _leaving(self, crossing: Crossing, call: Node, place: int, value: torch.Tensor) -> None:
         like = self._nodes[crossing.node]
         same = crossing.engine_dtype is crossing.program_dtype
-        element = self._draft.call(
+        element = self.draft.call(
             operator.getitem,
             (call, place),
             {},
@@ -154,11 +151,11 @@ class _Call:
 
     def _cast(self, node: Node, dtype: torch.dtype, like: Node, hint: str, named: str | None) -> Node:
         given = node.meta["val"]
-        return self._draft.call(
+        return self.draft.call(
             CAST,
             (node,),
             {"dtype": dtype},
-            self._draft.values.tensor(given.shape, dtype, given.device),
+            self.draft.values.tensor(given.shape, dtype, given.device),
             like=like,
             hint=hint,
             named=named,
