@@ -50,10 +50,13 @@ class Scope:
             return Span(number, number, f"the number {value}", attained=True)
         return unknown(torch.float64, f"a {type(value).__name__}")
 
+    def tensors(self, node: Node) -> Sequence[TensorSizes]:
+        """Return the sizes of a node's tensors."""
+        return self.shapes.tensors.get(self.prefix + node.name, ())
+
     def tensor(self, node: Node) -> TensorSizes | None:
         """Return the sizes of a node's first tensor."""
-        found = self.shapes.tensors.get(self.prefix + node.name, ())
-        return found[0] if found else None
+        return next(iter(self.tensors(node)), None)
 
 
 @dataclass

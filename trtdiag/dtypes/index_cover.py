@@ -7,15 +7,15 @@ from typing import TypeVar
 
 from torch.fx import Node
 
+from trtdiag.dtypes.call import Scope
 from trtdiag.graph.operators import operator_of, short_name
-from trtdiag.shapes.facts import ShapeFacts
 
 Use = TypeVar("Use")
 
 _SPLITS = frozenset({"split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split"})
 
 
-def covering_uses(node: Node, found: Mapping[Node, Use], prefix: str, shapes: ShapeFacts) -> list[Use]:
+def covering_uses(node: Node, found: Mapping[Node, Use], scope: Scope) -> list[Use]:
     """Return the uses of a tensor's parts where those parts hold all of its values; empty where they do not.
 
     Parts are rows and stretches along one dim of a fixed size: ``x[:, 0]`` to ``x[:, n-1]``, ``x.unbind(1)``,
@@ -24,15 +24,14 @@ def covering_uses(node: Node, found: Mapping[Node, Use], prefix: str, shapes: Sh
     Args:
         node: The tensor.
         found: What is known of the parts.
-        prefix: Of the graph's names.
-        shapes: Sizes of the tensor and its parts.
+        scope: Sizes of the tensor and its parts.
     """
-    sizes = shapes.tensors.get(prefix + node.name, ())
+    sizes = scope.tensors(node)
     if len(sizes) != 1:
         return []
     lengths = [dim.range.single for dim in sizes[0].dims]
     parts: dict[int, list[tuple[range, Use]]] = {}
-    for dim, stretch, part in _parts(node, lengths, prefix, shapes):
+    for dim, stretch, part in _parts(node, lengths, scope):
         if part in found:
             parts.setdefault(dim, []).append((stretch, found[part]))
     for dim, known in parts.items():
@@ -42,7 +41,7 @@ def covering_uses(node: Node, found: Mapping[Node, Use], prefix: str, shapes: Sh
     return []
 
 
-def _parts(node: Node, lengths: list[int | None], prefix: str, shapes: ShapeFacts) -> Iterator[tuple[int, range, Node]]:
+def _parts(node: Node, lengths: list[int | None], scope: Scope) -> Iterator[tuple[int, range, Node]]:
     """Yield each part with its dim and the indices it holds along it; only dims of a fixed size have parts."""
     for user in node.users:
         op = operator_of(user)
@@ -54,7 +53,7 @@ def _parts(node: Node, lengths: list[int | None], prefix: str, shapes: ShapeFact
             if dim is not None:
                 yield from ((dim, range(index, index + 1), element) for index, element in _elements(user))
         elif name in _SPLITS:
-            yield from _stretches(user, _dim(user, 2, lengths), prefix, shapes)
+            yield from _stretches(user, _dim(user, 2, lengths), scope)
         elif name in ("select", "slice"):
             dim = _dim(user, 1, lengths)
             length = lengths[dim] if dim is not None else None
@@ -80,8 +79,8 @@ def _elements(user: Node) -> list[tuple[int, Node]]:
     ]
 
 
-def _stretches(user: Node, dim: int | None, prefix: str, shapes: ShapeFacts) -> Iterator[tuple[int, range, Node]]:
-    pieces = shapes.tensors.get(prefix + user.name, ())
+def _stretches(user: Node, dim: int | None, scope: Scope) -> Iterator[tuple[int, range, Node]]:
+    pieces = scope.tensors(user)
     if dim is None:
         return
     starts, start = [], 0

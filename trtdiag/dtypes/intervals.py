@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from trtdiag.dtypes.call import Call, MissingArgumentError, Result, Scope, dtype_of
-from trtdiag.dtypes.index_use import IndexUse, index_uses
+from trtdiag.dtypes.index_use import IndexUse, IndexUses
 from trtdiag.dtypes.interval_ops import RULES
 from trtdiag.dtypes.nested_graphs import ALWAYS_RUN, BRANCHES, operands
 from trtdiag.dtypes.value_span import Span, confine, join, leaves_dtype, unknown
@@ -92,7 +92,7 @@ class _Interpreter:
         # What a use says about a tensor's values then, it does not say about the values before a write.
         uses = {
             node: use
-            for node, use in index_uses(owner, prefix, self.shapes, weights, self._held(owner, scope)).items()
+            for node, use in IndexUses(owner, scope, weights, self._held(owner, scope)).narrowest().items()
             if bases[node] not in written
         }
         outputs: list[Result] = []
