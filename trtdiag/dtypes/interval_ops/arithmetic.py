@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from trtdiag.dtypes.call import Call, Result
-from trtdiag.dtypes.interval_ops.registry import rule
+from trtdiag.dtypes.interval_ops.registry import always, rule
 from trtdiag.dtypes.value_span import INT64_MAX, INT64_MIN, Real, Span, is_finite
 
 # An integer power beyond this many bits has left every dtype; it is not computed.
@@ -205,12 +205,6 @@ def maximum(call: Call) -> Result:
     return _explained(call, max(left.low, right.low), max(left.high, right.high), left, right)
 
 
-@rule("sign")
-def sign(call: Call) -> Result:
-    """-1, 0 or 1."""
-    return Span(-1, 1, "sign")
-
-
 @rule("bitwise_and", "__and__")
 def bitwise_and(call: Call) -> Result:
     """Never above an operand that is not negative."""
@@ -273,3 +267,6 @@ def difference(call: Call) -> Result:
     if call.arg("n") != 1:
         return _explained(call, -math.inf, math.inf, *ends)
     return _explained(call, low - high, high - low, *ends)
+
+
+rule("sign")(always(-1, 1, "sign"))

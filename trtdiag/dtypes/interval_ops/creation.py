@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from trtdiag.dtypes.call import Call, Result
-from trtdiag.dtypes.interval_ops.registry import rule
+from trtdiag.dtypes.interval_ops.registry import always, rule
 from trtdiag.dtypes.value_span import Span, unknown
 
 
@@ -41,29 +41,11 @@ def filled(call: Call) -> Result:
     return Span(value.low, value.high, f"filled with {call.text(call.arg(name))}", value.attained, value.root)
 
 
-@rule("zeros", "zeros_like", "new_zeros", "zero")
-def zeros(call: Call) -> Result:
-    """Only zeros."""
-    return Span(0, 0, "zeros")
-
-
-@rule("ones", "ones_like", "new_ones")
-def ones(call: Call) -> Result:
-    """Only ones."""
-    return Span(1, 1, "ones")
-
-
 @rule("empty", "empty_like", "new_empty", "empty_strided", "empty_permuted")
 def uninitialised(call: Call) -> Result:
     """``empty``: whatever was in memory, until something is written."""
     why = "not initialised: any value until it is written"
     return unknown(call.dtype, why, f"{call.node.name}: {why}")
-
-
-@rule("eye", "one_hot")
-def zero_one(call: Call) -> Result:
-    """``eye``, ``one_hot``: zeros and ones."""
-    return Span(0, 1, f"{call.op}: 0 or 1")
 
 
 @rule("randint", "randint_like")
@@ -100,3 +82,8 @@ def linspace(call: Call) -> Result:
     """Between ``start`` and ``end``, both included."""
     start, end = call.span("start"), call.span("end")
     return Span(min(start.low, end.low), max(start.high, end.high), "linspace")
+
+
+rule("zeros", "zeros_like", "new_zeros", "zero")(always(0, 0, "zeros"))
+rule("ones", "ones_like", "new_ones")(always(1, 1, "ones"))
+rule("eye", "one_hot")(always(0, 1, "{op}: 0 or 1"))

@@ -6,13 +6,8 @@ import math
 from collections.abc import Callable
 
 from trtdiag.dtypes.call import Call, Result, Rule
-from trtdiag.dtypes.interval_ops.registry import rule
+from trtdiag.dtypes.interval_ops.registry import always, rule
 from trtdiag.dtypes.value_span import Real, Span
-
-
-def _bounded(low: Real, high: Real) -> Rule:
-    """Return the rule of a function whose values never leave ``low..high``."""
-    return lambda call: Span(low, high, f"{call.op} is within {low}..{high}")
 
 
 def _rising(function: Callable[[float], float], least: float, at_least: float) -> Rule:
@@ -43,10 +38,10 @@ def exponential(call: Call) -> Result:
     return Span(0, _at(math.exp, span.high), f"exp of {span}", root=span.root)
 
 
-rule("sigmoid", "softmax", "_softmax", "hardsigmoid")(_bounded(0, 1))
-rule("tanh", "sin", "cos", "erf", "sgn")(_bounded(-1, 1))
-rule("atan")(_bounded(-2, 2))
-rule("atan2")(_bounded(-4, 4))
+rule("sigmoid", "softmax", "_softmax", "hardsigmoid")(always(0, 1, "{op} is within 0..1"))
+rule("tanh", "sin", "cos", "erf", "sgn")(always(-1, 1, "{op} is within -1..1"))
+rule("atan")(always(-2, 2, "{op} is within -2..2"))
+rule("atan2")(always(-4, 4, "{op} is within -4..4"))
 rule("sqrt")(_rising(math.sqrt, 0.0, 0.0))
 rule("log")(_rising(math.log, 0.0, -math.inf))
 rule("log2")(_rising(math.log2, 0.0, -math.inf))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.dtypes.call import Call, Result
 from trtdiag.dtypes.interval_ops.arithmetic import maximum, minimum, summed, times
-from trtdiag.dtypes.interval_ops.registry import rule
+from trtdiag.dtypes.interval_ops.registry import rule, some_of
 from trtdiag.dtypes.value_span import Span
 
 
@@ -25,12 +25,6 @@ def total(call: Call) -> Result:
 def counted(call: Call) -> Result:
     """``count_nonzero``: none to all."""
     return Span(0, call.length("self", _dims(call))[1], "count of elements")
-
-
-@rule("amin", "amax", "mean")
-def within(call: Call) -> Result:
-    """``amin``, ``amax``, ``mean``: inside the span of the values."""
-    return call.span("self").part()
 
 
 @rule("min")
@@ -60,3 +54,6 @@ def both_ends(call: Call) -> Result:
     """``aminmax``."""
     value = call.span("self").part()
     return value, value
+
+
+rule("amin", "amax", "mean")(some_of("self"))

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from trtdiag.dtypes.call import Call, Result
 from trtdiag.dtypes.interval_ops.arithmetic import times
-from trtdiag.dtypes.interval_ops.registry import rule
+from trtdiag.dtypes.interval_ops.registry import rule, some_of
 from trtdiag.dtypes.value_span import Span, join
-
-
-@rule("gather", "index", "index_select", "_unsafe_index")
-def looked_up(call: Call) -> Result:
-    """``gather``, ``index``, ``index_select``: values of the tensor that is indexed."""
-    return call.span("self").part()
-
-
-@rule("embedding")
-def embedded(call: Call) -> Result:
-    """``embedding``: values of the table."""
-    return call.span("weight").part()
 
 
 @rule("masked_fill")
@@ -47,7 +35,6 @@ def written(call: Call) -> Result:
     return Span(low, high, f"{call.op}: at most {count} values in {source} added up", root=base.root or source.root)
 
 
-@rule("copy")
-def copied(call: Call) -> Result:
-    """``copy_``: the source's values."""
-    return call.span("src").part()
+rule("gather", "index", "index_select", "_unsafe_index")(some_of("self"))
+rule("embedding")(some_of("weight"))
+rule("copy")(some_of("src"))
