@@ -6,6 +6,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from trtdiag.graph.operators import OF_SIZES, schema_name
+from trtdiag.graph.reach import reached
 
 
 def depends_on_contents(node: Node) -> bool:
@@ -16,18 +17,8 @@ def depends_on_contents(node: Node) -> bool:
 
     Cost: linear in the nodes before it.
     """
-    seen, waiting = {node}, [node]
-    while waiting:
-        here = waiting.pop()
-        if here.op == "placeholder":
-            return True
-        if _of_sizes(here):
-            continue
-        for source in here.all_input_nodes:
-            if source not in seen:
-                seen.add(source)
-                waiting.append(source)
-    return False
+    before = reached([node], lambda here: () if _of_sizes(here) else here.all_input_nodes)
+    return any(here.op == "placeholder" for here in before)
 
 
 def _of_sizes(node: Node) -> bool:

@@ -4,40 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 
-
-class PlaceholderRole(Enum):
-    """Where a placeholder's value comes from."""
-
-    USER = "user"
-    PARAMETER = "parameter"
-    BUFFER = "buffer"
-    CONSTANT = "constant"
-    OTHER = "other"  # script objects, effect tokens
-
-
-_ROLES = {
-    InputKind.USER_INPUT: PlaceholderRole.USER,
-    InputKind.PARAMETER: PlaceholderRole.PARAMETER,
-    InputKind.BUFFER: PlaceholderRole.BUFFER,
-    InputKind.CONSTANT_TENSOR: PlaceholderRole.CONSTANT,
-}
+_HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
 @dataclass(frozen=True)
 class Placeholder:
-    """One placeholder: its role, the name of the weight it holds (``layers.0.weight``), and that tensor if any.
+    """One placeholder: its kind, the name of the weight it holds (``layers.0.weight``), and that tensor if any.
 
     ``changed`` is True for a buffer that the program hands back changed: its tensor is the one before the first call.
     """
 
     name: str
-    role: PlaceholderRole
+    kind: InputKind
     weight: str | None = None
     tensor: torch.Tensor | None = None
     changed: bool = False
@@ -45,7 +28,7 @@ class Placeholder:
     @property
     def held(self) -> bool:
         """Whether the program itself brings the value."""
-        return self.role in (PlaceholderRole.PARAMETER, PlaceholderRole.BUFFER, PlaceholderRole.CONSTANT)
+        return self.kind in _HELD
 
 
 def placeholders(exported: ExportedProgram) -> Mapping[str, Placeholder]:
@@ -69,8 +52,7 @@ def placeholders_of(signature: ExportGraphSignature, held: Callable[[str, str], 
             continue
         value = None if spec.target is None else held(name, spec.target)
         tensor = value if isinstance(value, torch.Tensor) else None
-        role = _ROLES.get(spec.kind, PlaceholderRole.OTHER)
-        found[name] = Placeholder(name, role, spec.target, tensor, spec.target in changed)
+        found[name] = Placeholder(name, spec.kind, spec.target, tensor, spec.target in changed)
     return found
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
-from trtdiag.graph.inputs import PlaceholderRole, held_tensors, placeholders, storage_bytes, storage_key
+from trtdiag.graph.inputs import held_tensors, placeholders, storage_bytes, storage_key
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts
@@ -30,7 +31,7 @@ def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> M
     if program.exported is not None:
         weights = {storage_key(tensor): storage_bytes(tensor) for tensor in held_tensors(program.exported)}
         roles = placeholders(program.exported)
-        inputs = [_bytes(shapes, name) for name, held in roles.items() if held.role is PlaceholderRole.USER]
+        inputs = [_bytes(shapes, name) for name, held in roles.items() if held.kind is InputKind.USER_INPUT]
     liveness = _Liveness(shapes)
     peak = liveness.peak(checked.graph_module, "")
     input_bytes = _sum(inputs)

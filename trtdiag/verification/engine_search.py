@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from trtdiag.errors import TrtdiagError
+from trtdiag.graph.reach import reached
 from trtdiag.network import Network, Origin, Placed, Port, run
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.layers.squeeze import Shape
@@ -164,14 +165,7 @@ class EngineSearch:
         return [n for n in numbers if n in self._made and n in self._of_data and n not in self._right]
 
     def _ancestors(self, numbers: Iterable[int]) -> set[int]:
-        found: set[int] = set()
-        waiting = list(numbers)
-        while waiting:
-            number = waiting.pop()
-            if number not in found:
-                found.add(number)
-                waiting += self._made[number].inputs if number in self._made else ()
-        return found
+        return set(reached(numbers, lambda number: self._made[number].inputs if number in self._made else ()))
 
     def _tapped(self, taps: Sequence[int]) -> dict[int, OutputError] | None:
         """How far these tensors and the one that was wrong are off in an engine that gives them."""

@@ -13,6 +13,7 @@ import torch
 from torch.fx import Node
 
 from trtdiag.graph.operators import target_name
+from trtdiag.graph.reach import reached
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.verification.lowered_run import LoweredRun, origin_of, user_outputs
 
@@ -37,7 +38,7 @@ def undefined_outputs(lowered: Lowered, flat_inputs: Sequence[Any]) -> Mapping[i
     results = user_outputs(lowered)
     found: dict[int, str] = {}
     for node in search.found:
-        behind = _behind(node)
+        behind = set(reached([node], lambda each: each.users))  # a lowered graph writes nothing in place
         for index, result in enumerate(results):
             if isinstance(result, Node) and result in behind:
                 found.setdefault(index, _why(lowered, node))
@@ -69,17 +70,6 @@ def _several(places: torch.Tensor, values: torch.Tensor) -> bool:
     one, other = sorted_values[1:], sorted_values[:-1]
     same_value = (one == other) | ((one != one) & (other != other))
     return bool((same_place & ~same_value).any())
-
-
-def _behind(node: Node) -> set[Node]:
-    """All that reads it, and what reads that: a lowered graph writes nothing in place."""
-    seen, waiting = {node}, [node]
-    while waiting:
-        for user in waiting.pop().users:
-            if user not in seen:
-                seen.add(user)
-                waiting.append(user)
-    return seen
 
 
 def _why(lowered: Lowered, node: Node) -> str:
