@@ -18,8 +18,9 @@ from trtdiag.graph.operators import target_name
 from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
-from trtdiag.partition.facts import Partitioned, SymbolSizes
+from trtdiag.partition.facts import Partitioned
 from trtdiag.partition.partition import partition
+from trtdiag.shapes.profile import DimProfile
 
 EVERY_SEGMENT = PartitionOptions(min_segment_ops=0)
 
@@ -83,7 +84,7 @@ def split(
     *,
     without: Collection[str] = (),
     options: PartitionOptions = EVERY_SEGMENT,
-    symbols: Mapping[str, SymbolSizes] | None = None,
+    symbols: Mapping[str, DimProfile] | None = None,
 ) -> Split:
     """Export, partition with ``without`` unsupported, and check what holds for every partition."""
     exported = module

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from trtdiag.graph.values import TensorValue
-from trtdiag.partition.facts import Bytes, SymbolSizes
+from trtdiag.partition.facts import Bytes
 from trtdiag.partition.monotone_bounds import GrowingSizes
 from trtdiag.partition.traffic import ByteCounts
+from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import BoundsCache, Num, Range, evaluate, mul, parse_expr
 
 TENSOR = TensorValue(torch.float32, (parse_expr("h // (h // 4)"), Num(3)), 4)
@@ -25,7 +26,7 @@ def test_without_sizes_a_tensor_counts_as_one_element_where_one_has_no_value() -
 
 @pytest.mark.parametrize(("usual", "expected"), [(1, None), (3, None), (4, 48), (7, 84), (64, 48)])
 def test_bytes_at_usual_sizes_are_unknown_where_the_size_has_no_value(usual: int, expected: int | None) -> None:
-    counts = ByteCounts({"h": SymbolSizes(1, usual, 64)})
+    counts = ByteCounts({"h": DimProfile(1, usual, 64)})
     assert counts.of(TENSOR).opt == expected
     assert counts.weight(TENSOR) == (4 if expected is None else expected)
 
@@ -35,11 +36,11 @@ SIZES = (
     "(h - 64)*w", "h - w", "h % 4 + 1", "(h//2)*(w//2)", "h//w", "Max(h, w)", "4 - h//32",
 )  # fmt: skip
 """Of growing sizes all forms, and beside them sizes that do not grow, that may be none, and that have no value."""
-BOX = {"h": SymbolSizes(7, 33, 512), "w": SymbolSizes(1, 5, None)}
+BOX = {"h": DimProfile(7, 33, 512), "w": DimProfile(1, 5, None)}
 
 
-@pytest.mark.parametrize("box", [BOX, {**BOX, "w": SymbolSizes(2, 2, 64)}, {**BOX, "h": SymbolSizes(0, 0, 9)}])
-def test_bytes_are_the_exact_bounds_of_all_elements(box: dict[str, SymbolSizes]) -> None:
+@pytest.mark.parametrize("box", [BOX, {**BOX, "w": DimProfile(2, 2, 64)}, {**BOX, "h": DimProfile(0, 0, 9)}])
+def test_bytes_are_the_exact_bounds_of_all_elements(box: dict[str, DimProfile]) -> None:
     bounds = BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in box.items()})
     usual = {name: sizes.opt for name, sizes in box.items()}
     chosen, counts = random.Random(3), ByteCounts(box)

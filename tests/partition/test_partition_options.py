@@ -12,9 +12,10 @@ from tests.partition.programs import EVERY_SEGMENT, Forward, export, limits_on, 
 from trtdiag.errors import UnsupportedOpError
 from trtdiag.graph.limit import Limit
 from trtdiag.options import PartitionOptions
-from trtdiag.partition.facts import Bytes, Cause, SymbolSizes
+from trtdiag.partition.facts import Bytes, Cause
 from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.partition.what_if import ranked, what_if
+from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic.ranges import Range
 
 X = torch.arange(12.0).reshape(3, 4) - 5.0
@@ -155,7 +156,7 @@ def test_a_size_that_data_decide_is_usually_in_the_middle() -> None:
 def test_bytes_without_an_end_are_not_invented() -> None:
     exported = export(Forward(lambda x: x.relu()), (torch.randn(5, 7),), ({0: Dim("batch", min=2)},))
     (symbol,) = {str(dim.node.expr) for dim in exported.graph.find_nodes(op="placeholder")[0].meta["val"].shape[:1]}
-    found = partition(exported.graph, {}, EVERY_SEGMENT, symbols={symbol: SymbolSizes(2, 5, None)})
+    found = partition(exported.graph, {}, EVERY_SEGMENT, symbols={symbol: DimProfile(2, 5, None)})
     assert found.boundaries[0].bytes == Bytes(2 * 28, 5 * 28, None)
     assert partition(exported.graph, {}, EVERY_SEGMENT).boundaries[0].bytes == Bytes(None, None, None)
 

@@ -14,15 +14,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolSizes:
-    """The sizes of a symbol that count bytes at: ``max`` is ``None`` where it has none; ``min <= opt <= max``."""
-
-    min: int
-    opt: int
-    max: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Bytes:
     """Bytes of a tensor over the declared ranges; ``None`` where a size has no end or no range is known."""
 

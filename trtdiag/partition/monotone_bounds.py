@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, Union
 
-from trtdiag.partition.facts import SymbolSizes
+from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic.expr import Add, Expr, FloorDiv, Mul, Num, Sym
 
 Ends: TypeAlias = tuple[int, int, Union[int, None]]
@@ -19,7 +19,7 @@ class GrowingSizes:
     bounds of any expression (``BoundsCache``) cost more than the whole partition of a small program.
     """
 
-    def __init__(self, symbols: Mapping[str, SymbolSizes]) -> None:
+    def __init__(self, symbols: Mapping[str, DimProfile]) -> None:
         self._symbols = symbols
         # By identity, the size beside it: hashing an expression costs more than all else here.
         self._known: dict[int, tuple[Expr, Ends | None]] = {}

@@ -11,7 +11,7 @@ from trtdiag.errors import UnsupportedOpError
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
-from trtdiag.partition.facts import Cause, Fallback, Partitioned, SymbolSizes
+from trtdiag.partition.facts import Cause, Fallback, Partitioned
 from trtdiag.partition.kept_by_user import kept_ops
 from trtdiag.partition.levels import earliest_levels, without_small
 from trtdiag.partition.move_ops import placed
@@ -19,6 +19,7 @@ from trtdiag.partition.plan import OpGraph, Plan
 from trtdiag.partition.read_graph import read_graph
 from trtdiag.partition.segments import assemble
 from trtdiag.partition.traffic import ByteCounts
+from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic.ranges import Range
 
 # As many nodes and reasons as a person reads in an error.
@@ -31,7 +32,7 @@ def partition(
     limits: Mapping[str, Limit],
     options: PartitionOptions,
     *,
-    symbols: Mapping[str, SymbolSizes] | None = None,
+    symbols: Mapping[str, DimProfile] | None = None,
     held: Collection[str] = (),
     reader: NodeReader | None = None,
 ) -> Partitioned:
@@ -80,7 +81,7 @@ def partition(
     )
 
 
-def symbol_sizes(box: Mapping[str, Range], hints: Mapping[str, int]) -> dict[str, SymbolSizes]:
+def symbol_sizes(box: Mapping[str, Range], hints: Mapping[str, int]) -> dict[str, DimProfile]:
     """Return the sizes of every symbol with a lower end: its range, and what is usual.
 
     That is the example's size, or the end of the range next to it.  A symbol without an example, born from data, gets
@@ -92,7 +93,7 @@ def symbol_sizes(box: Mapping[str, Range], hints: Mapping[str, int]) -> dict[str
             middle = declared.min if declared.max is None else (declared.min + declared.max) // 2
             usual = max(declared.min, hints.get(symbol, middle))
             usual = usual if declared.max is None else min(usual, declared.max)
-            found[symbol] = SymbolSizes(declared.min, usual, declared.max)
+            found[symbol] = DimProfile(declared.min, usual, declared.max)
     return found
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from trtdiag.graph.values import TensorValue
-from trtdiag.partition.facts import Bytes, SymbolSizes
+from trtdiag.partition.facts import Bytes
 from trtdiag.partition.monotone_bounds import GrowingSizes
+from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import BoundsCache, build
 from trtdiag.symbolic.evaluate import evaluate
 from trtdiag.symbolic.expr import Expr
@@ -20,7 +21,7 @@ _UNKNOWN = Bytes(None, None, None)
 class ByteCounts:
     """Bytes of tensors at the ends of the ranges and at the usual sizes; each shape is bounded once."""
 
-    def __init__(self, symbols: Mapping[str, SymbolSizes]) -> None:
+    def __init__(self, symbols: Mapping[str, DimProfile]) -> None:
         self._symbols = symbols
         self._growing = GrowingSizes(symbols)
         # By the identity of the dims, which are kept beside: the reader of metadata makes equal shapes one object.

@@ -51,7 +51,7 @@ def _check(text: str, given: Described) -> None:
         else:
             _check_kind(manifest, port, dtype, device)
             if len(shape) != len(port.dims):
-                raise _out_of_range(port.name, f"it has {len(shape)} dims", f"{len(port.dims)} dims")
+                raise out_of_range(port.name, f"it has {len(shape)} dims", f"{len(port.dims)} dims")
     _check_numbers(manifest, [shape for _, _, shape in given])
 
 
@@ -98,18 +98,18 @@ def _check_numbers(manifest: Manifest, shapes: Sequence[tuple[int, ...]]) -> Non
         seen = f"it is {actual}" if reading.dim is None else f"dim {reading.dim} has size {actual}"
         allowed = port.profile[reading.dim or 0]
         if actual < allowed.min or (allowed.max is not None and actual > allowed.max):
-            raise _out_of_range(port.name, seen, _range_words(reading.expr, allowed))
+            raise out_of_range(port.name, seen, _range_words(reading.expr, allowed))
         if evaluate(reading.expr, values) != actual:
-            raise _out_of_range(port.name, seen, _expected_words(reading.expr, values))
+            raise out_of_range(port.name, seen, _expected_words(reading.expr, values))
         for name in sorted(free_symbols(reading.expr)):
             if values[name] not in manifest.ranges.get(name, Range()):
-                raise _out_of_range(port.name, seen, f"{to_text(reading.expr)} with {name} in {manifest.ranges[name]}")
+                raise out_of_range(port.name, seen, f"{to_text(reading.expr)} with {name} in {manifest.ranges[name]}")
     for condition in manifest.conditions:
         if not free_symbols(condition) & manifest.counts.keys() and not holds(condition, values):
             names = free_symbols(condition)
             port = next(manifest.inputs[r.input] for r in readings(manifest) if free_symbols(r.expr) & names)
             sizes = ", ".join(f"{name} is {values[name]}" for name in sorted(names))
-            raise _out_of_range(port.name, sizes, to_text(condition))
+            raise out_of_range(port.name, sizes, to_text(condition))
 
 
 def _range_words(expr: Expr, allowed: DimProfile) -> str:
@@ -125,9 +125,11 @@ def _expected_words(expr: Expr, values: dict[str, int]) -> str:
     return f"{to_text(expr)}, which is {number} for {', '.join(f'{n} = {v}' for n, v in sorted(values.items()))}"
 
 
-def _out_of_range(name: str, seen: str, allowed: str) -> ShapeOutOfRangeError:
+def out_of_range(name: str, seen: str, allowed: str, *, traced: bool = False) -> ShapeOutOfRangeError:
+    """The error of a size that the engine was not built for; a tracer shows the message alone, so all is in that."""
+    told = f" ({seen}, allowed is {allowed})" if traced else ""
     return ShapeOutOfRangeError(
-        f"input {name!r} of an engine has a size that it was not built for",
+        f"input {name!r} of an engine has a size that it was not built for{told}",
         because=f"{seen}; allowed is {allowed}",
         fix="give an input inside the ranges, or compile again with wider ones",
         reference="engine-shape",

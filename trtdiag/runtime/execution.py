@@ -8,11 +8,10 @@ import torch
 
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
-from trtdiag.errors import ShapeOutOfRangeError
 from trtdiag.graph.symbolic_checks import expect
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_counts import check_counts
-from trtdiag.runtime.engine_inputs import check_engine_inputs, wrong_carrier, wrong_dtype
+from trtdiag.runtime.engine_inputs import check_engine_inputs, out_of_range, wrong_carrier, wrong_dtype
 from trtdiag.runtime.size_calls import call_now, computed
 from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
 from trtdiag.runtime.symbol_values import Reading, number_of, readings, symbol_values
@@ -98,7 +97,7 @@ def _expect_kind(port: EngineInput, tensor: torch.Tensor) -> None:
     if tensor.dtype is not port.dtype:
         raise wrong_dtype(port, tensor.dtype)
     if tensor.dim() != len(port.dims):
-        raise _refused(port, f"it has {tensor.dim()} dims", f"{len(port.dims)} dims")
+        raise out_of_range(port.name, f"it has {tensor.dim()} dims", f"{len(port.dims)} dims", traced=True)
 
 
 def _expect_size(port: EngineInput, reading: Reading, number: int | torch.SymInt, values: dict[str, object]) -> None:
@@ -118,16 +117,6 @@ def _expect(
     port: EngineInput, condition: bool | torch.SymBool, number: int | torch.SymInt, allowed: str, place: str
 ) -> None:
     if condition is False:
-        raise _refused(port, f"{place}it is {number}", allowed)
+        raise out_of_range(port.name, f"{place}it is {number}", allowed, traced=True)
     if condition is not True:
         expect(condition, f"{place}input {port.name!r} of an engine must be {allowed}")
-
-
-def _refused(port: EngineInput, seen: str, allowed: str) -> ShapeOutOfRangeError:
-    return ShapeOutOfRangeError(
-        # A tracer shows the message alone, so the numbers are in it.
-        f"input {port.name!r} of an engine has a size that it was not built for ({seen}, allowed is {allowed})",
-        because=f"{seen}; allowed is {allowed}",
-        fix="give an input inside the ranges, or compile again with wider ones",
-        reference="engine-shape",
-    )

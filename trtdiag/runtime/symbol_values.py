@@ -27,23 +27,6 @@ class Reading:
     expr: Expr
 
 
-@dataclass(frozen=True)
-class Solved:
-    """A symbol's value: ``(number * factor + offset) // divisor`` of the number that a reading gives."""
-
-    symbol: str
-    reading: Reading
-    factor: int
-    offset: int
-    divisor: int
-
-    def of(self, number: Any) -> Any:
-        """The value, a number or a SymInt; a plain symbol costs no arithmetic."""
-        whole = number if self.factor == 1 else number * self.factor
-        whole = whole if self.offset == 0 else whole + self.offset
-        return whole if self.divisor == 1 else whole // self.divisor
-
-
 def readings(manifest: Manifest) -> Iterator[Reading]:
     """Every number that the engine is given, in order."""
     for index, port in enumerate(manifest.inputs):
@@ -59,19 +42,17 @@ def number_of(manifest: Manifest, shapes: Sequence[Any], reading: Reading) -> An
     return read_size(manifest.inputs[reading.input], shape) if reading.dim is None else shape[reading.dim]
 
 
-def solved_symbols(manifest: Manifest) -> tuple[Solved, ...]:
-    """How to get the value of every symbol that some number gives; plain symbols are preferred."""
-    found: dict[str, Solved] = {}
+def symbol_values(manifest: Manifest, number: Callable[[Reading], Any]) -> dict[str, Any]:
+    """The value of each symbol that some number gives, plain symbols preferred; ``number`` says what was read."""
+    found: dict[str, Any] = {}
     for reading in sorted(readings(manifest), key=lambda reading: not isinstance(reading.expr, Sym)):
         solution = solvable(reading.expr)
         if solution is not None and solution[0] not in found:
-            # n = a*s + b with a = p/q and b = u/v gives s = (n*v - u)*q / (p*v).
+            # n = a*s + b with a = p/q and b = u/v gives s = (n*v - u)*q / (p*v); a plain symbol costs no arithmetic.
             name, a, b = solution
-            p, q, u, v = a.numerator, a.denominator, b.numerator, b.denominator
-            found[name] = Solved(name, reading, v * q, -u * q, p * v)
-    return tuple(found.values())
-
-
-def symbol_values(manifest: Manifest, number: Callable[[Reading], Any]) -> dict[str, Any]:
-    """The value of each symbol, where ``number`` says what was read."""
-    return {solved.symbol: solved.of(number(solved.reading)) for solved in solved_symbols(manifest)}
+            factor, offset = b.denominator * a.denominator, -b.numerator * a.denominator
+            divisor = a.numerator * b.denominator
+            whole = number(reading) if factor == 1 else number(reading) * factor
+            whole = whole if offset == 0 else whole + offset
+            found[name] = whole if divisor == 1 else whole // divisor
+    return found
