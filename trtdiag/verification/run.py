@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.arguments import instance, keep_checked, whole
-from trtdiag.errors import TrtdiagError, UserError, first_line
+from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, stated_too
 from trtdiag.frontend.program import Program
 from trtdiag.graph.trees import flattened, leaves_of, named_leaves
