@@ -21,7 +21,8 @@ def give_timings(config: Any, path: Path) -> None:
     Raises:
         UserError: ``timing-cache`` where there is something else than a file that can be read.
     """
-    cache = config.create_timing_cache(read_cache(path, "timing"))
+    known = read_cache(path, "timing")  # what is no file is said before TensorRT is asked for anything
+    cache = config.create_timing_cache(known)
     if cache is None or not config.set_timing_cache(cache, False):
         config.set_timing_cache(config.create_timing_cache(b""), False)
 
