@@ -48,7 +48,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], list[object]]
 
 
 ONCE = (
-    ("trtdiag.frontend.capture", "recorded_guards"),
+    ("trtdiag.frontend.program_of_export", "recorded_guards"),
     ("trtdiag.shapes.opt_sizes", "opt_sizes"),
     ("trtdiag.shapes.opt_sizes", "allowed_box"),
     ("trtdiag.pipeline.plan_engines", "lower"),
