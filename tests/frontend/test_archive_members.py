@@ -19,9 +19,10 @@ from torch.utils import _pytree as pytree
 
 from tests.frontend.archive_samples import PROGRAM, PROGRAMS, Pair, members, saved, torch_saved
 from tests.random_cases import cases
-from trtdiag.frontend.archive.operators import Verdict, advice_for, judge, namespace_of
+from trtdiag.frontend.archive.operators import advice_for, judge
 from trtdiag.frontend.archive.safe_load import UnsafePickleError, foreign_globals, load_plain
 from trtdiag.frontend.archive.schema import MismatchError, SchemaReader
+from trtdiag.frontend.archive.summary import namespace_of
 from trtdiag.frontend.archive.treespecs import UnknownTypeError, UnsafeSpecError, check_treespec
 
 
@@ -196,7 +197,7 @@ def test_scanning_any_bytes_ends(content: bytes) -> None:
     ],
 )
 def test_operators(target: str) -> None:
-    assert judge(target) == (Verdict.OPERATOR, "")
+    assert judge(target) == (True, "")
 
 
 @pytest.mark.parametrize(
@@ -229,9 +230,9 @@ def test_operators(target: str) -> None:
     ],
 )
 def test_no_operators(target: str) -> None:
-    verdict, reason = judge(target)
-    assert verdict is Verdict.REFUSED
-    assert reason
+    known, refusal = judge(target)
+    assert not known
+    assert refusal
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def test_no_operators(target: str) -> None:
     ],
 )
 def test_operators_that_are_not_registered(target: str, namespace: str | None) -> None:
-    assert judge(target) == (Verdict.UNKNOWN, "")
+    assert judge(target) == (False, "")
     assert namespace_of(target) == namespace
 
 

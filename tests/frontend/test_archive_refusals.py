@@ -78,7 +78,7 @@ def test_no_permission(tmp_path: Path, honest: Path, monkeypatch: pytest.MonkeyP
         def deny(*args: Any, **kwargs: Any) -> None:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr("builtins.open", deny)
+        monkeypatch.setattr("os.open", deny)
     assert refusal(path).reference == "permission-denied"
 
 

@@ -90,7 +90,7 @@ def _name(path: str | os.PathLike[str]) -> str:
     except UnicodeEncodeError:
         fits = False
     if not fits:
-        raise OSError(errno.EINVAL, "its name has characters that no file's has")
+        raise OSError(errno.EILSEQ, "its name has characters that no file's has")
     return name
 
 

@@ -68,7 +68,9 @@ def check_agreement(exported: ExportedProgram) -> None:
     if not calls or calls[0].fqn != "" or calls[0].signature is None:
         raise DisagreementError("module_call_graph does not begin with the whole program and its signature")
     _check_inputs(exported)
-    _check_outputs(exported)
+    users, leaves = len(exported.graph_signature.user_outputs), exported.call_spec.out_spec.num_leaves
+    if leaves != users:  # that these are the outputs of the graph is checked by torch's verifier
+        raise DisagreementError(f"the program returns {leaves} values, and its signature {users}")
     for module in exported.graph_module.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -97,8 +99,6 @@ def _check_inputs(exported: ExportedProgram) -> None:
     for spec, node in zip(specs, placeholders, strict=True):
         if spec.kind in _HELD:
             _check_held(exported, spec, node)
-        elif spec.kind is InputKind.CUSTOM_OBJ and spec.target not in exported.constants:
-            raise DisagreementError(f"there is no object {spec.target}")
         value = node.meta.get("val")
         if not isinstance(spec.arg, ConstantArgument) and spec.kind is InputKind.USER_INPUT and value is None:
             raise DisagreementError(f"nothing is said of the input {node.name}")
@@ -127,22 +127,6 @@ def _check_held(exported: ExportedProgram, spec: InputSpec, node: Node) -> None:
     sizes = [size for size in said.shape if isinstance(size, int)]
     if len(sizes) == said.dim() and tuple(sizes) != tuple(held.shape):
         raise DisagreementError(f"{target} has the sizes {tuple(held.shape)}, and {node.name} is said to have {sizes}")
-
-
-def _check_outputs(exported: ExportedProgram) -> None:
-    ends = [node for node in exported.graph.nodes if node.op == "output"]
-    returned = ends[0].args[0] if len(ends) == 1 and ends[0].args else None
-    specs = exported.graph_signature.output_specs
-    if not isinstance(returned, (tuple, list)) or len(returned) != len(specs):
-        raise DisagreementError("the outputs of the signature are not those of the graph")
-    for spec, value in zip(specs, returned, strict=True):
-        name = value.name if isinstance(value, Node) else None
-        if name is not None and getattr(spec.arg, "name", name) != name:
-            raise DisagreementError(f"the signature returns {getattr(spec.arg, 'name', '')}, and the graph {name}")
-    users = len(exported.graph_signature.user_outputs)
-    leaves = exported.call_spec.out_spec.num_leaves
-    if leaves != users:
-        raise DisagreementError(f"the program returns {leaves} values, and its signature {users}")
 
 
 def _check_call(module: GraphModule, node: Node) -> None:

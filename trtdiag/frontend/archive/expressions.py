@@ -11,6 +11,8 @@ import ast
 import keyword
 import math
 import re
+from abc import ABC, abstractmethod
+from functools import lru_cache
 
 # Longest text and deepest nesting that is looked at; the longest seen in 105 exported networks is 1,300 characters.
 LIMIT_CHARACTERS = 20_000
@@ -65,6 +67,7 @@ class NotArithmeticError(Exception):
     """A text that is refused; its argument says why."""
 
 
+@lru_cache(maxsize=512)
 def check_symbol_expression(text: str) -> None:
     """Passes sympy's ``srepr`` (torch 2.5 and newer) and ``str`` (older) of a size.
 
@@ -108,8 +111,14 @@ def _parse(text: str) -> ast.expr:
         raise NotArithmeticError("it is not an expression") from error
 
 
-class _Arithmetic:
+class _Arithmetic(ABC):
     """The part that both kinds of text share.  Every method returns a bound on the bits of a constant result."""
+
+    @abstractmethod
+    def call(self, node: ast.Call) -> int: ...
+
+    @abstractmethod
+    def leaf(self, node: ast.expr) -> int: ...
 
     def check(self, node: ast.expr) -> int:
         bits = self._bits(node)
@@ -118,45 +127,32 @@ class _Arithmetic:
         return bits
 
     def _bits(self, node: ast.expr) -> int:
-        if isinstance(node, ast.Constant):
-            return self._constant(node)
-        if isinstance(node, ast.BinOp):
-            return self._operation(node)
-        if isinstance(node, ast.UnaryOp):
-            return self.check(node.operand)
-        if isinstance(node, ast.BoolOp):
-            return max(self.check(value) for value in node.values)
-        if isinstance(node, ast.Compare):
-            if not all(isinstance(operator, _COMPARISONS) for operator in node.ops):
-                raise NotArithmeticError("it compares with `in` or `is`")
-            return max(self.check(value) for value in (node.left, *node.comparators))
-        if isinstance(node, ast.Call):
-            return self.call(node)
+        match node:
+            case ast.Constant(value=int() | float() as value):
+                return _bits_of(value)
+            case ast.Constant(value=value):
+                raise NotArithmeticError(f"it contains the {type(value).__name__} {str(value)[:40]!r}")
+            case ast.BinOp(op=operator):
+                if not isinstance(operator, _OPERATORS):
+                    raise NotArithmeticError(f"it uses the operator {type(operator).__name__}")
+                left, right = self.check(node.left), self.check(node.right)
+                return self.power(left, right) if isinstance(operator, (ast.Pow, ast.LShift)) else left + right
+            case ast.UnaryOp(operand=operand):
+                return self.check(operand)
+            case ast.BoolOp(values=values):
+                return max(map(self.check, values))
+            case ast.Compare(ops=operators):
+                if not all(isinstance(operator, _COMPARISONS) for operator in operators):
+                    raise NotArithmeticError("it compares with `in` or `is`")
+                return max(map(self.check, (node.left, *node.comparators)))
+            case ast.Call():
+                return self.call(node)
         return self.leaf(node)
-
-    def _constant(self, node: ast.Constant) -> int:
-        if isinstance(node.value, (int, float)):
-            return _bits_of(node.value)
-        raise NotArithmeticError(f"it contains the {type(node.value).__name__} {str(node.value)[:40]!r}")
-
-    def _operation(self, node: ast.BinOp) -> int:
-        if not isinstance(node.op, _OPERATORS):
-            raise NotArithmeticError(f"it uses the operator {type(node.op).__name__}")
-        left, right = self.check(node.left), self.check(node.right)
-        if isinstance(node.op, (ast.Pow, ast.LShift)):
-            return self.power(left, right)
-        return left + right
 
     def power(self, base_bits: int, exponent_bits: int) -> int:
         if exponent_bits > LIMIT_EXPONENT_BITS:
             raise NotArithmeticError(f"it raises to a power of more than {LIMIT_EXPONENT_BITS} bits")
         return base_bits << exponent_bits
-
-    def call(self, node: ast.Call) -> int:
-        raise NotImplementedError
-
-    def leaf(self, node: ast.expr) -> int:
-        raise NotImplementedError
 
 
 class _SymbolExpression(_Arithmetic):
@@ -187,9 +183,7 @@ class _SymbolExpression(_Arithmetic):
         if len(node.args) != 1 or len(names) != 1 or not is_plain_name(names[0]):
             raise NotArithmeticError("it contains a symbol with an odd name")
         for word in node.keywords:
-            if word.arg not in _ASSUMPTIONS or not (
-                isinstance(word.value, ast.Constant) and isinstance(word.value.value, bool)
-            ):
+            if word.arg not in _ASSUMPTIONS or not isinstance(getattr(word.value, "value", None), bool):
                 raise NotArithmeticError("it contains a symbol with odd assumptions")
         return 1
 
@@ -226,7 +220,7 @@ class _Guard(_Arithmetic):
 
     def leaf(self, node: ast.expr) -> int:
         if isinstance(node, ast.IfExp):
-            return max(self.check(part) for part in (node.test, node.body, node.orelse))
+            return max(map(self.check, (node.test, node.body, node.orelse)))
         if isinstance(node, ast.Subscript):
             if isinstance(node.value, ast.Call):
                 self.check(node.value)
@@ -236,9 +230,8 @@ class _Guard(_Arithmetic):
             return 1
         if isinstance(node, ast.Attribute):
             owner = node.value
-            if isinstance(owner, ast.Name) and node.attr in _GUARD_MODULES.get(owner.id, ()):
-                return 1
-            self._input(node)
+            if not (isinstance(owner, ast.Name) and node.attr in _GUARD_MODULES.get(owner.id, ())):
+                self._input(node)
             return 1
         raise NotArithmeticError(f"it contains {ast.unparse(node)[:60]}")
 

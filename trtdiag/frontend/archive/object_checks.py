@@ -21,7 +21,7 @@ from trtdiag.frontend.archive.expressions import (
     is_plain_name,
     is_plain_text,
 )
-from trtdiag.frontend.archive.operators import Verdict, advice_for, judge
+from trtdiag.frontend.archive.operators import advice_for, judge
 from trtdiag.frontend.archive.schema import Check, MismatchError
 from trtdiag.frontend.archive.treespecs import TooDeepError, UnknownTypeError, UnsafeSpecError, check_treespec
 
@@ -42,7 +42,7 @@ class ProgramChecks:
     def __init__(self, file: str, exporting_torch: str | None) -> None:
         self._file = file
         self._exporting_torch = exporting_torch
-        self._passed: set[tuple[str, str]] = set()
+        self._operators: set[str] = set()
         self._unknown: Counter[str] = Counter()
 
     def by_class(self) -> dict[type, Check]:
@@ -73,10 +73,8 @@ class ProgramChecks:
 
     def _name(self, where: str, text: str) -> None:
         # Empty names stand for "none" (constant inputs, operator arguments by position) and carry nothing.
-        if text and ("name", text) not in self._passed:
-            if not is_plain_name(text):
-                raise errors.unsafe_name(self._file, where, text, "it is no Python name")
-            self._passed.add(("name", text))
+        if text and not is_plain_name(text):
+            raise errors.unsafe_name(self._file, where, text, "it is no Python name")
 
     def _path(self, where: str, text: str) -> None:
         """A dotted path of modules: torch quotes the parts that are no names, so quotes are what matters."""
@@ -84,18 +82,15 @@ class ProgramChecks:
             raise errors.unsafe_name(self._file, where, text, "it contains quotes or control characters")
 
     def _target(self, where: str, target: str) -> None:
-        if ("target", target) in self._passed:
+        if target in self._operators:
             return
-        if target in self._unknown:
-            self._unknown[target] += 1
-            return
-        verdict, reason = judge(target)
-        if verdict is Verdict.REFUSED:
-            raise errors.unsafe_operator(self._file, where, target, reason)
-        if verdict is Verdict.UNKNOWN:
-            self._unknown[target] += 1
+        known, refusal = (False, "") if target in self._unknown else judge(target)
+        if refusal:
+            raise errors.unsafe_operator(self._file, where, target, refusal)
+        if known:
+            self._operators.add(target)
         else:
-            self._passed.add(("target", target))
+            self._unknown[target] += 1
 
     def _named(self, value: Any) -> None:
         self._name(f"the name of a {type(value).__name__}", value.name)
@@ -105,19 +100,15 @@ class ProgramChecks:
             self._name(f"the name of a {type(value).__name__}", value.as_name)
 
     def _expression(self, value: Any) -> None:
-        text = value.expr_str
-        if ("expression", text) in self._passed:
-            return
         try:
-            check_symbol_expression(text)
+            check_symbol_expression(value.expr_str)
         except NotArithmeticError as error:
-            raise errors.unsafe_expression(self._file, "the expression of a size", text, str(error)) from error
-        self._passed.add(("expression", text))
+            where = "the expression of a size"
+            raise errors.unsafe_expression(self._file, where, value.expr_str, str(error)) from error
 
     def _node(self, value: Any) -> None:
         where = f"the node {value.name or '(unnamed)'}"
-        if value.name:
-            self._name("the name of a node", value.name)
+        self._name("the name of a node", value.name or "")
         self._target(where, value.target)
         metadata = value.metadata
         stack = metadata.get("nn_module_stack", "")
@@ -148,8 +139,6 @@ class ProgramChecks:
         self._treespec("the nesting of the outputs", value.out_spec, is_call=False)
 
     def _treespec(self, where: str, text: str, *, is_call: bool) -> None:
-        if (where, text) in self._passed:
-            return
         try:
             check_treespec(text, is_call=is_call)
         except UnknownTypeError as error:
@@ -158,7 +147,6 @@ class ProgramChecks:
             raise errors.nested_too_deeply(self._file, where, str(error)) from error
         except UnsafeSpecError as error:
             raise errors.unsafe_name(self._file, where, text, str(error)) from error
-        self._passed.add((where, text))
 
     def _signature(self, value: Any) -> None:
         for spec in (*value.input_specs, *value.output_specs):

@@ -6,19 +6,16 @@ finds (``torch.hub.load``, ``torch.os.system``): here only registered operators 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from enum import Enum
+from functools import cache
+from typing import Any
 
 import torch
 from torch._export.serde import serialize
 from torch._export.verifier import Verifier
 
+from trtdiag.frontend.archive.summary import DISPATCHED, EXTENSION, namespace_of
 from trtdiag.frontend.archive.unsafe_operators import refusal_by_name, refusal_by_schema
-
-_DISPATCHED = re.compile(r"torch\.ops\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?:\.([A-Za-z_]\w*))?")
-_EXTENSION = re.compile(r"#(\w+):([\w.\-]+)")
-_OF_TORCH = frozenset(["aten", "prims", "prim", "higher_order", "_c10d_functional", "export", "inductor", "quantized"])
 
 # Functions of torch that export leaves in graphs (the verifier's own list, without
 # _call_custom_autograd_function_in_pre_dispatch: that one imports a module which the graph names).
@@ -40,97 +37,57 @@ _PACKAGES = {
 }
 
 
-class Verdict(Enum):
-    """What a call target is."""
-
-    OPERATOR = "operator"
-    UNKNOWN = "unknown"
-    REFUSED = "refused"
-
-
-def judge(target: str) -> tuple[Verdict, str]:
-    """Whether a serialized target may be called, and why not.
-
-    An unknown target is a well-formed operator name that nothing has registered.
-    """
+def judge(target: str) -> tuple[bool, str]:
+    """Whether something is registered under a serialized target, and why it may not be called; empty where it may."""
     if target in _plain_functions():
-        return Verdict.OPERATOR, ""
-    if match := _DISPATCHED.fullmatch(target):
+        return True, ""
+    if match := DISPATCHED.fullmatch(target):
         return _judge_dispatched(*match.groups())
-    if match := _EXTENSION.fullmatch(target):
-        known = match.group(1) in serialize._deserialization_registry
-        return (Verdict.OPERATOR, "") if known else (Verdict.UNKNOWN, "")
-    return Verdict.REFUSED, "it is neither a registered operator nor one of the functions that torch.export emits"
+    if match := EXTENSION.fullmatch(target):
+        return match.group(1) in serialize._deserialization_registry, ""
+    return False, "it is neither a registered operator nor one of the functions that torch.export emits"
 
 
-def _judge_dispatched(namespace: str, name: str, overload: str | None) -> tuple[Verdict, str]:
+def _judge_dispatched(namespace: str, name: str, overload: str | None) -> tuple[bool, str]:
     refusal = refusal_by_name(namespace, name)
-    if refusal:
-        return Verdict.REFUSED, refusal
     # import_module, load_library and the like are methods of torch.ops, not namespaces.
-    if hasattr(type(torch.ops), namespace) or namespace in ("loaded_libraries", "_dir"):
-        return Verdict.REFUSED, f"torch.ops.{namespace} is no namespace of operators"
+    if not refusal and (hasattr(type(torch.ops), namespace) or namespace in ("loaded_libraries", "_dir")):
+        refusal = f"torch.ops.{namespace} is no namespace of operators"
+    if refusal:
+        return False, refusal
     found = getattr(getattr(torch.ops, namespace), name, None)
     if overload is None:
-        known = isinstance(found, torch._ops.HigherOrderOperator)
-        return (Verdict.OPERATOR if known else Verdict.UNKNOWN), ""
-    if not isinstance(found, torch._ops.OpOverloadPacket):
-        return Verdict.UNKNOWN, ""
-    op = getattr(found, overload, None)
-    if not isinstance(op, torch._ops.OpOverload):
-        return Verdict.UNKNOWN, ""
-    refusal = refusal_by_schema(op)
-    return (Verdict.REFUSED if refusal else Verdict.OPERATOR), refusal
+        return isinstance(found, torch._ops.HigherOrderOperator), ""
+    op = getattr(found, overload, None) if isinstance(found, torch._ops.OpOverloadPacket) else None
+    return (True, refusal_by_schema(op)) if isinstance(op, torch._ops.OpOverload) else (False, "")
 
 
-_PLAIN: dict[str, object] = {}
-
-
-def _plain_functions() -> dict[str, object]:
-    """The functions that may be called, by the name that torch saves them under."""
-    if not _PLAIN:
-        predispatch = getattr(torch._functorch, "predispatch", None)
-        functions: list[object] = [
-            *serialize._SYM_OPS,
-            *Verifier().allowed_builtin_ops(),
-            torch.sym_sum,
-            torch._C._set_grad_enabled,
-            *(getattr(predispatch, name) for name in _PREDISPATCH if hasattr(predispatch, name)),
-        ]
-        for function in functions:
-            # As GraphModuleSerializer.serialize_operator names it.
-            _PLAIN[f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}"] = function
-        # round() and getattr() are builtins: torch cannot resolve the name, so such a file cannot be loaded anyway.
-        for name in [name for name in _PLAIN if name.startswith("builtins.")]:
-            del _PLAIN[name]
-    return _PLAIN
-
-
-def namespace_of(target: str) -> str | None:
-    """The namespace of an operator that is not torch's own: ``torchvision``; ``None`` for torch's."""
-    if match := _DISPATCHED.fullmatch(target):
-        namespace = match.group(1)
-        return None if namespace in _OF_TORCH else namespace
-    if match := _EXTENSION.fullmatch(target):
-        return match.group(1)
-    return None
+@cache
+def _plain_functions() -> frozenset[str]:
+    """The functions that may be called, by the names that torch saves them under."""
+    predispatch = getattr(torch._functorch, "predispatch", None)
+    functions: list[Any] = [
+        *serialize._SYM_OPS,
+        *Verifier().allowed_builtin_ops(),
+        torch.sym_sum,
+        torch._C._set_grad_enabled,
+        *(getattr(predispatch, name) for name in _PREDISPATCH if hasattr(predispatch, name)),
+    ]
+    # As GraphModuleSerializer.serialize_operator names them.
+    names = [f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}" for function in functions]
+    # round() and getattr() are builtins: torch cannot resolve the name, so such a file cannot be loaded anyway.
+    return frozenset(name for name in names if not name.startswith("builtins."))
 
 
 def advice_for(targets: Iterable[str], exporting_torch: str | None) -> str:
     """Which imports are missing, or that torch itself is too old."""
-    packages: list[str] = []
-    own = False
-    for target in targets:
-        namespace = namespace_of(target)
-        if namespace is None:
-            own = True
-        elif (package := _PACKAGES.get(namespace, namespace)) not in packages:
-            packages.append(package)
+    namespaces = dict.fromkeys(map(namespace_of, targets))
+    packages = list(dict.fromkeys(_PACKAGES.get(each, each) for each in namespaces if each is not None))
     advice = []
     if packages:
         advice.append(f"import {', '.join(packages)} before reading the file (trtdiag analyze --import {packages[0]})")
         if any(package not in _PACKAGES.values() for package in packages):
             advice.append("where an op has no package of that name, import the module that registers it")
-    if own:
+    if None in namespaces:
         advice.append(f"use the torch that exported the file ({exporting_torch or 'unknown'}); this one lacks its ops")
     return "; ".join(advice)

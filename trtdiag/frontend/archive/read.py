@@ -50,7 +50,7 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,11 +149,9 @@ def _check_versions(summary: ArchiveSummary) -> None:
     theirs = summary.schema_version
     if theirs is None:
         raise errors.corrupt_program(file, "schema_version", "it is missing or is no pair of numbers")
-    written = f"{theirs[0]}.{theirs[1]}"
-    if theirs[0] > ours[0]:
-        raise errors.newer_schema(file, "schema version", written, f"{ours[0]}.x", exporting, running)
-    if theirs[0] < ours[0]:
-        raise errors.older_archive(file, "schema version", written, f"{ours[0]}.x", exporting, running)
+    if theirs[0] != ours[0]:
+        refused = errors.newer_schema if theirs[0] > ours[0] else errors.older_archive
+        raise refused(file, "schema version", f"{theirs[0]}.{theirs[1]}", f"{ours[0]}.x", exporting, running)
 
 
 def _program(container: Container, parts: Parts, summary: ArchiveSummary) -> schema.ExportedProgram:
@@ -184,12 +182,13 @@ def _mismatch(file: str, member: str, error: MismatchError, summary: ArchiveSumm
 
 
 def _tensors(payloads: PayloadReader, summary: ArchiveSummary, folder: str, state: State) -> dict[str, Any]:
-    if state.config is None:
-        return plain_state(payloads.container, state.member)
+    member, config = state
+    if config is None:
+        return plain_state(payloads.container, member)
     try:
-        typed: schema.PayloadConfig = SchemaReader({}).read(schema.PayloadConfig, state.config)
+        typed: schema.PayloadConfig = SchemaReader({}).read(schema.PayloadConfig, config)
     except MismatchError as error:
-        raise _mismatch(summary.path, state.member, error, summary) from error
+        raise _mismatch(summary.path, member, error, summary) from error
     return payloads.tensors(folder, typed)
 
 
@@ -204,13 +203,9 @@ def _example_inputs(
     except UnsafePickleError as error:
         reason = f"they contain {', '.join(error.globals[:3])}" if error.globals else str(error)
         return None, (f"example inputs were left out: {reason}, and are not unpickled",)
-    if (
-        isinstance(inputs, tuple)
-        and len(inputs) == 2
-        and isinstance(inputs[0], (tuple, list))
-        and isinstance(inputs[1], dict)
-    ):
-        return (tuple(inputs[0]), inputs[1]), ()
+    match inputs:
+        case (tuple() | list() as args, dict() as kwargs) if isinstance(inputs, tuple):
+            return (tuple(args), kwargs), ()
     return None, ("example inputs were left out: they are no pair of arguments and keyword arguments",)
 
 
@@ -258,18 +253,15 @@ def _notes_on(summary: ArchiveSummary) -> Iterator[str]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keeps warnings and log lines about the file's content from the user: what matters is in notes and findings."""
+    with ExitStack() as stack:
+        for logger in map(logging.getLogger, _LOGGERS):
+            logger.addFilter(_none)
+            stack.callback(logger.removeFilter, _none)
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        yield
 
-    def drop(record: logging.LogRecord) -> bool:
-        del record
-        return False
 
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    for logger in loggers:
-        logger.addFilter(drop)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(drop)
+def _none(record: logging.LogRecord) -> bool:
+    del record
+    return False

@@ -19,7 +19,6 @@ from torch._export.serde.union import _Union
 
 Reader = Callable[[Any], Any]
 Check = Callable[[Any], None]
-LIMIT_DEPTH = 200
 _WRITTEN_FLOATS = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
 
 
@@ -64,66 +63,57 @@ class SchemaReader:
             raise MismatchError("is nested too deeply") from error
 
     def _reader(self, hint: Any) -> Reader:
-        if isinstance(hint, (str, typing.ForwardRef)):
-            name = hint if isinstance(hint, str) else hint.__forward_arg__
-            hint = getattr(schema, name)
-        origin = typing.get_origin(hint)
-        if origin is list:
-            return _list_reader(self._reader(typing.get_args(hint)[0]))
-        if origin is dict:
-            return _dict_reader(self._reader(typing.get_args(hint)[1]))
+        if isinstance(hint, str):  # Python 3.10 leaves names inside of ``list[...]``
+            hint = getattr(schema, hint)
+        origin, parts = typing.get_origin(hint), typing.get_args(hint)
+        if origin in (list, dict):
+            return _items_reader(origin, self._reader(parts[-1]))
         if origin in (typing.Union, types.UnionType):
-            (inner,) = (one for one in typing.get_args(hint) if one is not type(None))
+            (inner,) = (one for one in parts if one is not type(None))
             return _optional_reader(self._reader(inner))
-        if origin is typing.Annotated:
-            return self._reader(typing.get_args(hint)[0])
         if hint in _SCALARS:
             return _SCALARS[hint]
         if issubclass(hint, enum.IntEnum):
             return _enum_reader(hint)
         if hint not in self._readers:
-            self._add_class(hint)
-        return lambda value: self._readers[hint](value)
-
-    def _add_class(self, kind: type) -> None:
-        # Argument holds Graph, which holds Argument: the class is known before its fields are.
-        self._readers[kind] = _unfinished
-        hints = typing.get_type_hints(kind, globalns=vars(schema))
-        readers = {name: self._reader(hints[name]) for name in (field.name for field in dataclasses.fields(kind))}
-        check = self._checks.get(kind)
-        if issubclass(kind, _Union):
-            self._readers[kind] = _union_reader(kind, readers, check)
-        else:
-            self._readers[kind] = _dataclass_reader(kind, readers, check)
+            # Argument holds Graph, which holds Argument: the class is known before its fields are.
+            readers: dict[str, Reader] = {}
+            self._readers[hint] = _object_reader(hint, readers, self._checks.get(hint))
+            hints = typing.get_type_hints(hint, globalns=vars(schema))
+            readers.update({field.name: self._reader(hints[field.name]) for field in dataclasses.fields(hint)})
+        return self._readers[hint]
 
 
-def _unfinished(value: object) -> Any:
-    raise MismatchError("was read before its class was known")
-
-
-def _dataclass_reader(kind: type, readers: Mapping[str, Reader], check: Check | None) -> Reader:
-    fields = dataclasses.fields(kind)
+def _object_reader(kind: Any, readers: Mapping[str, Reader], check: Check | None) -> Reader:
+    """Of a dataclass, or of a union, which has exactly one member."""
+    union = issubclass(kind, _Union)
+    form = "have exactly one member" if union else "be an object"
+    make = kind.create if union else kind
     required = [
         field.name
-        for field in fields
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        for field in dataclasses.fields(kind)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING and not union
     ]
 
     def read(value: Any) -> Any:
-        if type(value) is not dict:
-            raise MismatchError(f"is {_shown(value)} and should be an object ({kind.__name__})")
+        if type(value) is not dict or (union and len(value) != 1):
+            raise MismatchError(f"is {_shown(value)} and should {form} ({kind.__name__})")
         arguments = {}
-        # Keys that this torch does not know are left out, as torch does for files of a newer minor version.
-        for name, reader in readers.items():
-            if name in value:
+        for name, content in value.items():
+            if name in readers:
                 try:
-                    arguments[name] = reader(value[name])
+                    arguments[name] = readers[name](content)
                 except MismatchError as error:
                     raise error.inside(f".{name}") from error.__cause__
+            elif union:
+                raise MismatchError(
+                    f"is of the kind {str(name)[:60]!r}, which {kind.__name__} does not have", unknown_tag=True
+                )
+            # Other keys that this torch does not know are left out, as torch does for files of a newer minor version.
         for name in required:
             if name not in arguments:
                 raise MismatchError(f"lacks {name!r}")
-        built = kind(**arguments)
+        built = make(**arguments)
         if check is not None:
             check(built)
         return built
@@ -131,53 +121,20 @@ def _dataclass_reader(kind: type, readers: Mapping[str, Reader], check: Check | 
     return read
 
 
-def _union_reader(kind: Any, readers: Mapping[str, Reader], check: Check | None) -> Reader:
+def _items_reader(kind: type, reader: Reader) -> Reader:
+    pairs: Callable[[Any], Any] = dict.items if kind is dict else enumerate
+
     def read(value: Any) -> Any:
-        if type(value) is not dict or len(value) != 1:
-            raise MismatchError(f"is {_shown(value)} and should have exactly one member ({kind.__name__})")
-        ((tag, content),) = value.items()
-        if tag not in readers:
-            raise MismatchError(
-                f"is of the kind {str(tag)[:60]!r}, which {kind.__name__} does not have", unknown_tag=True
-            )
-        try:
-            built = kind.create(**{tag: readers[tag](content)})
-        except MismatchError as error:
-            raise error.inside(f".{tag}") from error.__cause__
-        if check is not None:
-            check(built)
-        return built
-
-    return read
-
-
-def _list_reader(reader: Reader) -> Reader:
-    def read(value: Any) -> Any:
-        if type(value) is not list:
-            raise MismatchError(f"is {_shown(value)} and should be a list")
-        built: list[Any] = []
-        try:
-            # len(built) says which element failed.
-            for element in value:
-                built.append(reader(element))
-        except MismatchError as error:
-            raise error.inside(f"[{len(built)}]") from error.__cause__
-        return built
-
-    return read
-
-
-def _dict_reader(reader: Reader) -> Reader:
-    def read(value: Any) -> Any:
-        if type(value) is not dict:
-            raise MismatchError(f"is {_shown(value)} and should be an object")
-        built = {}
-        for key, element in value.items():
+        if type(value) is not kind:
+            raise MismatchError(f"is {_shown(value)} and should be {'a list' if kind is list else 'an object'}")
+        built: dict[Any, Any] = {}
+        for key, element in pairs(value):
             try:
                 built[key] = reader(element)
             except MismatchError as error:
-                raise error.inside(f"[{key[:60]!r}]") from error.__cause__
-        return built
+                place = key[:60] if kind is dict else key
+                raise error.inside(f"[{place!r}]") from error.__cause__
+        return built if kind is dict else [*built.values()]
 
     return read
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,9 @@ LEGACY_PROGRAM = "serialized_exported_program.json"
 LEGACY_STATE = ("serialized_state_dict.pt", "serialized_state_dict.json")
 LEGACY_CONSTANTS = ("serialized_constants.pt", "serialized_constants.json")
 LEGACY_INPUTS = "serialized_example_inputs.pt"
+DISPATCHED = re.compile(r"torch\.ops\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?:\.([A-Za-z_]\w*))?")
+EXTENSION = re.compile(r"#(\w+):([\w.\-]+)")
+_OF_TORCH = frozenset(["aten", "prims", "prim", "higher_order", "_c10d_functional", "export", "inductor", "quantized"])
 
 
 @dataclass(frozen=True)
@@ -53,15 +57,11 @@ class ArchiveSummary:
     has_compiled_code: bool
 
 
-@dataclass(frozen=True)
-class State:
-    """Where weights or constants are: the member, and its JSON where it says which other member holds which tensor.
+State = tuple[str, dict[str, Any] | None]
+"""Where weights or constants are: the member, and its JSON where it says which other member holds which tensor.
 
-    Without it (torch 2.8 and before) the member holds all of them.
-    """
-
-    member: str
-    config: dict[str, Any] | None = None
+Without it (torch 2.8 and before) the member holds all of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,12 @@ def inspect_archive(path: str | os.PathLike[str]) -> ArchiveSummary:
 
 def parts_of(container: Container) -> Parts:
     """The JSON members of the program in an archive; raises ``CaptureError`` where there is none."""
+    weights: State
+    constants: State
     if LEGACY_PROGRAM in container:
         member, inputs = LEGACY_PROGRAM, LEGACY_INPUTS
         program = read_json(container, member)
-        weights, constants = (State(_first_of(container, names)) for names in (LEGACY_STATE, LEGACY_CONSTANTS))
+        weights, constants = ((_first_of(container, names), None) for names in (LEGACY_STATE, LEGACY_CONSTANTS))
     else:
         models = _models(container)
         if not models:
@@ -159,11 +161,11 @@ def _models(container: Container) -> list[str]:
 def _payloads(container: Container, folder: str, model: str, kind: str) -> State:
     saved = f"{folder}{model}.pt"
     if saved in container:
-        return State(saved)
+        return saved, None
     config = f"{folder}{model}_{kind}_config.json"
     if config not in container:
         raise errors.corrupt_program(container.file, folder, f"the member {config} is missing")
-    return State(config, read_json(container, config))
+    return config, read_json(container, config)
 
 
 def _first_of(container: Container, names: tuple[str, ...]) -> str:
@@ -183,23 +185,22 @@ def _is_version(text: str) -> bool:
     return len(text) <= 100 and text.isprintable()
 
 
-_OF_TORCH = ("aten", "prims", "prim", "higher_order", "_c10d_functional", "export")
+def namespace_of(target: str) -> str | None:
+    """The namespace of an operator that is not torch's own: ``torchvision``; ``None`` for torch's."""
+    match = DISPATCHED.fullmatch(target) or EXTENSION.fullmatch(target)
+    return None if match is None or match[1] in _OF_TORCH else match[1]
 
 
 def _namespaces(program: dict[str, Any]) -> set[str]:
     """Namespaces of the calls of the graph and of the graphs inside it."""
-    found = set()
+    found: set[str | None] = set()
     waiting: list[Any] = [_dict(_dict(program.get("graph_module")).get("graph"))]
     while waiting:
-        for node in _list(_dict(waiting.pop()).get("nodes")):
-            target = _dict(node).get("target")
-            if isinstance(target, str) and target.startswith(("torch.ops.", "#")):
-                found.add(target.removeprefix("torch.ops.").lstrip("#").partition(".")[0].partition(":")[0])
-            for argument in _list(_dict(node).get("inputs")):
-                graph = _dict(_dict(_dict(argument).get("arg")).get("as_graph")).get("graph")
-                if graph is not None:
-                    waiting.append(graph)
-    return found - set(_OF_TORCH)
+        for node in map(_dict, _list(_dict(waiting.pop()).get("nodes"))):
+            found.add(namespace_of(str(node.get("target"))))
+            arguments = (_dict(_dict(argument).get("arg")) for argument in _list(node.get("inputs")))
+            waiting += (_dict(argument["as_graph"]).get("graph") for argument in arguments if "as_graph" in argument)
+    return {namespace for namespace in found if namespace is not None}
 
 
 def _dict(value: object) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -45,7 +46,7 @@ class PayloadReader:
         Raises:
             CaptureError: A member is missing, damaged, of the wrong size, or only a full unpickler could read it.
         """
-        objects = [name for name, payload in config.config.items() if is_custom_object(payload.path_name)]
+        objects = [name for name, each in config.config.items() if each.path_name.startswith(CUSTOM_OBJECT_PREFIXES)]
         if objects:
             raise errors.custom_object(self.container.file, objects)
         storages: dict[str, torch.Tensor] = {}
@@ -76,10 +77,7 @@ class PayloadReader:
 
     def _unpickled(self, member: str) -> torch.Tensor:
         # torch writes a pickle for tensor subclasses only; a plain tensor in one is read all the same.
-        try:
-            value = load_plain(self.container.read(member), member)
-        except UnsafePickleError as error:
-            raise errors.unsafe_pickle(self.container.file, member, error.globals, "a tensor") from error
+        value = _loaded(self.container, member, "a tensor")
         if not isinstance(value, torch.Tensor):
             raise errors.corrupt_program(self.container.file, member, f"it is a {type(value).__name__}, no tensor")
         return value
@@ -101,9 +99,7 @@ class PayloadReader:
 
     def _zeros(self, member: str, meta: schema.TensorMeta, dtype: torch.dtype) -> torch.Tensor:
         sizes = serialize.deserialize_size(meta.sizes)
-        elements = 1
-        for size in sizes:
-            elements *= size
+        elements = math.prod(sizes)
         self._empty_bytes += max(0, elements) * dtype.itemsize
         if self._empty_bytes > LIMIT_EMPTY_BYTES:
             detail = (
@@ -129,11 +125,6 @@ class PayloadReader:
             self.notes.append(text)
 
 
-def is_custom_object(path_name: str) -> bool:
-    """Whether a member holds an object of a C++ or Python class instead of a tensor."""
-    return path_name.startswith(CUSTOM_OBJECT_PREFIXES)
-
-
 def check_byte_order(container: Container) -> None:
     """Raises where the file was written on a machine of the other byte order: torch would read wrong numbers."""
     if "byteorder" not in container:
@@ -150,16 +141,19 @@ def plain_state(container: Container, member: str) -> dict[str, Any]:
     Raises:
         CaptureError: It asks for more than tensors, or it is no dict.
     """
-    content = container.read(member)
-    if not content:
+    if not container.size(member):
         return {}
-    try:
-        state = load_plain(content, member)
-    except UnsafePickleError as error:
-        raise errors.unsafe_pickle(container.file, member, error.globals, "its tensors") from error
+    state = _loaded(container, member, "its tensors")
     if not isinstance(state, Mapping):
         raise errors.corrupt_program(container.file, member, f"it is a {type(state).__name__}, no dict of tensors")
     return dict(state)
+
+
+def _loaded(container: Container, member: str, what: str) -> object:
+    try:
+        return load_plain(container.read(member), member)
+    except UnsafePickleError as error:
+        raise errors.unsafe_pickle(container.file, member, error.globals, what) from error
 
 
 def _shaped(flat: torch.Tensor, meta: schema.TensorMeta, *, is_parameter: bool) -> torch.Tensor:

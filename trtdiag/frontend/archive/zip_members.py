@@ -9,14 +9,15 @@ from __future__ import annotations
 import errno
 import io
 import os
-import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO
 
+from trtdiag.errors import CaptureError
+from trtdiag.files.regular import open_regular, reason
 from trtdiag.frontend.archive import errors
 from trtdiag.frontend.archive.file_kinds import HEAD_BYTES, kind_of_bytes
 
@@ -25,12 +26,18 @@ from trtdiag.frontend.archive.file_kinds import HEAD_BYTES, kind_of_bytes
 LIMIT_EXPANSION = 50
 LIMIT_MEMBERS = 200_000
 _LOCAL_HEADER = b"PK\x03\x04"
-_LOCAL_HEADER_BYTES = 30
 _END_RECORD = b"PK\x05\x06"
 _END_RECORD_BYTES = 22
 _LONGEST_COMMENT = 65_535
 _PIECE_BYTES = 1 << 24
 _ENCRYPTED = 0x1
+_UNOPENED: Mapping[int, Callable[[str], CaptureError]] = {
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP), errors.file_not_found),
+    errno.EILSEQ: lambda file: errors.file_not_found(repr(file)),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), errors.permission_denied),
+    errno.EISDIR: errors.is_a_directory,
+    errno.EINVAL: errors.not_a_regular_file,
+}
 # Everything that zipfile and zlib raise on damaged input (read off CPython 3.10 to 3.13).
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, ValueError, OverflowError)
 
@@ -50,7 +57,6 @@ class Container:
     def __init__(self, stream: io.BufferedReader | io.BytesIO, file: str, size_bytes: int) -> None:
         self.file = file
         self.size_bytes = size_bytes
-        self._stream = stream
         _check_ends(stream, file, size_bytes)
         try:
             self._zip = zipfile.ZipFile(stream)
@@ -81,45 +87,18 @@ class Container:
 
     def read_into(self, name: str, target: memoryview) -> None:
         """Fills a buffer of exactly the member's size and verifies the checksum."""
-        entry = self._entries[name]
+        filled = 0
         try:
-            # Opening checks that the member's own header agrees with the table of contents.
-            with self._zip.open(entry) as member:
-                if entry.compress_type == zipfile.ZIP_STORED:
-                    filled = self._copy(entry, target)
-                else:
-                    filled = _unpack(member, target)
+            # Opening checks that the member's own header agrees with the table of contents, reading its checksum.
+            with self._zip.open(self._entries[name]) as member:
+                while count := member.readinto(target[filled : filled + _PIECE_BYTES]):  # type: ignore[attr-defined]
+                    filled += count
         except (*_ZIP_ERRORS, OSError) as error:
-            raise errors.corrupt_member(self.file, name, str(error) or type(error).__name__) from error
+            changed = "its checksum is wrong: some of its bytes have changed" if "CRC-32" in str(error) else str(error)
+            raise errors.corrupt_member(self.file, name, changed or type(error).__name__) from error
         if filled != len(target):
             detail = f"{len(target):,} bytes were declared and {filled:,} are there"
             raise errors.corrupt_member(self.file, name, detail)
-        if zlib.crc32(target) != entry.CRC:
-            raise errors.corrupt_member(self.file, name, "its checksum is wrong: some of its bytes have changed")
-
-    def _copy(self, entry: zipfile.ZipInfo, target: memoryview) -> int:
-        """Reads a member that is stored as it is straight into its place: zipfile would copy it twice."""
-        self._stream.seek(entry.header_offset)
-        header = self._stream.read(_LOCAL_HEADER_BYTES)
-        lengths = struct.unpack_from("<HH", header, 26)
-        self._stream.seek(entry.header_offset + _LOCAL_HEADER_BYTES + sum(lengths))
-        filled = 0
-        while filled < len(target):
-            count = self._stream.readinto(target[filled : filled + _PIECE_BYTES])
-            if not count:
-                break
-            filled += count
-        return filled
-
-
-def _unpack(member: IO[bytes], target: memoryview) -> int:
-    filled = 0
-    while piece := member.read(_PIECE_BYTES):
-        if filled + len(piece) > len(target):
-            break
-        target[filled : filled + len(piece)] = piece
-        filled += len(piece)
-    return filled
 
 
 @contextmanager
@@ -131,23 +110,11 @@ def open_container(path: str | os.PathLike[str]) -> Iterator[Container]:
     """
     file = os.fspath(path)
     try:
-        # A named pipe blocks in open() until someone writes: look first.
-        mode = os.stat(file).st_mode
-        if stat.S_ISDIR(mode):
-            raise errors.is_a_directory(file)
-        if not stat.S_ISREG(mode):
-            raise errors.not_a_regular_file(file)
-        stream = open(file, "rb")  # noqa: SIM115 -- closed below; the errors of opening are told apart here
-    except FileNotFoundError as error:
-        raise errors.file_not_found(file) from error
-    except PermissionError as error:
-        raise errors.permission_denied(file) from error
-    except ValueError as error:
-        raise errors.file_not_found(repr(file)) from error
+        stream = open_regular(file)
     except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
-            raise errors.file_not_found(file) from error
-        raise errors.unreadable_file(file, error.strerror or str(error)) from error
+        refusal = _UNOPENED.get(error.errno or 0)
+        told = errors.unreadable_file(file, reason(error)) if refusal is None else refusal(file)
+        raise told from error
     with stream:
         yield Container(stream, file, os.fstat(stream.fileno()).st_size)
 
