@@ -28,8 +28,7 @@ def test_sites_are_those_of_the_exports(case: str) -> None:
     sites = [dim.site for dim in dims.values() if dim.index is not None]
     assert len(set(sites)) == len(sites)
 
-    names = recipe.parameter_names()
-    sketch = input_sketch(recipe.args, recipe.kwargs, names, [], None, recipe.rest_name())
+    sketch = input_sketch(recipe, [], None)
     assert sorted(dim.site for tensor in sketch for dim in tensor.dims) == sorted(sites)
     assert {dim.site: dim.hint for tensor in sketch for dim in tensor.dims} == {site: dims[site].size for site in sites}
 
@@ -48,7 +47,7 @@ def test_refused_export_finds_symbols_of_rest() -> None:
             return x if rest[1].shape[0] % 2 else x + 1
 
     recipe = Recipe(Odd(), (t(3), t(5), t(7)), {}, (None, (None, {0: Dim("k", min=2, max=97)})))
-    program = attempted(recipe).program
+    program = attempted(recipe)
     assert program.failure is not None
     assert [tensor.name for tensor in program.inputs] == ["x", "rest[0]", "rest[1]"]
     assert str(program.inputs[2].dims[0].expr) != str(program.inputs[1].dims[0].expr)

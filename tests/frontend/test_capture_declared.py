@@ -9,6 +9,7 @@ import torch
 from torch.export import Dim, export
 
 from trtdiag.frontend.declared_dims import declared_dims
+from trtdiag.frontend.factory import Recipe
 
 BATCH, SEQ = Dim("batch", min=2, max=32), Dim("seq", min=4, max=64)
 X = torch.zeros(3, 5)
@@ -39,5 +40,7 @@ def test_declarations_of_varargs(
     module: torch.nn.Module, args: tuple[torch.Tensor, ...], names: list[str], spec: Any, expected: list[dict[int, str]]
 ) -> None:
     export(module, args, dynamic_shapes=spec)  # torch takes this form
-    found = declared_dims(args, {}, names, spec)
+    recipe = Recipe(module, args, {}, spec)
+    assert recipe.parameter_names() == names
+    found = declared_dims(recipe)
     assert [{index: declared.text for index, declared in dims.items()} for dims in found] == expected

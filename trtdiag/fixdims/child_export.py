@@ -65,10 +65,10 @@ def trial(
     started = time.monotonic()
     used = spelled() if given is None else replace(recipe, dynamic_shapes=given)
     with _assuming(used) if assume else nullcontext():
-        outcome = attempted(used)
+        program = attempted(used)
     began = time.thread_time()
-    tried = read_program(outcome.program, finished=outcome.finished)
-    exported = outcome.program.exported
+    tried = read_program(program, finished=program.failure is None or program.failure.traced)
+    exported = program.exported
     if exported is not None:
         left_s = min(limit_s - (time.monotonic() - started), own_s - (time.thread_time() - began))
         tried = ran(tried, exported, plan, used, left_s)

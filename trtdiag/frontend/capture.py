@@ -18,18 +18,15 @@ from trtdiag.arguments import checked, function, optional
 from trtdiag.errors import CaptureError
 from trtdiag.frontend import factory as factories
 from trtdiag.frontend.archive.read import read_archive
-from trtdiag.frontend.failed_export import failed_env, failed_guards
+from trtdiag.frontend.failed_export import failed_guards
 from trtdiag.frontend.module_inputs import ModuleInputs, SharedDims
 from trtdiag.frontend.move_to_device import missing_device, on_device
 from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
 from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind
-from trtdiag.frontend.program_of_export import program_of, program_of_failure
+from trtdiag.frontend.program_of_export import program_of
 from trtdiag.frontend.shapes_spec import with_plain_shapes
 from trtdiag.frontend.torch_lock import TORCH_TURN
-from trtdiag.frontend.torch_private import (
-    shape_env_of,
-    symbol_sources,
-)
+from trtdiag.frontend.torch_private import shape_env_of, symbol_sources
 from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.ranges import Range
 
@@ -131,17 +128,19 @@ def _from_recipe(
     recipe: factories.Recipe, label: str, step: Callable[[str], None], again: factories.Again | None = None
 ) -> Program:
     outcome = factories.export(with_plain_shapes(recipe), step, again)
-    recipe, stacks = outcome.recipe, outcome.stacks
-    env = None if outcome.error is None else failed_env(outcome.error)
-    if outcome.program is None:
-        program = program_of_failure(recipe, label, SourceKind.FACTORY, outcome.failure, env, stacks, outcome.seconds)
-        return replace(program, ranges=_declared_ranges({}, program.inputs), recipe=recipe)
-    lost = [] if env is None else failed_guards(env, stacks)
+    env, stacks = outcome.env, outcome.stacks
     program = program_of(
-        outcome.program, label, SourceKind.FACTORY, recipe=recipe, stacks=stacks, seconds=outcome.seconds
+        outcome.program,
+        label,
+        SourceKind.FACTORY,
+        recipe=outcome.recipe,
+        stacks=stacks,
+        seconds=outcome.seconds,
+        failure=outcome.failure,
+        failed=env,
     )
-    if env is not None:
-        own = shape_env_of(outcome.program.graph_module)
+    if env is not None and outcome.program is not None:
+        lost, own = failed_guards(env, stacks), shape_env_of(outcome.program.graph_module)
         program = replace(
             program,
             guards=(*_renamed(lost, env, own), *program.guards),
@@ -149,7 +148,7 @@ def _from_recipe(
             joins=joined_dims(env, program.inputs, stacks),
         )
     ranges = _declared_ranges(program.ranges, program.inputs)
-    return replace(program, ranges=ranges, failure=outcome.failure, recipe=recipe)
+    return replace(program, ranges=ranges, recipe=outcome.recipe)
 
 
 def _declared_ranges(ranges: Mapping[str, Range], inputs: Sequence[InputTensor]) -> dict[str, Range]:
@@ -168,15 +167,12 @@ def _renamed(lost: list[RawGuard], old: ShapeEnv, new: ShapeEnv | None) -> list[
         return lost
     symbol_at = {source: symbol for symbol, sources in symbol_sources(new).items() for source in sources}
     swaps = {
-        sympy.Symbol(symbol, integer=True, positive=True): sympy.Symbol(symbol_at[source], integer=True, positive=True)
+        symbol: sympy.Symbol(symbol_at[source], integer=True, positive=True)
         for symbol, sources in symbol_sources(old).items()
         for source in sources[:1]
         if symbol_at.get(source, symbol) != symbol
     }
-    if not swaps:
-        return lost
-    by_name = {str(before): after for before, after in swaps.items()}
-    return [replace(guard, condition=_swap(guard.condition, by_name)) for guard in lost]
+    return [replace(guard, condition=_swap(guard.condition, swaps)) for guard in lost] if swaps else lost
 
 
 def _swap(condition: Any, by_name: Mapping[str, sympy.Symbol]) -> Any:

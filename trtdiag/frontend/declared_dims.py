@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from trtdiag.arguments import shown
 from trtdiag.frontend.dim_names import bounds_text
+from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic.expr import Expr
 from trtdiag.symbolic.ranges import Range
@@ -30,54 +31,30 @@ class Declared:
     root: str | None = None
 
 
-def declared_dims(
-    args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str], dynamic_shapes: Any
-) -> list[dict[int, Declared]]:
-    """For each leaf of ``(args, kwargs)``, in pytree order, the declaration of its dims by index.
-
-    Args:
-        args: Positional example inputs.
-        kwargs: Keyword example inputs.
-        names: The parameter name of each positional argument, then of each keyword.
-        dynamic_shapes: As given to ``torch.export.export``: a mapping by parameter name, or a sequence.
-    """
-    collected = getattr(dynamic_shapes, "dynamic_shapes", None)
-    if callable(collected):  # ShapesCollection and AdditionalInputs turn into the plain form themselves
-        return []
-    values = [*args, *kwargs.values()]
-    found: list[dict[int, Declared]] = []
-    for name, value, spec in zip(names, values, _per_argument(values, names, dynamic_shapes), strict=False):
-        del name
-        found.extend(_leaves(value, spec))
-    return found
+def declared_dims(recipe: Recipe) -> list[dict[int, Declared]]:
+    """For each leaf of ``(args, kwargs)``, in pytree order, the declaration of its dims by index."""
+    if callable(getattr(recipe.dynamic_shapes, "dynamic_shapes", None)):
+        return []  # ShapesCollection and AdditionalInputs turn into the plain form themselves
+    values, names = [*recipe.args, *recipe.kwargs.values()], recipe.parameter_names()
+    specs = _per_argument(values, names, recipe.dynamic_shapes)
+    return [dims for value, spec in zip(values, specs, strict=False) for dims in _leaves(value, spec)]
 
 
 def _per_argument(values: Sequence[Any], names: Sequence[str], spec: Any) -> list[Any]:
     if spec is None:
         return [None] * len(values)
     if isinstance(spec, Mapping):
-        if names and names.count("*") and "*" not in spec:
-            return _with_varargs(values, names, spec)
-        return [spec.get(name) for name in names]
+        # forward(*args) is declared under the parameter's name, which is that of no argument.
+        gathered = [entry for key, entry in spec.items() if key not in names and isinstance(entry, (list, tuple))]
+        rest = iter(gathered[-1] if gathered else ())
+        return [next(rest, None) if name == "*" and "*" not in spec else spec.get(name) for name in names]
     listed = list(spec)
     # forward(*args) is declared by one nested entry for all of its positional arguments, even where there is one.
-    rest, first = names.count("*"), names.index("*") if "*" in names else 0
-    nested = listed[first] if rest and len(listed) == len(names) - rest + 1 else None
-    if isinstance(nested, (list, tuple)) and len(nested) == rest:
+    count, first = names.count("*"), names.index("*") if "*" in names else 0
+    nested = listed[first] if count and len(listed) == len(names) - count + 1 else None
+    if isinstance(nested, (list, tuple)) and len(nested) == count:
         listed[first : first + 1] = nested
     return listed + [None] * (len(values) - len(listed))
-
-
-def _with_varargs(values: Sequence[Any], names: Sequence[str], spec: Mapping[str, Any]) -> list[Any]:
-    rest: list[Any] = []
-    known = set(names)
-    for key, entry in spec.items():
-        if key not in known and isinstance(entry, (list, tuple)):
-            rest = list(entry)
-    specs: list[Any] = []
-    for name in names:
-        specs.append((rest.pop(0) if rest else None) if name == "*" else spec.get(name))
-    return specs
 
 
 def _leaves(value: Any, spec: Any) -> list[dict[int, Declared]]:

@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from trtdiag.frontend.pinned_dims import source_key
-from trtdiag.frontend.program import InputDim, Program
+from trtdiag.frontend.program import InputDim, InputTensor, Program
 from trtdiag.symbolic import free_symbols
 from trtdiag.symbolic.expr import Expr, Num, Sym
 
 _SIZE = re.compile(r"(?P<tensor>.+?)(?:\.size\(\)|\.shape)\[(?P<dim>\d+)\]$|(?P<method>.+?)\.size\((?P<arg>\d+)\)$")
+_PART = re.compile(r"\['?([^\]']+)'?\]")
 _FLAT = re.compile(r"L\['flat_args'\]\[(\d+)\]$")
+
+
+class InputsBySource:
+    """Finds the input dim that a text names."""
+
+    def __init__(self, inputs: Sequence[InputTensor]) -> None:
+        self._inputs = inputs
+        self._by_key = {source_key(each.name): each for each in inputs}
+        self._by_key.update({source_key(each.placeholder): each for each in inputs})
+
+    def find(self, source: str) -> tuple[InputTensor, int] | None:
+        """The input and the dim that torch's text (``L['x'].size()[2]``) or the user's (``x.shape[2]``) names."""
+        match = _SIZE.match(source)
+        if match is None:
+            return None
+        tensor, dim = match["tensor"] or match["method"], int(match["dim"] or match["arg"])
+        flat = _FLAT.match(tensor)
+        found = self._by_key.get(source_key(tensor)) if flat is None else next(iter(self._inputs[int(flat[1]) :]), None)
+        return None if found is None else (found, dim)
+
+    def site(self, sources: Iterable[str]) -> str | None:
+        """The first dim that any of these texts names, as the user's ``x.shape[2]``."""
+        found = next(filter(None, map(self.find, sources)), None)
+        return None if found is None else f"{found[0].name}.shape[{found[1]}]"
+
+
+def source_key(text: str) -> str:
+    """A spelling shared by torch's sources and the user's names: path parts joined by ``_``, lower case.
+
+    ``L['opts']['k'][1]`` and ``opts['k'][1]`` both give ``opts_k_1``; this is also how torch names placeholders.
+    """
+    plain = re.sub(r"^L(?=\[)", "", text)
+    parts = _PART.sub(r"_\1", plain).replace(".", "_").strip("_")
+    return re.sub(r"[^a-zA-Z0-9]", "_", parts).lower()
 
 
 class Sites:
     """Finds the input dim behind a source, and names symbols and sizes for the user."""
 
     def __init__(self, program: Program) -> None:
-        self._inputs = program.inputs
         self._names = dict(program.names)
-        self._by_key = {source_key(tensor.name): tensor for tensor in program.inputs}
-        self._by_key.update({source_key(tensor.placeholder): tensor for tensor in program.inputs})
+        self._by_source = InputsBySource(program.inputs)
         self._dims = [dim for tensor in program.inputs for dim in tensor.dims]
         self._symbols = {name for dim in self._dims for name in free_symbols(dim.expr)} | set(program.ranges)
 
@@ -32,17 +64,8 @@ class Sites:
 
     def find(self, source: str) -> InputDim | None:
         """The input dim that torch's source text (``L['x'].size()[2]``) or the user's (``x.shape[2]``) names."""
-        match = _SIZE.match(source)
-        if match is None:
-            return None
-        tensor_text, dim = match["tensor"] or match["method"], int(match["dim"] or match["arg"])
-        flat = _FLAT.match(tensor_text)
-        if flat is not None:
-            position = int(flat[1])
-            tensor = self._inputs[position] if position < len(self._inputs) else None
-        else:
-            tensor = self._by_key.get(source_key(tensor_text))
-        return tensor.dims[dim] if tensor is not None and dim < len(tensor.dims) else None
+        found = self._by_source.find(source)
+        return None if found is None or found[1] >= len(found[0].dims) else found[0].dims[found[1]]
 
     def resolve(self, source: str) -> Expr:
         """The size behind a source, over graph symbols; a symbol's own name stands for itself.

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from io import StringIO
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch.export import Dim, ExportedProgram
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.arguments import shown
 from trtdiag.errors import CaptureError
@@ -59,14 +61,14 @@ Again = Callable[[BaseException], "Recipe | None"]
 class Exported:
     """How an export ended.  ``program`` is ``None`` when neither the asked-for nor a relaxed export passed.
 
-    ``recipe`` is what was exported last, before anything was relaxed.
+    ``recipe`` is what was exported last, before anything was relaxed; ``env`` is what a failed export left behind.
     """
 
     recipe: Recipe
 
     program: ExportedProgram | None
     failure: ExportFailure | None
-    error: BaseException | None
+    env: ShapeEnv | None
     stacks: GuardStacks
     seconds: float
 
@@ -75,13 +77,10 @@ def load_factory(text: str) -> Callable[[], Any]:
     """The callable named by ``package.module:factory``; the current folder is importable."""
     module_name, _, attribute = text.partition(":")
     module = imported(module_name, repr(text), "factory-not-importable")
-    found: Any = module
-    with users_code(f"{text!r}", reference="factory-failed", fix="name a function of the module after the colon"):
-        for part in attribute.split("."):
-            if not hasattr(found, part):
-                found = None
-                break
-            found = getattr(found, part)
+    found: Any = None
+    fix = "name a function of the module after the colon"
+    with users_code(f"{text!r}", reference="factory-failed", fix=fix), suppress(AttributeError):
+        found = attrgetter(attribute)(module)
     if found is None:
         near = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
         raise CaptureError(
@@ -113,37 +112,34 @@ def recipe_of(made: Any, label: str) -> Recipe:
     parts = list(made) if isinstance(made, (tuple, list)) else [made]
     if not 2 <= len(parts) <= 4 or not isinstance(parts[0], torch.nn.Module) or not isinstance(parts[1], (tuple, list)):
         kinds = ", ".join(type(part).__name__ for part in parts)
-        raise CaptureError(
-            f"{label!r} did not give what can be exported",
-            because=f"it gave ({kinds})",
-            fix="return (module, args, kwargs, dynamic_shapes): a torch.nn.Module, a tuple, a dict, a dict or None",
-            reference="factory-wrong-result",
-        )
+        form = "(module, args, kwargs, dynamic_shapes): a torch.nn.Module, a tuple, a dict, a dict or None"
+        raise _wrong_result(f"{label!r} did not give what can be exported", f"it gave ({kinds})", f"return {form}")
     kwargs = parts[2] if len(parts) > 2 else None
     spec = parts[3] if len(parts) > 3 else None
     if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise CaptureError(
+        raise _wrong_result(
             f"{label!r} gave a {type(kwargs).__name__} for kwargs",
-            because="the third item must be a dict or None",
-            fix="return (module, args, kwargs, dynamic_shapes)",
-            reference="factory-wrong-result",
+            "the third item must be a dict or None",
+            "return (module, args, kwargs, dynamic_shapes)",
         )
     strange = next((key for key in kwargs or {} if not isinstance(key, str)), None)
     if strange is not None:
-        raise CaptureError(
+        raise _wrong_result(
             f"{label!r} gave kwargs with the name {shown(strange)}",
-            because="keyword arguments are named by texts",
-            fix="write the names of forward's parameters, for example {'mask': mask}",
-            reference="factory-wrong-result",
+            "keyword arguments are named by texts",
+            "write the names of forward's parameters, for example {'mask': mask}",
         )
     if not _may_be_shapes(spec):
-        raise CaptureError(
+        raise _wrong_result(
             f"{label!r} gave {shown(spec)} for dynamic_shapes",
-            because="the fourth item must be a dict, a sequence or None",
-            fix="write for example {'x': {0: Dim('batch', min=1, max=8)}}",
-            reference="factory-wrong-result",
+            "the fourth item must be a dict, a sequence or None",
+            "write for example {'x': {0: Dim('batch', min=1, max=8)}}",
         )
     return Recipe(parts[0], tuple(parts[1]), dict(kwargs or {}), spec)
+
+
+def _wrong_result(what: str, because: str, fix: str) -> CaptureError:
+    return CaptureError(what, because=because, fix=fix, reference="factory-wrong-result")
 
 
 def _may_be_shapes(spec: Any) -> bool:
@@ -174,7 +170,8 @@ def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Ex
             except Exception as error:  # torch raises anything here; every kind becomes a finding
                 first = error
             other = None if again is None else again(first)
-        if failed_env(first) is not None:
+        env = failed_env(first)
+        if env is not None:
             for how, spec, deferred in (
                 ("the same ranges, guards as run-time checks", recipe.dynamic_shapes, True),
                 ("dims left to torch (Dim.AUTO)", as_auto(recipe.dynamic_shapes), False),
@@ -187,10 +184,9 @@ def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Ex
                         )
                 except Exception:  # the first error is the one to report
                     continue
-                return Exported(
-                    recipe, program, export_failure(first, how), first, stacks, time.perf_counter() - started
-                )
-    return Exported(recipe, None, export_failure(first, None), first, stacks, time.perf_counter() - started)
+                failure = export_failure(first, how)
+                return Exported(recipe, program, failure, env, stacks, time.perf_counter() - started)
+    return Exported(recipe, None, export_failure(first, None), env, stacks, time.perf_counter() - started)
 
 
 def as_auto(spec: Any) -> Any:

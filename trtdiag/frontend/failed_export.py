@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Iterator
+from traceback import walk_tb
+from types import FrameType
 
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -26,10 +28,9 @@ def export_failure(error: BaseException, relaxed: str | None) -> ExportFailure:
 def user_stack(error: BaseException) -> Stack:
     """The frames of the traceback that lie outside torch, Python's library and this package, outermost first."""
     frames: list[Frame] = []
-    for tb in _tracebacks(error):
-        code = tb.tb_frame.f_code
-        frame = Frame(code.co_filename, tb.tb_lineno, code.co_name)
-        module = str(tb.tb_frame.f_globals.get("__name__", ""))
+    for running, line in walk_tb(error.__traceback__):
+        frame = Frame(running.f_code.co_filename, line, running.f_code.co_name)
+        module = str(running.f_globals.get("__name__", ""))
         if module.split(".")[0] not in ("torch", OWN) and frame.package not in ("torch", "python"):
             frames.append(frame)
     return Stack(tuple(dict.fromkeys(frames))) if frames else NO_STACK
@@ -37,16 +38,8 @@ def user_stack(error: BaseException) -> Stack:
 
 def failed_env(error: BaseException) -> ShapeEnv | None:
     """The ShapeEnv that was alive when the export failed, found in the frames of its traceback."""
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        for tb in _tracebacks(current):
-            for value in (tb.tb_frame.f_locals.get("shape_env"), tb.tb_frame.f_locals.get("self")):
-                if isinstance(value, ShapeEnv):
-                    return value
-        current = current.__context__
-    return None
+    values = (frame.f_locals.get(name) for frame in _frames(error) for name in ("shape_env", "self"))
+    return next((value for value in values if isinstance(value, ShapeEnv)), None)
 
 
 # Where torch turns the recorded guards into its answer: a failure inside comes after the whole model was traced.
@@ -63,30 +56,21 @@ _AFTER_TRACING = frozenset(
 
 def tracing_finished(error: BaseException) -> bool:
     """Whether the model had been traced to its end when the export failed, so that every guard is known."""
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        if any(tb.tb_frame.f_code.co_name in _AFTER_TRACING for tb in _tracebacks(current)):
-            return True
-        current = current.__context__
-    return False
+    return any(frame.f_code.co_name in _AFTER_TRACING for frame in _frames(error))
 
 
 def failed_guards(env: ShapeEnv, stacks: GuardStacks) -> list[RawGuard]:
     """The guards of a failed export, each with the stack that the recorder noted."""
     known = {name: expr for name, expr in replacements(env).items() if not getattr(expr, "is_number", False)}
     stacks.also_in_roots(known)
-    return [
-        RawGuard(in_roots(condition, known), "export error", stacks.of(condition) or stack, op=stacks.op_of(condition))
-        for condition, stack in shape_env_guards(env)
-    ]
+    noted = ((condition, stacks.of(condition, stack)) for condition, stack in shape_env_guards(env))
+    return [RawGuard(in_roots(condition, known), "export error", at.stack, op=at.op) for condition, at in noted]
 
 
-def _tracebacks(error: BaseException) -> list[TracebackType]:
-    chain: list[TracebackType] = []
-    tb = error.__traceback__
-    while tb is not None:
-        chain.append(tb)
-        tb = tb.tb_next
-    return chain
+def _frames(error: BaseException | None) -> Iterator[FrameType]:
+    """The frames of an error's traceback, then of those that it was raised in the course of."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield from (frame for frame, _ in walk_tb(error.__traceback__))
+        error = error.__context__

@@ -21,7 +21,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.data_dependent.example_values import EXPORT_MODULE
 from trtdiag.frontend.recorded_conditions import in_roots
-from trtdiag.graph.source import OWN, Frame, Stack
+from trtdiag.graph.source import NO_STACK, OWN, Frame, Stack
 
 _MAX_FRAMES = 40
 # Files that every guard passes through: the symbolic shapes themselves, SymBool.__bool__, logging.
@@ -47,16 +47,6 @@ class GuardStacks:
         self._texts: dict[str, Noted] = {}
         self._printed = 0  # so many conditions, in the order of ``_noted``, are in ``_texts``
 
-    def of(self, condition: object) -> Stack | None:
-        """The stack of the first guard with this condition."""
-        found = self._find(condition)
-        return None if found is None else found.stack
-
-    def op_of(self, condition: object) -> str | None:
-        """The op that was running when the first guard with this condition came up."""
-        found = self._find(condition)
-        return None if found is None else found.op
-
     def note(self, condition: object) -> None:
         """Keep the present stack for ``condition``, if it is its first guard."""
         if condition not in self._noted:
@@ -72,14 +62,15 @@ class GuardStacks:
         for condition, noted in list(self._noted.items()):
             self._noted.setdefault(in_roots(condition, known), noted)
 
-    def _find(self, condition: object) -> Noted | None:
+    def of(self, condition: object, otherwise: Stack = NO_STACK) -> Noted:
+        """Where the first guard with this condition came up; ``otherwise``, and no op, where it was not noted."""
         found = self._noted.get(condition)
         if found is None:
             for known, noted in islice(self._noted.items(), self._printed, None):
                 self._texts.setdefault(str(known), noted)
             self._printed = len(self._noted)
             found = self._texts.get(str(condition))
-        return found
+        return found or Noted(otherwise, None)
 
 
 def running_op(frame: FrameType | None) -> str | None:

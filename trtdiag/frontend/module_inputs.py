@@ -18,11 +18,11 @@ from torch.utils import _pytree as pytree
 
 from trtdiag.arguments import mapping, shown, wrong
 from trtdiag.errors import ArgumentError
+from trtdiag.frontend.dim_sites import InputsBySource
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.failed_export import failed_env
 from trtdiag.frontend.input import Input
 from trtdiag.frontend.input_tree import Node, nested_inputs
-from trtdiag.frontend.pinned_dims import site_of
 from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.torch_private import replacements, symbol_sources
 
@@ -115,13 +115,13 @@ class SharedDims:
         env = failed_env(error)
         sources = {} if env is None else symbol_sources(env)
         roots = {} if env is None else {str(a): str(b) for a, b in replacements(env).items() if str(b) in sources}
-        inputs = [InputTensor("", node.name, None, ()) for node in self._asked.inputs.inputs()]
+        by_source = InputsBySource([InputTensor("", node.name, None, ()) for node in self._asked.inputs.inputs()])
         sites: dict[str, set[str]] = {}
         for symbol, places in sources.items():
             root = symbol
             while root in roots:
                 root = roots[root]
-            found = (site_of(place, inputs) for place in places)
+            found = (by_source.site([place]) for place in places)
             sites.setdefault(root, set()).update(site for site in found if site is not None)
         sizes = {dim.site: dim.sizes for dim in self._asked.dims}
         shared = []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from trtdiag.frontend.declared_dims import Declared, input_dim
+from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.recorded_conditions import in_roots
 from trtdiag.frontend.torch_private import replacements, symbol_sources
@@ -18,12 +18,7 @@ from trtdiag.symbolic.expr import Expr, Num, Sym
 
 
 def input_sketch(
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    names: Sequence[str],
-    declared: Sequence[dict[int, Declared]],
-    env: ShapeEnv | None,
-    rest: str = "args",
+    recipe: Recipe, declared: Sequence[dict[int, Declared]], env: ShapeEnv | None
 ) -> tuple[InputTensor, ...]:
     """Each tensor leaf of the example inputs with its declared dims.
 
@@ -33,7 +28,8 @@ def input_sketch(
     tensors: list[InputTensor] = []
     position = 0
     taken = 0
-    for name, value in zip(names, [*args, *kwargs.values()], strict=True):
+    rest = recipe.rest_name()
+    for name, value in zip(recipe.parameter_names(), [*recipe.args, *recipe.kwargs.values()], strict=True):
         top, source = (name, f"L['{name}']") if name != "*" else (f"{rest}[{taken}]", f"L['{rest}'][{taken}]")
         taken += name == "*"
         for path, leaf in pytree.tree_flatten_with_path(value)[0]:

@@ -14,7 +14,7 @@ from trtdiag.frontend.data_dependent.assume import assuming
 from trtdiag.frontend.data_dependent.conditions import CheckRecorder
 from trtdiag.frontend.data_dependent.example_values import DataValues, example_values, quiet
 from trtdiag.frontend.data_dependent.wording import NeededCheck
-from trtdiag.frontend.failed_export import export_failure, tracing_finished
+from trtdiag.frontend.failed_export import export_failure
 
 __all__ = ["DataChecks", "NeededCheck", "assumed_checks", "example_values", "needed_checks"]
 
@@ -110,6 +110,6 @@ def _attempt(
         try:
             torch.export.export(module, tuple(args), kwargs or None, dynamic_shapes=dynamic_shapes, strict=False)
         except Exception as error:  # torch raises anything here; the caller reads the words
-            words = export_failure(error, None).message or type(error).__name__
-            return _Attempt(recorder, words, tracing_finished(error))
+            failure = export_failure(error, None)
+            return _Attempt(recorder, failure.message or failure.error_type, failure.traced)
     return _Attempt(recorder, recorder.trouble(), traced=True)
