@@ -10,7 +10,6 @@ from typing import Any
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.frontend.node_origins import origin_of
@@ -18,7 +17,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.fake_values import fake_mode_of
 from trtdiag.graph.operators import short_name, target_name, writes
-from trtdiag.lower.graph_copy import GraphCopy, copied
+from trtdiag.lower.graph_copy import GraphCopy, brought_tensors, copied
 from trtdiag.lower.lowered_facts import LoweringLimit
 from trtdiag.lower.template import Template, filled, gathered
 from trtdiag.lower.tracing_conditions import Proofs
@@ -69,23 +68,11 @@ def new_draft(program: Program, exported: ExportedProgram, graph_module: GraphMo
         fresh,
         list(signature.input_specs),
         list(signature.output_specs),
-        _tensors(exported, [node.name for node in fresh.graph.nodes if node.op == "placeholder"]),
+        brought_tensors(exported),
         program=program,
         keep=keep,
         mode=fake_mode_of(fresh.graph),
     )
-
-
-def _tensors(exported: ExportedProgram, placeholders: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, spec in zip(placeholders, exported.graph_signature.input_specs, strict=True):
-        if spec.kind is InputKind.USER_INPUT or spec.target is None:
-            continue
-        # A buffer that is not persistent lies among the constants.
-        values = exported.state_dict if spec.target in exported.state_dict else exported.constants
-        if spec.target in values:
-            found[name] = values[spec.target]
-    return found
 
 
 def insert_call(

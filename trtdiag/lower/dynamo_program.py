@@ -44,7 +44,7 @@ def dynamo_program(graph_module: GraphModule, example_inputs: Sequence[Any]) -> 
     while True:
         bound = _Bound(graph_module, placeholders, example_inputs, static)
         traced, signature = aot_export_module(bound, bound.arguments(), trace_joint=False, pre_dispatch=True)
-        written = {bound.position_of(name) for name in signature.buffers_to_mutate.values()}
+        written = {int(name.removeprefix("held_")) for name in signature.buffers_to_mutate.values()}
         if not written:
             assert isinstance(traced, GraphModule)
             return DynamoProgram(_exported(traced, signature, bound), bound.taken)
@@ -73,10 +73,6 @@ class _Bound(torch.nn.Module):
     def arguments(self) -> tuple[Any, ...]:
         """The example values of what is taken."""
         return tuple(self._examples[index] for index in self.taken)
-
-    def position_of(self, name: str) -> int:
-        """The argument of the graph that a buffer holds."""
-        return int(name.removeprefix("held_"))
 
     def forward(self, *taken: Any) -> Any:
         values = dict(zip(self.taken, taken, strict=True))

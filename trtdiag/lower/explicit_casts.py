@@ -8,12 +8,12 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.graph.operators import CAST, HigherOrderOperator, operator_of, target_name
-from trtdiag.graph.walk import NodeKind, classify, subgraph_of
+from trtdiag.graph.walk import NodeKind, classify, subgraph_of, walk
 from trtdiag.lower.autocast import Autocast
 from trtdiag.lower.draft import Draft, insert_call, insert_steps
 from trtdiag.lower.graph_copy import free_attribute
 from trtdiag.lower.nested import ENTERS, LEAVES, Modes, is_on, modes_of_nodes, opened
-from trtdiag.lower.template import Ref, UntraceableError, filled, with_refs
+from trtdiag.lower.template import Ref, Template, UntraceableError, filled, with_refs
 
 _AUTOCAST_BLOCK = "wrap_with_autocast"
 
@@ -84,7 +84,7 @@ class ExplicitCasts:
         try:
             casts = self._autocast.casts(op, args, kwargs, vals, node.meta.get("val"), modes)
         except UntraceableError:
-            self._splice(graph, node, modes)
+            self._splice(graph, node, self._autocast.parts(op, args, kwargs, vals, modes))
             return
         cast: dict[int, Node] = {}
         with graph.inserting_before(node):
@@ -98,16 +98,12 @@ class ExplicitCasts:
             val = torch.empty_like(source.meta["val"], dtype=dtype)
         return insert_call(graph, CAST, (source,), val, node, "autocast", {"dtype": dtype})
 
-    def _splice(self, graph: Graph, node: Node, modes: Modes) -> None:
+    def _splice(self, graph: Graph, node: Node, parts: Template) -> None:
         """Replace an op that autocast changes inside by the ops that it becomes."""
-        op = operator_of(node)
-        assert op is not None
-        inputs, (args, kwargs) = with_refs((node.args, node.kwargs), Node)
-        template = self._autocast.parts(op, args, kwargs, [source.meta["val"] for source in inputs], modes)
-        if not isinstance(template.result, Ref):
-            raise UntraceableError(f"autocast changes more of {op} than the dtypes of its inputs")
-        values = insert_steps(graph, node, template)
-        node.replace_all_uses_with(values[template.result.index])
+        if not isinstance(parts.result, Ref):
+            raise UntraceableError(f"autocast changes more of {node.target} than the dtypes of its inputs")
+        values = insert_steps(graph, node, parts)
+        node.replace_all_uses_with(values[parts.result.index])
         graph.erase_node(node)
 
 
@@ -116,9 +112,4 @@ def _switches(node: Node) -> bool:
 
 
 def _has_autocast(nested: GraphModule) -> bool:
-    for node in nested.graph.nodes:
-        inner = subgraph_of(nested, node)
-        block = target_name(node.target) == _AUTOCAST_BLOCK
-        if block or (node.op == "call_function" and _switches(node)) or (inner is not None and _has_autocast(inner)):
-            return True
-    return False
+    return any(target_name(located.node.target) in (ENTERS, LEAVES, _AUTOCAST_BLOCK) for located in walk(nested))

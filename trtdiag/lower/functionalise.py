@@ -112,9 +112,7 @@ class _Functionaliser:
         made, held = self._made.get(node, (0, node))
         if made == now:
             return held
-        base = self._bases.get(node)
-        assert base is not None
-        again = self.value(base)
+        again = self.value(self._base(node))
         if node.target is not torch.ops.aten.alias.default and not writes(node):
             args, val = (again, *node.args[1:]), node.meta.get("val")
             again = insert_call(self._graph, node.target, args, val, node, "again", node.kwargs)
@@ -124,7 +122,7 @@ class _Functionaliser:
     def _replace(self, node: Node) -> None:
         op = operator_of(node)
         variant = None if op is None else functional_variant(op)
-        written = self._origin_of(node)
+        written = self._base(node)
         assert variant is not None
         val = node.meta.get("val", written.meta.get("val"))
         dtype = val.dtype if isinstance(val, torch.Tensor) else None
@@ -138,8 +136,8 @@ class _Functionaliser:
         root = self._roots[node]
         self._made[node] = (self.generation[root], new)
 
-    def _origin_of(self, node: Node) -> Node:
-        """The node as the program wrote it that an in-place op changes."""
+    def _base(self, node: Node) -> Node:
+        """The node as the program wrote it that a view shows, or that an in-place op changes."""
         base = self._bases[node]
         assert base is not None
         return base
@@ -149,8 +147,7 @@ class _Functionaliser:
         now = self.generation.get(root, 0) + 1
         chain: list[tuple[Node, Node]] = []
         while node is not root:
-            base = self._bases[node]
-            assert base is not None
+            base = self._base(node)
             chain.append((node, value))
             if not writes(node):
                 value = scattered(self._graph, node, self.value(base), value, base.meta["val"])

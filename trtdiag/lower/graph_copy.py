@@ -15,7 +15,6 @@ from torch.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
     InputSpec,
-    OutputKind,
     OutputSpec,
     TensorArgument,
 )
@@ -40,9 +39,6 @@ def graph_of(program: Program, who: str, reference: str) -> ExportedProgram:
             reference=reference,
         )
     return program.exported
-
-
-_CONSTANT = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
 
 
 @dataclass
@@ -124,12 +120,20 @@ def copied(source: GraphModule) -> GraphModule:
     return fresh
 
 
+def brought_tensors(exported: ExportedProgram) -> dict[str, Any]:
+    """The values of a program's placeholders that are no user inputs, by placeholder."""
+    # A buffer that is not persistent lies among the constants.
+    held = {**exported.constants, **exported.state_dict}
+    specs = (spec for spec in exported.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT)
+    return {spec.arg.name: held[spec.target] for spec in specs if spec.target in held}
+
+
 def constant_tensors(
     inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], tensors: Mapping[str, Any]
 ) -> dict[str, torch.Tensor]:
     """The tensors that a program of this signature brings and does not change, by placeholder."""
-    changed = {spec.target for spec in outputs if spec.kind is OutputKind.BUFFER_MUTATION}
-    constant = (spec for spec in inputs if spec.kind in _CONSTANT and spec.target not in changed)
+    changed = {spec.target for spec in outputs}
+    constant = (spec for spec in inputs if spec.kind is not InputKind.USER_INPUT and spec.target not in changed)
     found = {name: tensors.get(name) for spec in constant if (name := getattr(spec.arg, "name", ""))}
     return {name: tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}
 

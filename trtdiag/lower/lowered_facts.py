@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.program import OpOrigin, RawGuard
 from trtdiag.graph.walk import attribute_of
+from trtdiag.lower.graph_copy import constant_tensors
 from trtdiag.lower.precision.facts import PrecisionFacts
 
 
@@ -74,16 +75,12 @@ class Lowered:
 
     def held(self) -> dict[Node, torch.Tensor]:
         """The tensors that the program brings and does not change, by node; buffers that it writes are none."""
-        written = {spec.target for spec in self.signature.output_specs if spec.target is not None}
-        names = {spec.target: spec.arg.name for spec in self.signature.input_specs if hasattr(spec.arg, "name")}
-        changed = {names[target_name] for target_name in written if target_name in names}
+        known = constant_tensors(self.signature.input_specs, self.signature.output_specs, self.tensors)
         held: dict[Node, torch.Tensor] = {}
         for node in self.graph_module.graph.nodes:
-            found = None
-            if node.op == "placeholder" and node.name not in changed:
-                found = self.tensors.get(node.name)
-            elif node.op == "get_attr":
-                found = attribute_of(self.graph_module, node)
+            found = attribute_of(self.graph_module, node) if node.op == "get_attr" else None
+            if node.op == "placeholder":
+                found = known.get(node.name)
             if isinstance(found, torch.Tensor):
                 held[node] = found
         return held

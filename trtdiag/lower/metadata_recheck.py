@@ -17,6 +17,7 @@ from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError, sam
 from trtdiag.lower.facts import Defect
 from trtdiag.lower.nested import Modes
 from trtdiag.lower.template import frozen, replaced
+from trtdiag.wording import first_line
 
 _ABSENT = object()
 
@@ -51,7 +52,7 @@ def recheck(graph_module: GraphModule, numbers: Mapping[str, int], modes: Modes 
     point = Point(numbers)
     result = Recheck()
     actual: dict[Node, Any] = {}
-    ran: dict[Any, Any] = {}
+    ran: dict[Any, tuple[Any, str]] = {}
     suspect: set[Node] = set()
     with torch.no_grad():
         for node in under_autocast(graph_module.graph, modes or {}):
@@ -65,7 +66,7 @@ def recheck(graph_module: GraphModule, numbers: Mapping[str, int], modes: Modes 
                 result.unchecked[node.name] = str(why)
                 actual[node] = _ABSENT
                 continue
-            again, why_not = rerun(node, point, actual, ran, result)
+            again, why_not = rerun(node, point, actual, ran)
             broken_inputs = any(source in suspect for source in node.all_input_nodes)
             if placed is _ABSENT:
                 result.suspects.append(Suspect(node, Defect.MISSING, "", not broken_inputs, why_not))
@@ -78,6 +79,7 @@ def recheck(graph_module: GraphModule, numbers: Mapping[str, int], modes: Modes 
             elif why_not and node.op == "call_function":
                 result.unchecked[node.name] = why_not
             actual[node] = placed if again is _ABSENT else again
+    result.recomputed = len(ran)
     return result
 
 
@@ -108,17 +110,14 @@ def _answers_python(node: Node) -> bool:
     return all(isinstance(returned.type, _PLAIN) for returned in node.target._schema.returns)
 
 
-def rerun(
-    node: Node, point: Point, actual: Mapping[Node, Any], ran: dict[Any, Any], result: Recheck
-) -> tuple[Any, str]:
-    """The placed value that the node's op gives; or a meaningless one and the reason why it was not run.
+def rerun(node: Node, point: Point, actual: Mapping[Node, Any], ran: dict[Any, tuple[Any, str]]) -> tuple[Any, str]:
+    """The placed value that the node's op gives; or a meaningless one and the reason why there is none.
 
     Args:
         node: A node of the graph.
         point: Where sizes are numbers.
         actual: The placed value of each of its inputs.
-        ran: Calls that were run before; filled.
-        result: Counts the calls that are really run.
+        ran: Distinct calls that were run before, and what they gave; filled.
     """
     if node.op != "call_function":
         return _ABSENT, "an input has no op to recompute it from"
@@ -128,21 +127,22 @@ def rerun(
         return _ABSENT, "its size depends on data"
     if any(actual.get(source, _ABSENT) is _ABSENT for source in node.all_input_nodes):
         return _ABSENT, "an input of it has no known value"
-    args = map_arg(node.args, lambda n: actual[n])
-    kwargs = map_arg(node.kwargs, lambda n: actual[n])
+    args, kwargs = map_arg((node.args, node.kwargs), lambda n: actual[n])
+    autocast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+    key = (node.target, frozen(args), frozen(kwargs), autocast)
+    if key not in ran:
+        ran[key] = _given(node.target, args, kwargs, point)
+    return ran[key]
+
+
+def _given(op: Any, args: Any, kwargs: Any, point: Point) -> tuple[Any, str]:
     try:
-        autocast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
-        key = (node.target, frozen(args), frozen(kwargs), autocast)
-        if key in ran:
-            return ran[key], ""
-        result.recomputed += 1
         with point.mode:
-            out = node.target(*replaced(args, point.tensor, TensorAt), **replaced(kwargs, point.tensor, TensorAt))  # type: ignore[operator]  # a call_function's target is callable
-        ran[key] = point.place(out)
+            out = op(*replaced(args, point.tensor, TensorAt), **replaced(kwargs, point.tensor, TensorAt))
+        return point.place(out), ""
     except UnplaceableError as why:
         return _ABSENT, str(why)
     except DynamicOutputShapeException:
         return _ABSENT, "its size depends on data"
     except Exception as error:  # an op's fake kernel may raise anything; it is reported, not lost
-        return _ABSENT, f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
-    return ran[key], ""
+        return _ABSENT, f"{type(error).__name__}: {first_line(error, '')}"

@@ -17,6 +17,7 @@ from trtdiag.graph.fake_values import fake_mode_of
 from trtdiag.graph.recurrent import is_recurrent, recurrent_value
 from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete_values import spell
+from trtdiag.lower.graph_copy import brought_tensors
 from trtdiag.lower.metadata_recheck import Suspect
 from trtdiag.lower.nested import Modes
 
@@ -35,19 +36,14 @@ def repaired_copy(
     fresh.meta.update(graph_module.meta)
     done: dict[str, str] = {}
     failed: dict[str, str] = {}
-    tensors = {**exported.state_dict, **exported.constants}
-    parameters = {
-        **exported.graph_signature.inputs_to_parameters,
-        **exported.graph_signature.inputs_to_buffers,
-        **exported.graph_signature.inputs_to_lifted_tensor_constants,
-    }
+    tensors = brought_tensors(exported)
     for node in under_autocast(fresh.graph, modes or {}):
         if node.name not in names:
             continue
         node.meta.pop("val", None)
         node.meta.pop("tensor_meta", None)
         try:
-            node.meta["val"] = _value(node, mode, tensors, parameters)
+            node.meta["val"] = _value(node, mode, tensors)
         except Exception as error:  # a fake kernel may raise anything; the reason is reported
             first = str(error).strip().splitlines()
             failed[node.name] = first[0] if first else type(error).__name__
@@ -56,9 +52,9 @@ def repaired_copy(
     return fresh, done, failed
 
 
-def _value(node: Node, mode: FakeTensorMode, tensors: Mapping[str, Any], parameters: Mapping[str, str]) -> Any:
+def _value(node: Node, mode: FakeTensorMode, tensors: Mapping[str, Any]) -> Any:
     if node.op == "placeholder":
-        tensor = tensors.get(parameters.get(node.name, ""))
+        tensor = tensors.get(node.name)
         if not isinstance(tensor, torch.Tensor):
             raise ValueError("it is an input, and nothing else records its size")
         return mode.from_tensor(tensor, static_shapes=True)
@@ -67,8 +63,7 @@ def _value(node: Node, mode: FakeTensorMode, tensors: Mapping[str, Any], paramet
     lost = [source.name for source in node.all_input_nodes if "val" not in source.meta]
     if lost:
         raise ValueError(f"its input {lost[0]} has no value")
-    args = map_arg(node.args, lambda n: n.meta["val"])
-    kwargs = map_arg(node.kwargs, lambda n: n.meta["val"])
+    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     env = mode.shape_env
     with torch.no_grad(), mode:
         if isinstance(node.target, OpOverload) and is_recurrent(node.target):

@@ -52,12 +52,17 @@ def replay_guards(
         return Replay({}, complete=program.exported is not None)
     env = ShapeEnv()
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
-    fresh = {name: _symbol(env, name, hint) for name, hint in program.hints.items() if hint >= 2}
+    fresh = {
+        name: env.create_symbol(hint, source=ConstantSource(f"trtdiag_{name}"), dynamic_dim=DimDynamic.DYNAMIC)
+        for name, hint in program.hints.items()
+        if hint >= 2
+    }
     back = {str(symbol): Sym(name) for name, symbol in fresh.items()}
     player = _Player(program.exported.graph_module, env, back, wanted, time.monotonic() + limit_s)
     with mode, torch.no_grad():
         try:
-            player.run(*(_again(node.meta.get("val"), env, fresh) for node in _placeholders(player.module)))
+            placeholders = program.exported.graph.find_nodes(op="placeholder")
+            player.run(*(_again(node.meta.get("val"), env, fresh) for node in placeholders))
         except _ReplayEndError:
             return Replay(player.found, complete=len(player.found) == len(wanted))
         except Exception:  # an op without a fake kernel: what was found so far stands, the rest is open
@@ -106,14 +111,6 @@ class _Player(Interpreter):
             mentions = symbols <= point.keys()
             if target not in self.found and mentions and (condition == target or not evaluate(condition, point)):
                 self.found[target] = node
-
-
-def _placeholders(module: Any) -> list[Node]:
-    return [node for node in module.graph.nodes if node.op == "placeholder"]
-
-
-def _symbol(env: ShapeEnv, name: str, hint: int) -> Any:
-    return env.create_symbol(hint, source=ConstantSource(f"trtdiag_{name}"), dynamic_dim=DimDynamic.DYNAMIC)
 
 
 def _again(value: Any, env: ShapeEnv, fresh: dict[str, Any]) -> Any:

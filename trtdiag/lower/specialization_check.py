@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete_values import Point, UnplaceableError, same, spell
 from trtdiag.lower.facts import Defect
-from trtdiag.lower.metadata_recheck import Recheck, Suspect, needs_value, rerun
+from trtdiag.lower.metadata_recheck import Suspect, needs_value, rerun
 from trtdiag.symbolic import free_symbols, from_sympy
 
 
@@ -49,7 +49,7 @@ def frozen_sizes(graph_module: GraphModule, other: Mapping[str, int], known: Col
                 recorded = point.place(node.meta["val"])
             except UnplaceableError:
                 continue  # a size from data has no other value to look at
-            again, why_not = rerun(node, point, placed, ran, Recheck())
+            again, why_not = rerun(node, point, placed, ran)
             if not why_not and not same(again, recorded):
                 reason = f"its op gives {spell(again)} for other sizes of the inputs"
                 suspects.append(Suspect(node, Defect.STALE, spell(recorded), True, reason))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from torch.fx import GraphModule, Node
@@ -49,78 +48,57 @@ class _Inliner:
     def __init__(self, draft: Draft) -> None:
         self.count = 0
         self._draft = draft
+        self._graph = draft.graph
 
     def visit(self, node: Node) -> None:
-        """Inline one call of the graph itself, or give it a limit."""
+        """Inline one call and those in its graph, or give it a limit."""
         try:
             nested, given = _runs_once(node)
         except UntraceableError as why:
             self._draft.limit(node, str(why))
             return
-        wanted: dict[Node, str] = {}
-        with self._draft.graph.inserting_before(node):
-            made = self._copied(nested, list(given), wanted)
+        self.count += 1
+        with self._graph.inserting_before(node):
+            copies, made = self._copied(nested, given)
         for user in list(node.users):  # a call of a nested graph returns a tuple, and only its elements are used
             user.replace_all_uses_with(made[user.args[1]])  # type: ignore[index]  # a plain number
-            self._draft.graph.erase_node(user)
+            self._graph.erase_node(user)
         graphs = [source for source in node.all_input_nodes if classify(source) is NodeKind.SUBGRAPH]
-        self._draft.graph.erase_node(node)
+        self._graph.erase_node(node)
         for source in graphs:
             if not source.users:
-                self._draft.graph.erase_node(source)
-        taken = {each.name for each in self._draft.graph.nodes}
-        for each, name in wanted.items():
+                self._graph.erase_node(source)
+        taken = {each.name for each in self._graph.nodes}
+        for each, name in copies.items():
             if name not in taken:  # the call of the nested graph often has the name of the op in it
                 taken.add(name)
                 each.name = name
+        for each in copies:
+            if isinstance(each.target, HigherOrderOperator):
+                self.visit(each)
 
-    def _copied(self, nested: GraphModule, given: list[Any], wanted: dict[Node, str]) -> tuple[Any, ...]:
-        """Copy the ops of a nested graph to the insertion point; what the graph returns."""
-        self.count += 1
-        now: dict[Node, Any] = {}
-        arguments = iter(given)
+    def _copied(self, nested: GraphModule, given: tuple[Any, ...]) -> tuple[dict[Node, str], tuple[Any, ...]]:
+        """Copy the ops of a nested graph to the insertion point: these with their names, and what the graph returns."""
+        now: dict[Node, Any] = dict(zip(nested.graph.find_nodes(op="placeholder"), given, strict=False))
+        copies: dict[Node, str] = {}
         for node in nested.graph.nodes:
-            if node.op == "placeholder":
-                now[node] = next(arguments)
-            elif node.op == "output":
-                returned: Any = replaced(node.args[0], now.__getitem__, Node)
-                return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
-            elif node.op == "get_attr":
+            if node.op == "get_attr":
                 now[node] = self._attribute(nested, node)
-            elif node.target is operator.getitem and isinstance(now[node.args[0]], tuple):
-                now[node] = now[node.args[0]][node.args[1]]
-            elif isinstance(node.target, HigherOrderOperator):
-                now[node] = self._nested_again(node, now, wanted)
-            else:
-                now[node] = made = self._draft.graph.node_copy(node, now.__getitem__)
-                wanted[made] = node.name
-        raise AssertionError("a graph ends with its output")
+            elif node.op == "call_function":
+                now[node] = made = self._graph.node_copy(node, now.__getitem__)
+                copies[made] = node.name
+        output = next(iter(reversed(nested.graph.nodes)))
+        returned: Any = replaced(output.args[0], now.__getitem__, Node)
+        return copies, tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
 
-    def _nested_again(self, node: Node, now: dict[Node, Any], wanted: dict[Node, str]) -> Any:
-        try:
-            nested, given = _runs_once(node)
-        except UntraceableError as why:
-            kept = self._draft.graph.node_copy(node, lambda source: self._as_node(now[source]))
-            self._draft.limit(kept, str(why))
-            return kept
-        return self._copied(nested, list(replaced(given, now.__getitem__, Node)), wanted)
-
-    def _attribute(self, nested: GraphModule, node: Node) -> Any:
-        value = attribute_of(nested, node)
-        if isinstance(value, GraphModule):
-            return value  # entered only if its call stays
-        made = self._as_node(value)
-        made.meta = dict(node.meta)
-        return made
-
-    def _as_node(self, value: Any) -> Node:
+    def _attribute(self, nested: GraphModule, node: Node) -> Node:
         """A node for an attribute of a nested graph, which becomes one of the graph itself."""
-        if isinstance(value, Node):
-            return value
         root = self._draft.graph_module
         name = free_attribute(root, "nested")
-        setattr(root, name, value)
-        return self._draft.graph.get_attr(name)
+        setattr(root, name, attribute_of(nested, node))
+        made = self._graph.get_attr(name)
+        made.meta = dict(node.meta)
+        return made
 
 
 def _runs_once(node: Node) -> tuple[GraphModule, tuple[Any, ...]]:

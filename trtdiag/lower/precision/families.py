@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-_NORM = "a norm over batches: squares of its input leave half precision, and its statistics need more digits"
-_SOFTMAX = "a softmax: sums of exponentials need more digits"
-_STEEP = "steep: it turns the rounding of its input into a large error, or leaves half precision"
-_RUNNING = "a running sum or product: its rounding errors add up along the dim"
-_LOSS = "a loss: it sums over many elements"
-_PERIODIC = "periodic: beyond 2048 half precision holds no fractions of its input"
-_SPREAD = "sums of squares leave half precision"
-
-STAYS: dict[str, str] = {
-    **dict.fromkeys(("softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax", "logsumexp"), _SOFTMAX),
-    **dict.fromkeys(
-        (
-            *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
-            "cudnn_batch_norm",
-        ),
-        _NORM,
+_STAYS = {
+    "a softmax: sums of exponentials need more digits": (
+        "softmax _softmax _safe_softmax log_softmax _log_softmax logsumexp"
     ),
-    **dict.fromkeys(("var", "var_mean", "std", "std_mean", "norm", "linalg_vector_norm", "renorm", "dist"), _SPREAD),
-    **dict.fromkeys(("_cdist_forward", "cdist", "_euclidean_dist", "_pdist_forward"), _SPREAD),
-    **dict.fromkeys(
-        (
-            *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "rsqrt", "reciprocal", "cosh", "sinh"),
-            *("tan", "acos", "asin", "acosh", "asinh", "atanh", "erfinv", "logit", "softplus", "log_sigmoid_forward"),
-            *("lgamma", "digamma", "square", "logaddexp", "logaddexp2", "xlogy", "special_zeta"),
-        ),
-        _STEEP,
+    "a norm over batches: squares of its input leave half precision, and its statistics need more digits": (
+        "batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training cudnn_batch_norm"
     ),
-    **dict.fromkeys(("sin", "cos"), _PERIODIC),
-    **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp", "prod"), _RUNNING),
-    **dict.fromkeys(
-        (
-            *("nll_loss_forward", "nll_loss2d_forward", "mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss"),
-            *("binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "l1_loss", "cross_entropy_loss"),
-        ),
-        _LOSS,
+    "sums of squares leave half precision": (
+        "var var_mean std std_mean norm linalg_vector_norm renorm dist _cdist_forward cdist _euclidean_dist"
+        " _pdist_forward"
     ),
-    **dict.fromkeys(
-        ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"),
-        "its grid needs the digits: half precision tells 2048 positions of a side apart",
+    "steep: it turns the rounding of its input into a large error, or leaves half precision": (
+        "exp exp2 expm1 log log2 log10 log1p pow rsqrt reciprocal cosh sinh tan acos asin acosh asinh atanh erfinv"
+        " logit softplus log_sigmoid_forward lgamma digamma square logaddexp logaddexp2 xlogy special_zeta"
+    ),
+    "periodic: beyond 2048 half precision holds no fractions of its input": "sin cos",
+    "a running sum or product: its rounding errors add up along the dim": "cumsum cumprod logcumsumexp prod",
+    "a loss: it sums over many elements": (
+        "nll_loss_forward nll_loss2d_forward mse_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy"
+        " binary_cross_entropy_with_logits kl_div l1_loss cross_entropy_loss"
+    ),
+    "its grid needs the digits: half precision tells 2048 positions of a side apart": (
+        "grid_sampler grid_sampler_2d grid_sampler_3d"
     ),
 }
+STAYS: dict[str, str] = {name: reason for reason, names in _STAYS.items() for name in names.split()}
 """Name of an op (every overload of it) -> why it stays in float32.
 
 Norms over channels are not among them: PyTorch's kernels and the layers of engines compute them in float32 whatever

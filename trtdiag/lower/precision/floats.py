@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -97,10 +99,5 @@ def added_up(node: Node) -> int | None:
     return None if before is None or not after else -(-before // after)
 
 
-def _product(sizes: Sequence[object]) -> int | None:
-    result = 1
-    for size in sizes:
-        if not isinstance(size, int):
-            return None
-        result *= size
-    return result
+def _product(sizes: Sequence[Any]) -> int | None:
+    return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else None

@@ -14,7 +14,7 @@ from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError
 from trtdiag.lower.draft import insert_call
 from trtdiag.lower.graph_copy import GraphCopy
-from trtdiag.lower.metadata_recheck import Recheck, rerun
+from trtdiag.lower.metadata_recheck import rerun
 from trtdiag.lower.precision.batch_norm import kernel_and_bias, returned, scale_and_shift
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.decide import Decision
@@ -103,7 +103,7 @@ class Rewriter:
         before = node.args, node.kwargs
         self._rewire(node, self._dtype, clamped=clamped)
         known = all(source in self._placed for source in node.all_input_nodes)
-        again, why = rerun(node, self._point, self._placed, self._ran, Recheck())
+        again, why = rerun(node, self._point, self._placed, self._ran)
         if known and why and not node.meta.get("unbacked_bindings"):
             node.args, node.kwargs = before
             self._decision.half.discard(node)
