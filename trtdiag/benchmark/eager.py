@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from trtdiag.benchmark.clock import Call
-from trtdiag.benchmark.half import arguments, runnable
+from trtdiag.benchmark.half import way_of
 from trtdiag.benchmark.original import Original
 from trtdiag.benchmark.ways import Ready
 from trtdiag.runtime.compiled import CompiledProgram
@@ -14,10 +11,4 @@ from trtdiag.runtime.compiled import CompiledProgram
 def prepare(original: Original, compiled: CompiledProgram) -> Ready:
     """Return the original's module, op by op."""
     del compiled
-    module, computes = runnable(original, original.inputs(original.sizes("opt")))
-
-    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        args, kwargs = arguments(original, computes, (args, kwargs))
-        return lambda: module(*args, **kwargs)
-
-    return Ready(bind, computes, build_s=0.0)
+    return way_of(original, build_s=0.0)

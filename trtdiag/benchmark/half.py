@@ -8,32 +8,50 @@ from typing import Any
 
 import torch
 
+from trtdiag.benchmark.clock import Call
 from trtdiag.benchmark.facts import AS_EXPORTED
 from trtdiag.benchmark.original import Original
+from trtdiag.benchmark.ways import Ready
 from trtdiag.graph.trees import flattened, rebuilt
 from trtdiag.options import Precision
+from trtdiag.wording import dtype_text
 
 _DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
+_Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def runnable(original: Original, example: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[Callable[..., Any], str]:
-    """Return a function like the original, and what it computes in.
+def way_of(
+    original: Original, compiled_by: Callable[[Any], Any] = lambda function: function, *, build_s: float | None = None
+) -> Ready:
+    """Return the original as a way to run it.
 
     With another precision than the program's own its weights are converted, as a user would do; a program that does not
     run like that is run under autocast.
 
     Args:
         original: The original.
-        example: Arguments and keyword arguments to try it with.
+        compiled_by: Makes of a function one to call, anew for each set of sizes.
+        build_s: What preparing it took; the first call of each set of sizes prepares it where that is not known.
     """
+    function, computes, dtype = _in_half(original)
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        args, kwargs = (args, kwargs) if dtype is None else _in_dtype((args, kwargs), dtype)
+        made = compiled_by(function)
+        return lambda: made(*args, **kwargs)
+
+    return Ready(bind, computes, build_s, build_is_first_call=build_s is None)
+
+
+def _in_half(original: Original) -> tuple[Callable[..., Any], str, torch.dtype | None]:
+    """A function like the original, what it computes in, and the dtype that its float32 arguments are to have."""
     module = original.module
     dtype = _DTYPES.get(original.precision)
     if dtype is None:
-        return module, AS_EXPORTED
-    name = str(dtype).removeprefix("torch.")
+        return module, AS_EXPORTED, None
     try:
         converted = copy.deepcopy(module).to(dtype)
-        args, kwargs = in_dtype(example, dtype)
+        args, kwargs = _in_dtype(original.inputs(original.sizes("opt")), dtype)
         with torch.no_grad():
             converted(*args, **kwargs)
     except Exception:  # torch has no word for what a program cannot be converted to
@@ -42,24 +60,12 @@ def runnable(original: Original, example: tuple[tuple[Any, ...], dict[str, Any]]
             with torch.autocast(original.device.type, dtype):
                 return module(*args, **kwargs)
 
-        return cast, f"{name} by autocast"
-    return converted, name
+        return cast, f"{dtype_text(dtype)} by autocast", None
+    return converted, dtype_text(dtype), dtype
 
 
-def in_dtype(
-    given: tuple[tuple[Any, ...], dict[str, Any]], dtype: torch.dtype
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments whose float32 tensors are of another dtype."""
+def _in_dtype(given: _Arguments, dtype: torch.dtype) -> _Arguments:
     leaves, spec = flattened(given)
     cast = [x.to(dtype) if isinstance(x, torch.Tensor) and x.dtype is torch.float32 else x for x in leaves]
     args, kwargs = rebuilt(cast, spec)
     return args, kwargs
-
-
-def arguments(
-    original: Original, computes: str, given: tuple[tuple[Any, ...], dict[str, Any]]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments as ``runnable`` takes them."""
-    dtype = _DTYPES.get(original.precision)
-    converted = dtype is not None and computes == str(dtype).removeprefix("torch.")
-    return in_dtype(given, dtype) if converted and dtype is not None else given

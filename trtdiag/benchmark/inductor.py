@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.benchmark.clock import Call
-from trtdiag.benchmark.half import arguments, runnable
+from trtdiag.benchmark.half import way_of
 from trtdiag.benchmark.original import Original
 from trtdiag.benchmark.ways import Ready
 from trtdiag.errors import PlatformError
@@ -30,12 +29,9 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
             fix="install the triton of this PyTorch, or leave inductor out",
             reference="inductor-missing",
         )
-    module, computes = runnable(original, original.inputs(original.sizes("opt")))
 
-    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        args, kwargs = arguments(original, computes, (args, kwargs))
+    def compiled_anew(function: Any) -> Any:
         torch.compiler.reset()
-        fast: Any = torch.compile(module, mode="reduce-overhead" if on_gpu else "default", dynamic=False)
-        return lambda: fast(*args, **kwargs)
+        return torch.compile(function, mode="reduce-overhead" if on_gpu else "default", dynamic=False)
 
-    return Ready(bind, computes, build_is_first_call=True)
+    return way_of(original, compiled_anew)

@@ -47,7 +47,8 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
             reference="onnx-missing",
         )
     options = compiled.options or CompileOptions()
-    shapes = tuple(_shapes(original, end) for end in ("min", "opt", "max"))
+    inputs = [_tensors(original, *original.inputs(original.sizes(end))) for end in ("min", "opt", "max")]
+    shapes = tuple({name: tuple(tensor.shape) for name, tensor in tensors.items()} for tensors in inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         begun = time.perf_counter()
@@ -55,11 +56,9 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
         blob = build_onnx(door, path, shapes, options)
         seconds = time.perf_counter() - begun
     engine = OnnxEngine(door, blob, original.device)
-    names = [tensor.placeholder for tensor in original.program.inputs if tensor.dtype is not None]
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        tensors = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        return engine.bound(dict(zip(names, tensors, strict=True)))
+        return engine.bound(_tensors(original, args, kwargs))
 
     return Ready(bind, engine_words(options), build_s=seconds, bytes=engine.scratch_bytes)
 
@@ -69,8 +68,8 @@ def engine_words(options: CompileOptions) -> str:
     return {"keep": AS_EXPORTED, "fp16": "float16 allowed", "bf16": "bfloat16 allowed"}[options.precision.value]
 
 
-def _shapes(original: Original, end: str) -> dict[str, tuple[int, ...]]:
-    args, kwargs = original.inputs(original.sizes(end))
+def _tensors(original: Original, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """The tensors among arguments, by the names of their placeholders."""
     tensors = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     names = [tensor.placeholder for tensor in original.program.inputs if tensor.dtype is not None]
-    return {name: tuple(tensor.shape) for name, tensor in zip(names, tensors, strict=True)}
+    return dict(zip(names, tensors, strict=True))

@@ -10,13 +10,16 @@ from typing import Any
 import torch
 
 from trtdiag.benchmark.clock import Call, Timed, error_text, peak_bytes, spread, take_turns, wait
-from trtdiag.benchmark.facts import SizeResult, WayResult
+from trtdiag.benchmark.facts import AS_EXPORTED, SizeResult, WayResult
 from trtdiag.benchmark.memory import engines_bytes
 from trtdiag.benchmark.original import Original
 from trtdiag.benchmark.ways import Ready
-from trtdiag.benchmark.words import compiled_words, named_sizes, tensor_words
 from trtdiag.graph.trees import leaves_of
+from trtdiag.options import Precision
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.wording import dtype_text
+
+_COMPUTES = {Precision.KEEP: AS_EXPORTED, Precision.FP16: "float16", Precision.BF16: "bfloat16"}
 
 
 @dataclass
@@ -61,8 +64,18 @@ def timed_at(label: str, point: Mapping[str, int], there: Original, ways: Sequen
         for way in ways
     ]
     inputs = zip(there.program.inputs, leaves_of((args, kwargs)), strict=True)
-    words = tuple(tensor_words(tensor.name, value) for tensor, value in inputs)
-    return SizeResult(label, named_sizes(there.program, point), words, _with_ratios(rows))
+    words = tuple(_tensor_words(tensor.name, value) for tensor, value in inputs)
+    sizes = {there.program.names.get(symbol, symbol): size for symbol, size in point.items()}
+    base = rows[0].ms
+    if base is not None:
+        rows = [row if row.ms is None else replace(row, ratio=row.ms.median / base.median) for row in rows]
+    return SizeResult(label, sizes, words, tuple(rows))
+
+
+def _tensor_words(name: str, value: Any) -> str:
+    """A tensor as ``x float32 (2, 3)``, anything else as ``n=5``."""
+    is_tensor = isinstance(value, torch.Tensor)
+    return f"{name} {dtype_text(value.dtype)} {tuple(value.shape)}" if is_tensor else f"{name}={value}"
 
 
 def _row(way: Way, timed: Timed, first_s: float, memory: int | None) -> WayResult:
@@ -81,17 +94,11 @@ def _row(way: Way, timed: Timed, first_s: float, memory: int | None) -> WayResul
     )
 
 
-def _with_ratios(rows: Sequence[WayResult]) -> tuple[WayResult, ...]:
-    base = rows[0].ms
-    if base is None:
-        return tuple(rows)
-    return tuple(row if row.ms is None else replace(row, ratio=row.ms.median / base.median) for row in rows)
-
-
 def of_program(compiled: CompiledProgram) -> Ready:
     """A compiled program as a way."""
+    precision = Precision.KEEP if compiled.options is None else compiled.options.precision
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         return lambda: compiled(*args, **kwargs)
 
-    return Ready(bind, compiled_words(compiled), build_s=compiled.build_s, bytes=engines_bytes(compiled))
+    return Ready(bind, _COMPUTES[precision], compiled.build_s, bytes=engines_bytes(compiled))

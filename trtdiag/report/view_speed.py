@@ -34,12 +34,13 @@ def _row(way: Body) -> tuple[str, ...]:
     ms = way["ms"]
     return (
         one_line(way["way"]),
-        *(("", "") if ms is None else (_ms(ms["median"]), f"{_ms(ms['low'])}..{_ms(ms['high'])}")),
+        *(("", "") if ms is None else (ms_text(ms["median"]), f"{ms_text(ms['low'])}..{ms_text(ms['high'])}")),
         "" if way["ratio"] is None else f"{way['ratio']:.2f}x",
         one_line(way["computes"]),
         one_line(f"cannot run: {way['failed']}", _LONGEST_WHY_CHARS) if way["failed"] else "",
     )
 
 
-def _ms(value: float) -> str:
+def ms_text(value: float) -> str:
+    """Milliseconds in three digits that count."""
     return f"{value:.3f}" if value < 10 else f"{value:.1f}"
