@@ -241,16 +241,16 @@ def test_engines_of_a_program_go_with_it() -> None:
 
 
 def test_an_engine_that_numbers_alone_enter_runs_on_the_current_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    from trtdiag.runtime import execution
+    from trtdiag.runtime import engine_cache, execution
 
     asked: list[str] = []
 
-    class Cache:
-        def get(self, manifest: object, engine: torch.Tensor, device: str) -> Runner:
-            asked.append(device)
-            return lambda inputs: (inputs[0] + 1,)
+    def loaded(manifest: object, engine: torch.Tensor, device: str) -> Runner:
+        asked.append(device)
+        return lambda inputs: (inputs[0] + 1,)
 
-    monkeypatch.setattr(execution, "CACHE", Cache())
+    monkeypatch.setattr(engine_cache, "_loaded", loaded)
+    monkeypatch.setattr(execution, "CACHE", engine_cache.EngineCache())
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
     size = EngineInput("n", torch.int64, (), (DimProfile(0, 3, 8),), symbol("n"))
     manifest = replace(linear_engine(linear()).manifest, device="cuda", inputs=(size,), ranges={}, conditions=())

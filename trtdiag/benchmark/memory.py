@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
 from trtdiag.engine.backend import Runner
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import CACHE
@@ -30,7 +28,4 @@ def unrecordable(compiled: CompiledProgram) -> str:
 
 def _runners(compiled: CompiledProgram) -> Iterator[Runner]:
     for node in engine_nodes(compiled.exported_program):
-        device = node.manifest.device
-        if device == "cuda":
-            device = f"cuda:{torch.cuda.current_device()}"
-        yield CACHE.get(node.manifest, node.engine, device)
+        yield CACHE.get(node.manifest, node.engine)

@@ -80,6 +80,17 @@ class CompiledDraft:
             self._made[named] = made
         return made
 
+    def calls(self, like: Node) -> Callable[..., Any]:
+        """What makes the call of a function: a node with the origin of ``like``, or a number of numbers alone."""
+
+        def call(function: Callable[..., Any], *operands: Any) -> Any:
+            if not any(isinstance(operand, Node) for operand in operands):
+                return function(*operands)
+            value = function(*(o.meta["val"] if isinstance(o, Node) else o for o in operands))
+            return self.call(function, operands, {}, value, like=like, hint=function.__name__)
+
+        return call
+
     def free_name(self, hint: str) -> str:
         """A name that no node has, of the source or here."""
         name, number = hint, 0

@@ -47,19 +47,22 @@ class EngineCache:
         self._slots: OrderedDict[tuple[str, str, str], _Slot] = OrderedDict()
         self._holders: Counter[Name] = Counter()
 
-    def get(self, manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:
+    def get(self, manifest: Manifest, engine: torch.Tensor, device: str = "") -> Runner:
         """The engine, loaded when it is first asked for.
 
         Args:
             manifest: What the engine says of itself.
             engine: Its bytes; read only when it is not loaded yet.
-            device: The device that it runs on (``cpu``, ``cuda:1``).
+            device: The device that it runs on (``cpu``, ``cuda:1``); where not given, the one of its type on which
+                PyTorch makes new tensors.
 
         Raises:
             ArtifactError: ``engine-digest`` where the bytes are not those that the manifest names.
             PlatformError: Its backend is missing here.
             UserError: ``recorded-before-run`` where it is not loaded yet and a CUDA graph is being recorded.
         """
+        device = device or manifest.device
+        device = f"cuda:{torch.cuda.current_device()}" if device == "cuda" else device
         key = (manifest.backend, manifest.engine_sha256, device)
         with self._lock:
             known = self._slots.pop(key, None)

@@ -114,13 +114,7 @@ class EngineCall:
     def _carrier(self, crossing: Crossing, number: Any, port: EngineInput) -> Node:
         """The tensor whose shape says a number."""
         like = self._like(crossing)
-
-        def call(function: Callable[..., Any], *operands: Any) -> Any:
-            if not any(isinstance(operand, Node) for operand in operands):
-                return function(*operands)
-            value = function(*(o.meta["val"] if isinstance(o, Node) else o for o in operands))
-            return self.draft.call(function, operands, {}, value, like=like, hint=function.__name__)
-
+        call = self.draft.calls(like)
         if isinstance(number, bool) or (isinstance(number, Node) and isinstance(number.meta["val"], torch.SymBool)):
             number = int(number) if isinstance(number, bool) else call(torch.sym_ite, number, 1, 0)
         shape = carrier_shape(port, number, call)

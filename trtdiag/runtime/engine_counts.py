@@ -8,7 +8,7 @@ import torch
 
 from trtdiag.engine.manifest import EngineOutput, Manifest
 from trtdiag.errors import ShapeOutOfRangeError
-from trtdiag.runtime.symbol_values import number_of, symbol_values
+from trtdiag.runtime.symbol_values import read_numbers, symbol_values
 from trtdiag.symbolic import Sym, free_symbols, holds, to_text
 
 
@@ -18,8 +18,7 @@ def check_counts(manifest: Manifest, inputs: Sequence[torch.Tensor], outputs: Se
     Raises:
         ShapeOutOfRangeError: ``engine-count``: names the output, its size and what is allowed.
     """
-    shapes = [tensor.shape for tensor in inputs]
-    values = symbol_values(manifest, lambda reading: int(number_of(manifest, shapes, reading)))
+    values = symbol_values(read_numbers(manifest, [tensor.shape for tensor in inputs]))
     seen: dict[str, EngineOutput] = {}
     for port, tensor in zip(manifest.outputs, outputs, strict=True):
         for dim, size in zip(port.dims, tensor.shape, strict=True):

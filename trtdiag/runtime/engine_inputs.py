@@ -12,7 +12,7 @@ from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.errors import ArtifactError, InternalError, ShapeOutOfRangeError, UserError
 from trtdiag.runtime.sizes_as_shapes import carrier_rank
-from trtdiag.runtime.symbol_values import Reading, number_of, readings, symbol_values
+from trtdiag.runtime.symbol_values import read_numbers, symbol_values
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Range, evaluate, free_symbols, holds, to_text
 
@@ -89,25 +89,25 @@ def _check_kind(manifest: Manifest, port: EngineInput, dtype: torch.dtype, devic
 
 
 def _check_numbers(manifest: Manifest, shapes: Sequence[tuple[int, ...]]) -> None:
-    def number(reading: Reading) -> int:
-        return int(number_of(manifest, shapes, reading))
-
-    values = symbol_values(manifest, number)
-    for reading in readings(manifest):
-        port, actual = manifest.inputs[reading.input], number(reading)
+    numbers = read_numbers(manifest, shapes)
+    values = symbol_values(numbers)
+    for reading, actual in numbers.items():
+        port = manifest.inputs[reading.input]
         seen = f"it is {actual}" if reading.dim is None else f"dim {reading.dim} has size {actual}"
         allowed = port.profile[reading.dim or 0]
         if actual < allowed.min or (allowed.max is not None and actual > allowed.max):
             raise out_of_range(port.name, seen, _range_words(reading.expr, allowed))
         if evaluate(reading.expr, values) != actual:
-            raise out_of_range(port.name, seen, _expected_words(reading.expr, values))
+            where = ", ".join(f"{name} = {value}" for name, value in sorted(values.items()))
+            expected = f"{to_text(reading.expr)}, which is {evaluate(reading.expr, values)} for {where}"
+            raise out_of_range(port.name, seen, expected)
         for name in sorted(free_symbols(reading.expr)):
             if values[name] not in manifest.ranges.get(name, Range()):
                 raise out_of_range(port.name, seen, f"{to_text(reading.expr)} with {name} in {manifest.ranges[name]}")
     for condition in manifest.conditions:
         if not free_symbols(condition) & manifest.counts.keys() and not holds(condition, values):
             names = free_symbols(condition)
-            port = next(manifest.inputs[r.input] for r in readings(manifest) if free_symbols(r.expr) & names)
+            port = next(manifest.inputs[r.input] for r in numbers if free_symbols(r.expr) & names)
             sizes = ", ".join(f"{name} is {values[name]}" for name in sorted(names))
             raise out_of_range(port.name, sizes, to_text(condition))
 
@@ -118,11 +118,6 @@ def _range_words(expr: Expr, allowed: DimProfile) -> str:
     if allowed.max is None:
         return f"{allowed.min} or more"
     return f"{allowed.min}" if allowed.min == allowed.max else f"{allowed.min} to {allowed.max}"
-
-
-def _expected_words(expr: Expr, values: dict[str, int]) -> str:
-    number = evaluate(expr, values)
-    return f"{to_text(expr)}, which is {number} for {', '.join(f'{n} = {v}' for n, v in sorted(values.items()))}"
 
 
 def out_of_range(name: str, seen: str, allowed: str, *, traced: bool = False) -> ShapeOutOfRangeError:

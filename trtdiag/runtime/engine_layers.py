@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from trtdiag.engine.built_layers import Layered, LayerInfo
-from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import TrtdiagError
 from trtdiag.network import Network
 from trtdiag.runtime.engine_cache import CACHE
@@ -46,7 +43,7 @@ def _of_engine(node: EngineNode, network: Network | None, timed: bool) -> ToldLa
     if network is None:
         return ToldLayers(why="the network that it was built from is not at hand")
     try:
-        runner = CACHE.get(manifest, node.engine, _device(manifest)) if timed else CACHE.loaded(manifest)
+        runner = CACHE.get(manifest, node.engine) if timed else CACHE.loaded(manifest)
         if runner is None:
             return ToldLayers(why="the engine was not loaded, since nothing ran it; profile_layers loads it")
         if not isinstance(runner, Layered):
@@ -63,8 +60,3 @@ def _timed(runner: Layered, network: Network) -> ToldLayers:
         return ToldLayers(runner.layers(network, TIMED_RUNS))
     except TrtdiagError as error:  # the program itself is whole
         return ToldLayers(runner.layers(network, 0), f"they could not be timed: {error.message}: {error.because}")
-
-
-def _device(manifest: Manifest) -> str:
-    """Where it would run: as a program's inputs name it."""
-    return f"cuda:{torch.cuda.current_device()}" if manifest.device == "cuda" else manifest.device

@@ -14,7 +14,7 @@ from trtdiag.runtime.engine_counts import check_counts
 from trtdiag.runtime.engine_inputs import check_engine_inputs, out_of_range, wrong_carrier, wrong_dtype
 from trtdiag.runtime.size_calls import call_now, computed
 from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
-from trtdiag.runtime.symbol_values import Reading, number_of, readings, symbol_values
+from trtdiag.runtime.symbol_values import Reading, read_numbers, symbol_values
 from trtdiag.symbolic import Num, Range, to_text
 
 
@@ -36,10 +36,7 @@ def execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> 
     check_engine_inputs(text, inputs)
     manifest = manifest_from_text(text)
     values = [_entered(port, tensor) for port, tensor in zip(manifest.inputs, inputs, strict=True)]
-    device = _device(manifest, inputs)
-    if device == "cuda":  # sizes alone enter it: it runs where PyTorch makes new tensors
-        device = f"cuda:{torch.cuda.current_device()}"
-    outputs = list(CACHE.get(manifest, engine, device)(values))
+    outputs = list(CACHE.get(manifest, engine, _device(manifest, inputs))(values))
     if manifest.counts:
         check_counts(manifest, inputs, outputs)
     return outputs
@@ -59,9 +56,8 @@ def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) ->
     manifest = manifest_from_text(text)
     for port, tensor in zip(manifest.inputs, inputs, strict=True):
         _expect_kind(port, tensor)
-    shapes = [tensor.shape for tensor in inputs]
-    numbers = {reading: number_of(manifest, shapes, reading) for reading in readings(manifest)}
-    values = symbol_values(manifest, numbers.__getitem__)
+    numbers = read_numbers(manifest, [tensor.shape for tensor in inputs])
+    values = symbol_values(numbers)
     for reading, number in numbers.items():
         _expect_size(manifest.inputs[reading.input], reading, number, values)
     values |= {name: _new_size(manifest.ranges[name]) for name in manifest.counts}

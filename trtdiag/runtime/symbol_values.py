@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,32 +27,27 @@ class Reading:
     expr: Expr
 
 
-def readings(manifest: Manifest) -> Iterator[Reading]:
-    """Every number that the engine is given, in order."""
-    for index, port in enumerate(manifest.inputs):
+def read_numbers(manifest: Manifest, shapes: Sequence[Any]) -> dict[Reading, Any]:
+    """Every number that the engine is given by inputs of these shapes, in order: ints, or SymInts while tracing."""
+    found: dict[Reading, Any] = {}
+    for index, (port, shape) in enumerate(zip(manifest.inputs, shapes, strict=True)):
         if port.value is not None:
-            yield Reading(index, None, port.value)
-        for dim, expr in enumerate(port.dims):
-            yield Reading(index, dim, expr)
+            found[Reading(index, None, port.value)] = read_size(port, shape)
+        found.update((Reading(index, dim, expr), shape[dim]) for dim, expr in enumerate(port.dims))
+    return found
 
 
-def number_of(manifest: Manifest, shapes: Sequence[Any], reading: Reading) -> Any:
-    """What a reading gives for inputs of these shapes: an int, or a SymInt while tracing."""
-    shape = shapes[reading.input]
-    return read_size(manifest.inputs[reading.input], shape) if reading.dim is None else shape[reading.dim]
-
-
-def symbol_values(manifest: Manifest, number: Callable[[Reading], Any]) -> dict[str, Any]:
-    """The value of each symbol that some number gives, plain symbols preferred; ``number`` says what was read."""
+def symbol_values(numbers: Mapping[Reading, Any]) -> dict[str, Any]:
+    """The value of each symbol that some number gives, plain symbols preferred."""
     found: dict[str, Any] = {}
-    for reading in sorted(readings(manifest), key=lambda reading: not isinstance(reading.expr, Sym)):
+    for reading in sorted(numbers, key=lambda reading: not isinstance(reading.expr, Sym)):
         solution = solvable(reading.expr)
         if solution is not None and solution[0] not in found:
             # n = a*s + b with a = p/q and b = u/v gives s = (n*v - u)*q / (p*v); a plain symbol costs no arithmetic.
             name, a, b = solution
             factor, offset = b.denominator * a.denominator, -b.numerator * a.denominator
             divisor = a.numerator * b.denominator
-            whole = number(reading) if factor == 1 else number(reading) * factor
+            whole = numbers[reading] if factor == 1 else numbers[reading] * factor
             whole = whole if offset == 0 else whole + offset
             found[name] = whole if divisor == 1 else whole // divisor
     return found

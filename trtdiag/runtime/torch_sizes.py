@@ -64,16 +64,9 @@ class TorchSizes:
         if whole is not None:
             self._draft.set(size.node, self._number(whole, node))
             return
-
-        def call(function: Callable[..., Any], *operands: Any) -> Node:
-            return self._call(function, operands, node)
-
+        call = self._draft.calls(node)
         symbols = dict(self._symbol(source, node, call) for source in size.sources)
         self._draft.set(size.node, computed(size.expr, symbols, call))
-
-    def _call(self, function: Callable[..., Any], operands: tuple[Any, ...], like: Node) -> Node:
-        value = function(*(operand.meta["val"] if isinstance(operand, Node) else operand for operand in operands))
-        return self._draft.call(function, operands, {}, value, like=like, hint=function.__name__)
 
     def _number(self, source: DimSource, like: Node) -> Any:
         tensor = self._draft.get(source.tensor)
