@@ -129,9 +129,3 @@ class InternalError(TrtdiagError):
     """Our bug."""
 
     exit_code = 4
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, in one line; the name of its class where it says nothing."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from enum import Enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from trtdiag.errors import ArtifactError
@@ -105,27 +104,12 @@ def options_from_plain(plain: Mapping[str, Any]) -> CompileOptions | None:
     """
     if not plain:
         return None
-    partition = {name: _tupled(value) for name, value in plain["partition"].items()}
-    left = ("partition", "precision", *_PLACES)
-    own = {name: _tupled(value) for name, value in plain.items() if name not in left}
-    return CompileOptions(**own, precision=Precision(plain["precision"]), partition=PartitionOptions(**partition))
+    own = {name: value for name, value in plain.items() if name not in _PLACES}
+    precision, partition = Precision(plain["precision"]), PartitionOptions(**plain["partition"])
+    return CompileOptions(**{**own, "precision": precision, "partition": partition})
 
 
-def _tupled(value: Any) -> Any:
-    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value
-
-
-def plain_options(options: object) -> dict[str, Any]:
-    """A dataclass of options as values that JSON can say; places are left out."""
-    names = [entry.name for entry in fields(options) if entry.name not in _PLACES]  # type: ignore[arg-type]
-    return {name: _plain(getattr(options, name)) for name in names}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, (str, int, float, bool)) or value is None:
-        return value
-    if isinstance(value, Sequence):
-        return [_plain(item) for item in value]
-    return plain_options(value)
+def plain_options(options: CompileOptions) -> dict[str, Any]:
+    """Options as values that JSON can say; places are left out."""
+    named = {name: value for name, value in asdict(options).items() if name not in _PLACES}
+    return {**named, "precision": options.precision.value}

@@ -67,10 +67,9 @@ def load_anywhere(path: str | os.PathLike[str]) -> CompiledProgram:
     file = os.fspath(path)
     try:
         with open_container(path) as container:
-            described = EXTRA + MEMBER in container
-            if not described:
+            if EXTRA + MEMBER not in container:
                 raise _foreign(file)
-            description = _description(container, file)
+            description = description_from_text(container.read(EXTRA + MEMBER).decode("utf-8", "replace"), file)
             networks = tuple(_network(container, index, entry) for index, entry in enumerate(description.engines))
         exported = read_archive(path).exported
     except CaptureError as error:
@@ -103,11 +102,6 @@ def _options(description: Description, file: str) -> CompileOptions | None:
         return options_from_plain(description.options)
     except (TypeError, ValueError, KeyError, AttributeError, UserError) as error:
         raise _damaged(file, f"its options cannot be read: {error}") from error
-
-
-def _description(container: Container, file: str) -> Description:
-    text = container.read(EXTRA + MEMBER).decode("utf-8", "replace")
-    return description_from_text(text, file)
 
 
 def _network(container: Container, index: int, entry: EngineEntry) -> bytes | None:

@@ -13,10 +13,9 @@ from torch.fx import Node
 
 from trtdiag.arguments import checked, function, instance, optional, path_or, unknown, wrong
 from trtdiag.artifact.load import load_anywhere
-from trtdiag.engine.backend import Backend, Profile, get_backend
+from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.builds import build_engines
-from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError
 from trtdiag.frontend.rebuilt_program import rebuilt_program
@@ -92,7 +91,7 @@ def rebuild(
     builder, chosen, version = _chosen(program, calls, backend, options, target, changes)
     begun = time.perf_counter()
     networks = [_network(program, index, call) for index, call in enumerate(calls)]
-    profiles = [_profile(call.manifest) for call in calls]
+    profiles = [{port.name: port.profile for port in call.manifest.inputs} for call in calls]
     engines = build_engines(builder, list(zip(networks, profiles, strict=True)), chosen, version, progress)
     made = _with_engines(exported, calls, engines)
     if not builder.cannot_run(chosen.gpu):
@@ -145,10 +144,6 @@ def _network(compiled: CompiledProgram, index: int, call: EngineNode) -> Network
             f"the network of the engine {call.buffer} is another one", "its hash is not the manifest's", "other-network"
         )
     return network
-
-
-def _profile(manifest: Manifest) -> Profile:
-    return {port.name: port.profile for port in manifest.inputs}
 
 
 def _with_engines(

@@ -27,6 +27,7 @@ from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.frontend.unsavable import unsavable_part
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.wording import first_line
 
 
 @checked(compiled=instance(CompiledProgram, how="make one with trtdiag.compile"), path=path)
@@ -47,7 +48,9 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
     """
     if compiled.source is not None:
         refuse_same([Named("the model it was compiled from", compiled.source)], [Named("path", os.fspath(path))])
-    _refuse_unsavable(compiled, path)
+    unsavable = unsavable_part(compiled.exported_program)
+    if unsavable is not None:
+        raise _not_saved(path, f"{unsavable.part}: {unsavable.why}", unsavable.fix)
     engines = engine_nodes(compiled.exported_program)
     networks = [compiled.networks[index] if compiled.networks else None for index in range(len(engines))]
     entries = tuple(
@@ -75,12 +78,6 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
         _fill(file, compiled.exported_program, extra)
 
 
-def _refuse_unsavable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
-    found = unsavable_part(compiled.exported_program)
-    if found is not None:
-        raise _not_saved(path, f"{found.part}: {found.why}", found.fix)
-
-
 def _fill(file: IO[bytes], program: ExportedProgram, extra: dict[str, Any]) -> None:
     try:
         with TORCH_TURN:
@@ -88,8 +85,8 @@ def _fill(file: IO[bytes], program: ExportedProgram, extra: dict[str, Any]) -> N
     except OSError:
         raise
     except Exception as error:  # whatever a custom op's or input type's own code raises
-        why = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise _not_saved("the program", why, "keep the compiled program in memory, or change that part") from error
+        fix = "keep the compiled program in memory, or change that part"
+        raise _not_saved("the program", first_line(error), fix) from error
 
 
 def _not_saved(path: str | os.PathLike[str], why: str, fix: str) -> ArtifactError:

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from trtdiag.wording import first_line
+
 
 def finished(result: Any) -> Any:
     """The result once it is there, or its failure; what was computed on the way is given back, for engines to use."""
@@ -22,5 +24,5 @@ def lost() -> str:
     try:
         torch.cuda.synchronize()
     except RuntimeError as error:
-        return (str(error).strip().splitlines() or ["no reason is given"])[0]
+        return first_line(error, "no reason is given")
     return ""
