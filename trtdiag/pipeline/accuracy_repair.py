@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
 
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import EngineBuildError, UnsupportedOpError
@@ -25,15 +26,6 @@ Make = Callable[[State], State]
 """Builds the engines, assembles the program, and compares it."""
 
 
-@dataclass(frozen=True)
-class _Remedy:
-    """What is built otherwise: ``network`` in the place of a segment's, or the ops ``left`` to PyTorch."""
-
-    words: str
-    network: Network | None = None
-    left: tuple[str, ...] = ()
-
-
 def mended(first: State, make: Make) -> State:
     """The program with other engines in the place of those that are wrong though their networks are right.
 
@@ -49,25 +41,26 @@ def mended(first: State, make: Make) -> State:
         What agrees, with notes of what was done; ``first`` where nothing did, with a note on its comparison where a
         remedy is refused.
     """
-    now, tried = first, _Tried()
+    now, told = first, list[str]()
+    last: Origin | None = None  # the op whose output was shown last
     for _ in range(MOST_MENDINGS):
         found = now.verification
         if found is None or found.passed or found.culprit is None:
             break
-        remedy = tried.next(now, found.culprit)
+        remedy = _remedy(now, found.culprit, last)
         if remedy is None:
             break
-        tried.words.append(remedy.words)
+        words, last, other = remedy
+        told.append(words)
         try:
-            if remedy.network is None:
-                now = make(without_ops(now, remedy.left, _LIMIT))
-            else:
-                now = make(with_network(now, found.culprit.segment, remedy.network))
+            now = make(other())
         except (EngineBuildError, UnsupportedOpError) as error:
-            return _noted(first, [f"{remedy.words}; that is refused: {error.message} ({error.because})"])
+            assert first.verification is not None
+            refused = f"{words}; that is refused: {error.message} ({error.because})"
+            return replace(first, verification=replace(first.verification, notes=(*first.verification.notes, refused)))
     if now.verification is None or not now.verification.passed:
         return first
-    return replace(now, notes=(*now.notes, *tried.words))
+    return replace(now, notes=(*now.notes, *told))
 
 
 _LIMIT = Limit(
@@ -94,44 +87,46 @@ def without_ops(state: State, nodes: Sequence[str], why: Limit) -> State:
     return replace(state, planned=plan, converted=converted)
 
 
-def _noted(made: State, words: Sequence[str]) -> State:
-    """The program with notes on its comparison."""
-    assert made.verification is not None
-    return replace(made, verification=replace(made.verification, notes=(*made.verification.notes, *words)))
+def _remedy(
+    made: State, culprit: Culprit, last: Origin | None
+) -> tuple[str, Origin | None, Callable[[], State]] | None:
+    """What to do about the engine at which a difference begins; ``None`` where nothing is known.
+
+    Args:
+        made: The program that differs.
+        culprit: Where the difference begins.
+        last: The op whose output was shown last.
+
+    Returns:
+        What is done, in words; the op whose output is shown last then; what makes the other networks.
+    """
+    if ONLY_THE_ENGINE not in (culprit.layer, *culprit.note.split("; ")):
+        return None
+    network = made.converted[culprit.segment].network
+    wrong = f"engine {culprit.segment} was wrong though its network is right"
+    shown = alike(network, culprit.ends)
+    if shown:
+        origin = next(placed.origin for placed in network.layers if shown & set(placed.outputs))
+        words = f"{wrong}, and was built again with {shown_words(shown)}, from {origin} on, {ENDS_A_FUSION}"
+        return words, origin, partial(with_network, made, culprit.segment, showing(network, shown))
+    like = culprit.origin or last
+    left = () if like is None or made.plan.options.partition.require_full else like_it(network, like)
+    if not left:
+        return None
+    return f"{wrong}: {left_words(left, str(like))}", last, partial(without_ops, made, left, _LIMIT)
 
 
-class _Tried:
-    """What was done so far."""
+ENDS_A_FUSION = "which ends a fusion of the builder's"
 
-    def __init__(self) -> None:
-        self.words: list[str] = []
-        self._last: Origin | None = None  # the op whose output was shown last
 
-    def next(self, made: State, culprit: Culprit) -> _Remedy | None:
-        """What to do about the engine at which a difference begins; ``None`` where nothing is known."""
-        if ONLY_THE_ENGINE not in (culprit.layer, *culprit.note.split("; ")):
-            return None
-        network = made.converted[culprit.segment].network
-        shown = alike(network, culprit.ends)
-        if shown:
-            origins = [placed.origin for placed in network.layers if shown & set(placed.outputs)]
-            self._last = origins[0]
-            words = (
-                f"engine {culprit.segment} was wrong though its network is right, and was built again with"
-                f" {amount(len(shown), 'tensor')} inside as {'outputs' if len(shown) > 1 else 'an output'}, from"
-                f" {origins[0]} on, which ends a fusion of the builder's"
-            )
-            return _Remedy(words, network=showing(network, shown))
-        origin = culprit.origin or self._last
-        full = made.plan.options.partition.require_full
-        left = () if origin is None or full else like_it(network, origin)
-        if not left:
-            return None
-        words = (
-            f"engine {culprit.segment} was wrong though its network is right: {amount(len(left), 'op')} like {origin}"
-            f" {'are' if len(left) > 1 else 'is'} left to PyTorch"
-        )
-        return _Remedy(words, left=left)
+def shown_words(tensors: Collection[int]) -> str:
+    """``2 tensors inside as outputs``."""
+    return f"{amount(len(tensors), 'tensor')} inside as {'outputs' if len(tensors) > 1 else 'an output'}"
+
+
+def left_words(ops: Collection[str], like: str) -> str:
+    """``2 ops like it are left to PyTorch``."""
+    return f"{amount(len(ops), 'op')} like {like} {'are' if len(ops) > 1 else 'is'} left to PyTorch"
 
 
 def alike(network: Network, ends: Sequence[int]) -> set[int]:

@@ -6,6 +6,8 @@ layer.  Which op is at fault comes out when ever less of the network is built.
 
 from __future__ import annotations
 
+import copy
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -14,10 +16,18 @@ from trtdiag.engine.build import Engine
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.limit import Limit
 from trtdiag.network import Network, Origin
-from trtdiag.pipeline.accuracy_repair import alike, like_it, line_of, with_network, without_ops
+from trtdiag.pipeline.accuracy_repair import (
+    ENDS_A_FUSION,
+    alike,
+    left_words,
+    like_it,
+    line_of,
+    shown_words,
+    with_network,
+    without_ops,
+)
 from trtdiag.pipeline.state import State
 from trtdiag.verification.engine_search import made_of_data, showing
-from trtdiag.wording import amount
 
 BUILDER_ENDED = "builder-ended"
 """The reference of a builder's process that ended before its answer."""
@@ -69,18 +79,15 @@ def build_or_yield(state: State, builds: Builds) -> State:
         if numbers:
             shown.add(line_of(origin))
             state = with_network(state, index, showing(network, numbers))
-            notes.append(
-                f"{where}: it was built with {amount(len(numbers), 'tensor')} inside as"
-                f" {'outputs' if len(numbers) > 1 else 'an output'}, of what enters that op and its like, which ends a"
-                " fusion of the builder's"
-            )
+            entered = "of what enters that op and its like"
+            notes.append(f"{where}: it was built with {shown_words(numbers)}, {entered}, {ENDS_A_FUSION}")
             continue
         # The like in all engines: after a remedy, each block may be one of its own.
         left = [node for one in state.converted for node in like_it(one.network, origin)]
         if state.plan.options.partition.require_full or not left:
             raise _with_notes(first, notes)
         state = without_ops(state, left, _LIMIT)
-        notes.append(f"{where}: {amount(len(left), 'op')} like it {'are' if len(left) > 1 else 'is'} left to PyTorch")
+        notes.append(f"{where}: {left_words(left, 'it')}")
 
 
 _LIMIT = Limit(
@@ -99,13 +106,8 @@ def _with_notes(error: EngineBuildError, notes: Sequence[str]) -> EngineBuildErr
     """The refusal, with what was tried."""
     if not notes:
         return error
-    told = EngineBuildError(
-        error.message,
-        because=f"{error.because}; tried: {'; '.join(notes)}",
-        fix=error.fix,
-        reference=error.reference,
-    )
-    told.engine, told.without_kernel = error.engine, error.without_kernel
+    told = copy.copy(error)
+    told.because = f"{error.because}; tried: {'; '.join(notes)}"
     return told
 
 
@@ -174,15 +176,12 @@ def first_refused(network: Network, refuses: Callable[[Network], bool], of_data:
     """
     nodes = [placed.origin.node for placed in network.layers]
     ends = [index for index in range(1, len(nodes) + 1) if index == len(nodes) or nodes[index] != nodes[index - 1]]
-    low, high = 0, len(ends) - 1  # what ends at ``high`` is refused
-    while low < high:
-        middle = (low + high) // 2
-        part = beginning(network, ends[middle], of_data)
-        if part is not None and refuses(part):
-            high = middle
-        else:
-            low = middle + 1
-    return ends[high]
+
+    def refused(end: int) -> bool:
+        part = beginning(network, end, of_data)
+        return part is not None and refuses(part)
+
+    return ends[bisect_left(ends, True, hi=len(ends) - 1, key=refused)]  # what ends at the last is refused
 
 
 def beginning(network: Network, count: int, of_data: set[int]) -> Network | None:
