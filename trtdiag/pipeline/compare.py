@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.symbolic import mul
 from trtdiag.verification.bisect import first_difference
-from trtdiag.verification.facts import Culprit, OutputError, Point, Tolerance, Verification
+from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
 from trtdiag.verification.run import Comparison, VerifyLimits, elements_of
 from trtdiag.verification.same_device import beside, inputs_of
 from trtdiag.verification.ties import judged_ties
@@ -38,24 +38,19 @@ def compared(
     run = by_reference(state) if cannot_run else state.compiled
     engines = EngineRuns(state.engine_nodes(run)[0], options)
 
-    def locate(point: Point, flat: Sequence[Any], tolerance: Tolerance) -> Culprit | None:
-        if plan is None:
-            return None
-        inputs = inputs_of(facts.program, flat)
-        return first_difference(
-            plan.lowered, state.converted, engines.run, point, inputs, tolerance, build=engines.build
-        )
+    questions: dict[str, Any] = {}
+    if plan is not None:
 
-    def undefined(flat: Sequence[Any]) -> Mapping[int, str]:
-        return {} if plan is None else undefined_outputs(plan.lowered, inputs_of(facts.program, flat))
+        def locate(point: Point, flat: Sequence[Any], tolerance: Tolerance) -> Culprit | None:
+            inputs = inputs_of(facts.program, flat)
+            return first_difference(
+                plan.lowered, state.converted, engines.run, point, inputs, tolerance, build=engines.build
+            )
 
-    def ties(
-        flat: Sequence[Any], outputs: Sequence[OutputError], actual: Sequence[Any], tolerance: Tolerance
-    ) -> Sequence[OutputError]:
-        if plan is None:
-            return outputs
-        return judged_ties(plan.lowered, inputs_of(facts.program, flat), outputs, actual, tolerance)
+        def asked(question: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda flat, *rest: question(plan.lowered, inputs_of(facts.program, flat), *rest)
 
+        questions = {"locate": locate, "undefined": asked(undefined_outputs), "ties": asked(judged_ties)}
     tensors = [] if facts.shapes is None else [each for found in facts.shapes.tensors.values() for each in found]
     volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
     found = Comparison(
@@ -65,10 +60,8 @@ def compared(
         precision=options.precision,
         limits=limits or VerifyLimits(),
         elements=elements_of(volumes) if volumes else None,
-        locate=locate,
-        undefined=undefined,
-        ties=ties,
         progress=progress,
+        **questions,
     ).run()
     if not cannot_run:
         return found

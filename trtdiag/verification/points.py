@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
+from sympy import isprime
+
 from trtdiag.frontend.program import Program
 from trtdiag.symbolic import Condition, Range, allowed, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
@@ -115,11 +117,7 @@ def _odd(low: int, high: int, index: int, values: ValueSet) -> int:
     start = low + (high - low) * (index % 3 + 1) // 4
     tried = sorted(range(max(low + 1, start - 64), min(high, start + 65)), key=lambda value: abs(value - start))
     fitting = [value for value in tried if value in values]
-    return next((value for value in fitting if _is_prime(value)), fitting[0] if fitting else start)
-
-
-def _is_prime(value: int) -> bool:
-    return value > 1 and all(value % divisor for divisor in range(2, int(value**0.5) + 1))
+    return next((value for value in fitting if isprime(value)), fitting[0] if fitting else start)
 
 
 def _allowed_near(
