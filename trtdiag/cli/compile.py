@@ -13,7 +13,15 @@ from trtdiag.cli.config import read_config
 from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
 from trtdiag.cli.list_options import sizes_of
-from trtdiag.cli.option_groups import GroupedCommand, Options, chosen, debug_option, quiet_option, with_options
+from trtdiag.cli.option_groups import (
+    GroupedCommand,
+    Options,
+    backend_option,
+    chosen,
+    debug_option,
+    quiet_option,
+    with_options,
+)
 from trtdiag.cli.output_paths import check_reports, compiled_place, read_by, report_places, saved_line
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
@@ -69,11 +77,7 @@ GROUPS = (
 @click.command("compile", cls=GroupedCommand, groups=GROUPS)
 @click.argument("source")
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <source>_trt.ep]")
-@click.option(
-    "--backend",
-    type=click.Choice(("reference", "tensorrt", "tensorrt-rtx")),
-    help="[default: tensorrt where installed]",
-)
+@backend_option("tensorrt where installed")
 @click.option("--target", metavar="VERSION", help="TensorRT version to compile for, such as 10.16 or rtx-1.7.")
 @with_options({**ENGINE_OPTIONS, **BUILD_OPTIONS})
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")

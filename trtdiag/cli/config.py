@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from trtdiag.errors import UserError
 from trtdiag.files.regular import is_there, read_whole, reason
+from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
 from trtdiag.wording import one_line
 
 if sys.version_info >= (3, 11):
@@ -17,30 +19,18 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_KEYS: Mapping[str, type] = {
-    "target": str,
-    "select": list,
-    "ignore": list,
-    "fail-on": str,
-    "keep-in-torch": list,
-    "min-segment-ops": int,
-    "require-full": bool,
-    "truncate-double": bool,
-    "precision": str,
-    "keep-fp32": list,
-    "optimization-level": int,
-    "workspace-mib": int,
-    "tactic-sources": list,
-    "tf32": bool,
-    "hardware-compatibility": str,
-    "version-compatible": bool,
-    "engine-cache": str,
-    "engine-cache-mib": int,
-    "timing-cache": str,
-    "gpu": list,
-    "engine-per-gpu": bool,
-    "build-jobs": int,
+_NAMES = (
+    *("target", "select", "ignore", "fail-on", "keep-in-torch", "min-segment-ops", "require-full", "truncate-double"),
+    *("precision", "keep-fp32", "optimization-level", "workspace-mib", "tactic-sources", "tf32"),
+    *("hardware-compatibility", "version-compatible", "engine-cache", "engine-cache-mib", "timing-cache", "gpu"),
+    *("engine-per-gpu", "build-jobs"),
+)
+_OF_TYPE = {"bool": bool, "int": int, "int | None": int, "tuple[str, ...]": list}
+_FIELDS = {
+    each.name: str(each.type) for kind in (AnalyzeOptions, CompileOptions, PartitionOptions) for each in fields(kind)
 }
+_KEYS: Mapping[str, type] = {key: _OF_TYPE.get(_FIELDS.get(key.replace("-", "_"), ""), str) for key in _NAMES}
+"""The keys with their types in the file: those of the options' fields, and a string for all else."""
 _MOST_BYTES = 1 << 20
 _MOST_NUMBER = (1 << 31) - 1
 _SHOWN_CHARS = 80

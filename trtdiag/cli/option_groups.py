@@ -23,6 +23,12 @@ debug_option = click.option("--debug", is_flag=True, expose_value=False, help="S
 """Read by ``main``."""
 
 
+def backend_option(usual: str) -> Callable[[_F], _F]:
+    """``--backend``, with what it is otherwise."""
+    kind = click.Choice(("reference", "tensorrt", "tensorrt-rtx"))
+    return click.option("--backend", type=kind, help=f"[default: {usual}]")
+
+
 def with_options(options: Options) -> Callable[[_F], _F]:
     """What adds options to a command, which gets them as arguments of their names."""
 
