@@ -82,9 +82,9 @@ def test_shape_computations_checks_and_weights_are_listed_not_drawn() -> None:
     nodes = [node("w", "", (), Role.WEIGHT), node("x", "", (), Role.INPUT), *chain(*["a"] * 3, *["b"] * 3)]
     nodes += [node("size", "b", (1,), Role.SHAPE), node("check", "b", (1,), Role.CHECK)]
     root = hierarchy(nodes)
-    assert root.undrawn == (0,)
+    assert root.undrawn == [0]
     b = next(group for group in all_groups(root) if group.path == "b")
-    assert b.undrawn == (8, 9)
+    assert b.undrawn == [8, 9]
     assert b.ops == 3
 
 

@@ -17,49 +17,39 @@ _DOMINANT_SHARE = 0.6
 _DEEPEST_MODULE = 48
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Group:
     """A box that opens: a module, several modules in one another, or a stretch of a long level.
 
     Attributes:
-        label: What the box says.
         path: The module's qualified name.
+        label: What the box says.
         module_type: Its class, where an op of its own told.
         items: Nodes (positions) and groups in execution order.
         undrawn: Positions of its shape computations, checks and weights: listed, not drawn.
         ops: Number of ops inside, all levels; where the groups are steps of the execution, of those that run.
         modules: The modules whose own ops stand directly in it; an op of another one comes from a dissolved module.
         step: The step of the execution that it is, where it is one.
+        is_engine: Whether that is an engine: a box, however few ops it has.
+        children: The modules in it by name, while they are put there.
     """
 
-    label: str
     path: str
-    module_type: str
-    items: tuple[Item, ...]
-    undrawn: tuple[int, ...]
-    ops: int
-    modules: frozenset[str]
-    step: int | None = None
-
-
-Item: TypeAlias = Union[int, Group]
-
-
-@dataclass
-class _Tree:
-    path: str
+    label: str = ""
     module_type: str = ""
-    children: dict[str, _Tree] = field(default_factory=dict)
-    items: list[int | _Tree] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
     undrawn: list[int] = field(default_factory=list)
     ops: int = 0
     modules: set[str] = field(default_factory=set)
     step: int | None = None
-    step_label: str = ""
-    kept: bool = False  # a box, however few ops it has
+    is_engine: bool = False
+    children: dict[str, Group] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.modules.add(self.path)
+
+
+Item: TypeAlias = Union[int, Group]
 
 
 def hierarchy(nodes: Sequence[DrawnNode]) -> Group:
@@ -69,11 +59,10 @@ def hierarchy(nodes: Sequence[DrawnNode]) -> Group:
     only holds another becomes one with it, a level of more than 60 boxes is cut into stretches.  Modules that hold
     nearly everything are opened at the top, so that the first picture says something.
     """
-    root = _Tree("")
+    root = Group("")
     for position, node in enumerate(nodes):
         _insert(root, position, node)
-    simple = _simplified(root)
-    return _frozen(_opened(simple, root.ops))
+    return _labelled(_opened(_simplified(root), root.ops))
 
 
 def hierarchy_by_step(nodes: Sequence[DrawnNode], sides: Sides) -> Group:
@@ -82,10 +71,10 @@ def hierarchy_by_step(nodes: Sequence[DrawnNode], sides: Sides) -> Group:
     An engine is always a box; a stretch of PyTorch of at most two ops dissolves.
     """
     steps = [
-        _Tree("", step=at, step_label=label, kept=is_engine)
+        Group("", label, step=at, is_engine=is_engine)
         for at, (label, is_engine) in enumerate(zip(sides.labels, sides.in_engine, strict=True))
     ]
-    root = _Tree("")
+    root = Group("")
     for position, node in enumerate(nodes):
         step = sides.step[position]
         if step is None:
@@ -96,10 +85,10 @@ def hierarchy_by_step(nodes: Sequence[DrawnNode], sides: Sides) -> Group:
     root.items.extend(step for step in steps if step.items)
     root.undrawn.extend(at for step in steps if not step.items for at in step.undrawn)
     root.ops += sum(step.ops for step in steps)
-    return _frozen(_simplified(root))
+    return _labelled(_simplified(root))
 
 
-def _insert(root: _Tree, position: int, node: DrawnNode, *, runs: bool = True) -> None:
+def _insert(root: Group, position: int, node: DrawnNode, *, runs: bool = True) -> None:
     path = node.module_path if node.role not in (Role.INPUT, Role.OUTPUT, Role.WEIGHT) else ""
     is_op = runs and node.role is Role.OP
     here = root
@@ -108,7 +97,7 @@ def _insert(root: _Tree, position: int, node: DrawnNode, *, runs: bool = True) -
     for part in path.split(".", _DEEPEST_MODULE) if path else ():
         child = here.children.get(part)
         if child is None:
-            child = _Tree(f"{here.path}.{part}" if here.path else part)
+            child = Group(f"{here.path}.{part}" if here.path else part)
             here.children[part] = child
             here.items.append(child)
         here = child
@@ -118,24 +107,24 @@ def _insert(root: _Tree, position: int, node: DrawnNode, *, runs: bool = True) -
     (here.items if node.role.drawn else here.undrawn).append(position)
 
 
-def _simplified(tree: _Tree) -> _Tree:
+def _simplified(tree: Group) -> Group:
     """The same tree without groups that are too small to open and without groups that only hold one group."""
-    result = replace(tree, items=[], undrawn=list(tree.undrawn), children={}, modules={tree.path})
+    result = replace(tree, items=[], undrawn=list(tree.undrawn), modules={tree.path})
     for item in tree.items:
         if isinstance(item, int):
             result.items.append(item)
             continue
         child = _simplified(item)
-        if child.ops <= INLINED_OPS and not (child.kept and child.items):
+        if child.ops <= INLINED_OPS and not (child.is_engine and child.items):
             result.items.extend(child.items)
             result.undrawn.extend(child.undrawn)
         else:
             result.items.append(child)
     only = result.items[0] if len(result.items) == 1 else None
-    if isinstance(only, _Tree) and (result.path or result.step is not None):
+    if isinstance(only, Group) and (result.path or result.step is not None):
         only.undrawn = sorted(result.undrawn + only.undrawn)
         if result.step is not None:
-            only = replace(only, step=result.step, step_label=result.step_label, kept=result.kept)
+            only = replace(only, step=result.step, label=result.label, is_engine=result.is_engine)
         only.modules |= result.modules
         return only
     result.items.sort(key=_first)
@@ -143,15 +132,15 @@ def _simplified(tree: _Tree) -> _Tree:
     return result if result.step is None else _opened(result, result.ops)
 
 
-def _first(item: int | _Tree) -> int:
+def _first(item: Item) -> int:
     while not isinstance(item, int):  # the items of a simplified group are in order, and there is one
         item = item.items[0]
     return item
 
 
-def _opened(tree: _Tree, ops: int) -> _Tree:
+def _opened(tree: Group, ops: int) -> Group:
     """The tree with its largest group opened at the top, again and again while it holds most ops and few boxes."""
-    groups = [item for item in tree.items if isinstance(item, _Tree)]
+    groups = [item for item in tree.items if isinstance(item, Group)]
     largest = max(groups, key=lambda group: group.ops, default=None)
     if largest is None or largest.ops < _DOMINANT_SHARE * ops:
         return tree
@@ -162,11 +151,15 @@ def _opened(tree: _Tree, ops: int) -> _Tree:
     return _opened(replace(tree, items=items, undrawn=undrawn, modules=tree.modules | largest.modules), ops)
 
 
-def _frozen(tree: _Tree, around: str = "") -> Group:
-    items = tuple(item if isinstance(item, int) else _frozen(item, tree.path) for item in tree.items)
-    label = tree.step_label or _label(tree.path, around)
-    modules = frozenset(tree.modules)
-    return _chunked(Group(label, tree.path, tree.module_type, items, tuple(tree.undrawn), tree.ops, modules, tree.step))
+def _labelled(group: Group, around: str = "") -> Group:
+    """The group with labels in it and levels that are not too long."""
+    for item in group.items:
+        if isinstance(item, Group):
+            _labelled(item, group.path)
+    group.label = group.label or _label(group.path, around)
+    while len(group.items) > MOST_BOXES:
+        group.items = _stretches(group)
+    return group
 
 
 def _label(path: str, around: str) -> str:
@@ -175,25 +168,20 @@ def _label(path: str, around: str) -> str:
     return f"{around.rpartition('.')[2]}.{label}" if label.isdigit() and around else label
 
 
-def _chunked(group: Group) -> Group:
-    if len(group.items) <= MOST_BOXES:
-        return group
+def _stretches(group: Group) -> list[Item]:
     number = -(-len(group.items) // _CHUNK_BOXES)
     size = -(-len(group.items) // number)
     pieces = [group.items[start : start + size] for start in range(0, len(group.items), size)]
-    chunks = tuple(
+    return [
         Group(
-            f"part {at} of {len(pieces)}",
             group.path,
-            "",
-            piece,
-            (),
-            sum(1 if isinstance(item, int) else item.ops for item in piece),
-            group.modules,
+            f"part {at} of {len(pieces)}",
+            items=piece,
+            ops=sum(1 if isinstance(item, int) else item.ops for item in piece),
+            modules=set(group.modules),
         )
         for at, piece in enumerate(pieces, 1)
-    )
-    return _chunked(replace(group, items=chunks))
+    ]
 
 
 def all_groups(root: Group) -> list[Group]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeAlias
 from unicodedata import east_asian_width
@@ -118,7 +119,7 @@ def _level(
 
 
 def _box(
-    item: Item, number: Mapping[int, int], nodes: Sequence[DrawnNode], modules: frozenset[str], chips: tuple[int, ...]
+    item: Item, number: Mapping[int, int], nodes: Sequence[DrawnNode], modules: AbstractSet[str], chips: tuple[int, ...]
 ) -> Box:
     if isinstance(item, Group):
         kind = item.path if item.step is not None else item.module_type.rpartition(".")[2]
