@@ -19,6 +19,10 @@ from trtdiag.cli.option_groups import (
     backend_option,
     chosen,
     debug_option,
+    flag,
+    number,
+    one_of,
+    path,
     quiet_option,
     with_options,
 )
@@ -27,7 +31,7 @@ from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import users_options, working
-from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, Place
+from trtdiag.cli.value_checks import MOST_COUNT, OutputFile
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same
@@ -38,24 +42,16 @@ if TYPE_CHECKING:
     from trtdiag.report.saved import SavedReport
 
 _RUN_OPTIONS: Options = {
-    "portable": {"is_flag": True, "help": "Keep the networks, so that engines can be rebuilt elsewhere."},
-    "cuda_graphs": {
-        "type": click.IntRange(0, MOST_COUNT),
-        "default": 0,
-        "metavar": "N",
-        "help": "Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]",
-    },
-    "runtime_cache": {
-        "type": Place(),
-        "metavar": "FILE",
-        "help": "Keep the kernels there that TensorRT-RTX compiles at first runs.",
-    },
-    "rtx_cuda_graphs": {"is_flag": True, "help": "TensorRT-RTX itself replays whole runs as CUDA graphs."},
-    "kernel_specialization": {
-        "type": click.Choice(KERNEL_SPECIALIZATION),
-        "help": "When TensorRT-RTX compiles kernels for new sizes  [default: its own]",
-    },
-    "profile_layers": {"is_flag": True, "help": "Time each layer of the engines, for the report."},
+    "portable": flag("Keep the networks, so that engines can be rebuilt elsewhere."),
+    "cuda_graphs": number(
+        0, MOST_COUNT, "N", "Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]"
+    ),
+    "runtime_cache": path("FILE", "Keep the kernels there that TensorRT-RTX compiles at first runs."),
+    "rtx_cuda_graphs": flag("TensorRT-RTX itself replays whole runs as CUDA graphs."),
+    "kernel_specialization": one_of(
+        KERNEL_SPECIALIZATION, "When TensorRT-RTX compiles kernels for new sizes  [default: its own]"
+    ),
+    "profile_layers": flag("Time each layer of the engines, for the report."),
 }
 
 # The options of the help by what they are about; a test holds this against the options that there are.

@@ -5,40 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import click
-
-from trtdiag.cli.option_groups import Options, chosen
+from trtdiag.cli.option_groups import Options, chosen, flag, number, one_of, several
 from trtdiag.cli.value_checks import MOST_COUNT
 from trtdiag.options import PartitionOptions, Precision
 
 GPU_OPTION: Options = {
-    "gpu": {
-        "multiple": True,
-        "metavar": "GENERATION",
-        "help": "With TensorRT-RTX: for these GPUs, sm75 to sm121, or all  "
-        "[default: the one here, else sm80 and later]",
-    }
+    "gpu": several(
+        "GENERATION",
+        "With TensorRT-RTX: for these GPUs, sm75 to sm121, or all  [default: the one here, else sm80 and later]",
+    )
 }
 _PARTITION: Options = {
-    "keep_in_torch": {
-        "multiple": True,
-        "metavar": "OP|MODULE",
-        "help": "Leave these to PyTorch: ops (aten.softmax) and module paths (layers.0).",
-    },
-    "min_segment_ops": {
-        "type": click.IntRange(0, MOST_COUNT),
-        "metavar": "N",
-        "help": "Make no engine with fewer ops that compute  [default: 5]",
-    },
-    "require_full": {"is_flag": True, "default": None, "help": "Everything in one engine, or an error."},
+    "keep_in_torch": several("OP|MODULE", "Leave these to PyTorch: ops (aten.softmax) and module paths (layers.0)."),
+    "min_segment_ops": number(0, MOST_COUNT, "N", "Make no engine with fewer ops that compute  [default: 5]"),
+    "require_full": flag("Everything in one engine, or an error."),
 }
 _OTHERS: Options = {
-    "truncate_double": {"is_flag": True, "default": None, "help": "Compute float64 in float32 inside engines."},
-    "precision": {
-        "type": click.Choice([precision.value for precision in Precision]),
-        "help": "What engines compute float32 in  [default: keep]",
-    },
-    "keep_fp32": {"multiple": True, "metavar": "OP|MODULE", "help": "Stays float32 under fp16 and bf16."},
+    "truncate_double": flag("Compute float64 in float32 inside engines."),
+    "precision": one_of([each.value for each in Precision], "What engines compute float32 in  [default: keep]"),
+    "keep_fp32": several("OP|MODULE", "Stays float32 under fp16 and bf16."),
     **GPU_OPTION,
 }
 ENGINE_OPTIONS: Options = {**_PARTITION, **_OTHERS}

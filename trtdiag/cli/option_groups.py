@@ -9,7 +9,7 @@ import click
 
 from trtdiag.cli.config import refuse_other
 from trtdiag.cli.list_options import listed
-from trtdiag.cli.value_checks import CheckedCommand
+from trtdiag.cli.value_checks import CheckedCommand, Place
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 Options = Mapping[str, Mapping[str, Any]]
@@ -21,6 +21,31 @@ Groups = Sequence[tuple[str, Sequence[str]]]
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 """Read by ``main``."""
+
+
+def flag(words: str) -> Mapping[str, Any]:
+    """An option without a value."""
+    return {"is_flag": True, "default": None, "help": words}
+
+
+def number(least: int, most: int, metavar: str, words: str) -> Mapping[str, Any]:
+    """An option that is a number."""
+    return {"type": click.IntRange(least, most), "metavar": metavar, "help": words}
+
+
+def several(metavar: str, words: str) -> Mapping[str, Any]:
+    """An option that may be given several times."""
+    return {"multiple": True, "metavar": metavar, "help": words}
+
+
+def path(metavar: str, words: str) -> Mapping[str, Any]:
+    """An option that names a file or folder."""
+    return {"type": Place(), "metavar": metavar, "help": words}
+
+
+def one_of(names: Sequence[str], words: str, **how: str) -> Mapping[str, Any]:
+    """An option that is one of these words."""
+    return {"type": click.Choice(names), "help": words, **how}
 
 
 def backend_option(usual: str) -> Callable[[_F], _F]:

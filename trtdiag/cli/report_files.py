@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from trtdiag.cli.list_options import listed
-from trtdiag.cli.option_groups import Options
+from trtdiag.cli.option_groups import Options, flag, path, several
 from trtdiag.cli.streams import standard_output
-from trtdiag.cli.value_checks import OutputFile, Place
+from trtdiag.cli.value_checks import OutputFile
 from trtdiag.files.destination import is_written_through, open_descriptor
 from trtdiag.report.save import write_atomically
 from trtdiag.report.suffixes import SUFFIXES, format_of, format_unknown
@@ -32,14 +32,10 @@ REPORT_OPTIONS: Options = {
     "json": _written("Also write the report as JSON; - for standard output."),
     "sarif": _written("Also write SARIF 2.1.0; - for standard output."),
     "markdown": _written("Also write Markdown for a pull request; - for standard output."),
-    "format": {
-        "multiple": True,
-        "metavar": "FORMATS",
-        "help": "What to write beside each other: html,json,sarif,markdown  [default: html]",
-    },
-    "no_html": {"is_flag": True, "help": "Write no HTML report."},
-    "compare": {"type": Place(), "metavar": "JSON", "help": "Say what changed since this earlier --json report."},
-    "open": {"is_flag": True, "help": "Open the page in the browser."},
+    "format": several("FORMATS", "What to write beside each other: html,json,sarif,markdown  [default: html]"),
+    "no_html": flag("Write no HTML report."),
+    "compare": path("JSON", "Say what changed since this earlier --json report."),
+    "open": flag("Open the page in the browser."),
 }
 
 
