@@ -23,7 +23,7 @@ def after_import(name: str, action: Action) -> None:
 
 
 class _Watch:
-    """Finds one module, by the other finders, and lets its loader call the action."""
+    """Finds one module, by the other finders, and lets its loader act afterwards."""
 
     def __init__(self, name: str, action: Action) -> None:
         self._name = name
@@ -44,26 +44,18 @@ class _Watch:
         finally:
             self._searching = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Acting(spec.loader, self, self._action)  # type: ignore[assignment]  # it loads as one
+            self._act_after(spec.loader)
         return spec
 
+    def _act_after(self, loader: Loader) -> None:
+        execute = loader.exec_module
 
-class _Acting:
-    """Loads as another loader does, and acts afterwards."""
+        def exec_module(module: ModuleType) -> None:
+            # The module and its sources are read through its own loader, as if nobody had watched.
+            loader.exec_module = execute  # type: ignore[method-assign]
+            execute(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self._action()
 
-    def __init__(self, loader: Loader, watch: _Watch, action: Action) -> None:
-        self._loader = loader
-        self._watch = watch
-        self._action = action
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        # The module and its sources are read through its own loader, as if nobody had watched.
-        assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        if self._watch in sys.meta_path:
-            sys.meta_path.remove(self._watch)
-            self._action()
+        loader.exec_module = exec_module  # type: ignore[method-assign]
