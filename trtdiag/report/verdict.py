@@ -112,20 +112,32 @@ def counts_text(findings: Iterable[Finding]) -> str:
 
 def verdict(analysis: Analysis) -> Verdict:
     """How the analysis ended, and compiling where it came to that, in words."""
-    found = _of_analysis(analysis)
-    facts = analysis.compilation
+    counts = counts_text(analysis.findings)
+    severe = [finding for finding in analysis.findings if finding.severity is not Severity.INFO]
     failed = [stage.name for stage in analysis.stages if stage.state == "failed"]
-    found = replace(found, uncovered=_caveat(analysis, []) if failed and found.first is not None else found.caveat)
-    short = found.text
-    if found.first is not None:
+    status, first, caveat = "clean", None, _caveat(analysis, failed)
+    uncovered = caveat
+    if severe:
+        first = cause_trees(analysis.findings)[0].finding
+        status = "error" if any(finding.severity is Severity.ERROR for finding in severe) else "warning"
+        text = f"{counts}: {first.rule} {one_line(first.message)}"
         stopped = ["torch.export" if name == "capture" and analysis.program.failure else name for name in failed]
-        short = f"{' and '.join(stopped)} failed: {found.counts}" if stopped else found.counts
-    if facts is None:
-        planned = planned_line(analysis)
-        return replace(found, headline=f"{short}; {planned}" if planned else short)
-    differs = facts.verification is not None and outcome(facts.verification) == "differs"
-    text, headline = (f"{_of_compiling(facts)}; {words[:1].lower()}{words[1:]}" for words in (found.text, short))
-    return replace(found, status="error" if differs else found.status, text=text, headline=headline)
+        short = f"{' and '.join(stopped)} failed: {counts}" if stopped else counts
+        uncovered = _caveat(analysis, [])
+    elif failed:
+        status = "incomplete"
+        text = short = f"Analysis incomplete: {' and '.join(failed)} failed{f'; {counts}' if counts else ''}"
+    else:
+        text = f"No findings at or above warning ({counts})" if counts else "No findings"
+        text = short = text + (f"; {_unchecked(analysis)} not checked" if analysis.not_checked else "")
+        caveat = uncovered = _caveat(replace(analysis, not_checked=()), failed)
+    facts, planned = analysis.compilation, planned_line(analysis)
+    headline = f"{short}; {planned}" if planned else short
+    if facts is not None:
+        text, headline = (f"{_of_compiling(facts)}; {words[:1].lower()}{words[1:]}" for words in (text, short))
+        if facts.verification is not None and outcome(facts.verification) == "differs":
+            status = "error"
+    return Verdict(status, text, counts, caveat, headline, uncovered, first)
 
 
 def planned_line(analysis: Analysis) -> str:
@@ -149,23 +161,6 @@ def _of_compiling(facts: CompilationFacts) -> str:
         return f"{engines} and verified at {points_text(found)}"
     line = outcome_line(found)
     return f"{engines}, but it {line}" if outcome(found) == "differs" else f"{engines}, {line}"
-
-
-def _of_analysis(analysis: Analysis) -> Verdict:
-    counts = counts_text(analysis.findings)
-    severe = [f for f in analysis.findings if f.severity is not Severity.INFO]
-    failed = [stage.name for stage in analysis.stages if stage.state == "failed"]
-    caveat = _caveat(analysis, failed)
-    if severe:
-        first = cause_trees(analysis.findings)[0].finding
-        status = "error" if any(f.severity is Severity.ERROR for f in severe) else "warning"
-        return Verdict(status, f"{counts}: {first.rule} {one_line(first.message)}", counts, caveat, first=first)
-    if failed:
-        text = f"Analysis incomplete: {' and '.join(failed)} failed"
-        return Verdict("incomplete", f"{text}; {counts}" if counts else text, counts, caveat)
-    text = f"No findings at or above warning ({counts})" if counts else "No findings"
-    text += f"; {_unchecked(analysis)} not checked" if analysis.not_checked else ""
-    return Verdict("clean", text, counts, _caveat(replace(analysis, not_checked=()), failed))
 
 
 def _caveat(analysis: Analysis, failed: list[str]) -> str:
