@@ -20,7 +20,6 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.partition.facts import Partitioned
 from trtdiag.report.compile_words import (
-    CompileWords,
     allowed_line,
     culprit_line,
     movement_words,
@@ -28,6 +27,8 @@ from trtdiag.report.compile_words import (
     outcome_line,
     point_label,
     point_sizes,
+    port_text,
+    tensor_text,
 )
 from trtdiag.report.plain_table import plain_table
 from trtdiag.symbolic.text import in_words
@@ -62,7 +63,7 @@ def engines_text(
         Text(f"{head} (backend {backend}, {target})", style="bold green" if count else "bold yellow")
     ]
     if count:
-        parts.append(_engine_table(converted, manifests, CompileWords(names)))
+        parts.append(_engine_table(converted, manifests, names))
     parts += [
         Padding(Text(f"note: {one_line(in_words(note, names), _LONGEST_NOTE_CHARS)}", overflow="fold"), (0, 0, 1, 0))
         for note in notes
@@ -96,16 +97,16 @@ def gpus_line(engines: Sequence[Engine]) -> str:
 
 
 def _engine_table(
-    converted: Sequence[ConvertedSegment], manifests: Sequence[Manifest], words: CompileWords
+    converted: Sequence[ConvertedSegment], manifests: Sequence[Manifest], names: Mapping[str, str]
 ) -> RenderableType:
     table = plain_table(numbers=("engine", "ops", "layers"))
     table.add_column("inputs", overflow="fold", ratio=3)
     table.add_column("outputs", overflow="fold", ratio=2)
     shown = list(zip(converted, manifests, strict=True))[:_MOST_ENGINES]
     for index, (one, manifest) in enumerate(shown):
-        outputs = [f"{o.name} {words.tensor(o.dtype, o.dims)}" for o in manifest.outputs]
+        outputs = [f"{o.name} {tensor_text(o.dtype, o.dims, names)}" for o in manifest.outputs]
         counts = (str(number) for number in (index, len(one.segment.ops), len(one.network.layers)))
-        inputs = [words.port(port) for port in manifest.inputs]
+        inputs = [port_text(port, names) for port in manifest.inputs]
         table.add_row(*counts, Text(_listed(inputs)), Text(_listed(outputs)))
     more = [Text(f"and {len(manifests) - _MOST_ENGINES} more engines", style="dim")]
     return Padding(Group(table, *(more if len(manifests) > _MOST_ENGINES else [])), (1, 0))

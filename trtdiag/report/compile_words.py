@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from trtdiag.engine.manifest import EngineInput
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import Expr, Num, Sym, substitute, to_text
+from trtdiag.symbolic import Expr, Num, to_text
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
 from trtdiag.verification.facts import Culprit, OutputError, Point, Verification
 from trtdiag.wording import amount, dtype_text, one_line
@@ -16,32 +16,21 @@ _OTHER_ENGINE = "build another with --optimization-level 0, or leave the op to P
 """Level 0 was right on an H200 where TensorRT 8.6.0 built wrong engines of a ViT at 1 and 3 (docs/numerics.md)."""
 
 
-class CompileWords:
-    """Sizes and tensors in the user's names."""
+def tensor_text(dtype: object, dims: Sequence[Expr], names: Mapping[str, str]) -> str:
+    """``float32[batch, 3]``."""
+    return f"{dtype_text(dtype)}[{', '.join(to_text(dim, names) for dim in dims)}]"
 
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names: dict[str, Expr | int] = {symbol: Sym(name) for symbol, name in names.items()}
 
-    def size(self, expr: Expr) -> str:
-        """A size in the user's names."""
-        return to_text(substitute(expr, self._names))
-
-    def tensor(self, dtype: object, dims: Sequence[Expr]) -> str:
-        """``float32[batch, 3]``."""
-        sizes = ", ".join(self.size(dim) for dim in dims)
-        return f"{dtype_text(dtype)}[{sizes}]"
-
-    def port(self, port: EngineInput) -> str:
-        """An input of an engine with the sizes that it was built for."""
-        if port.value is not None:
-            (profile,) = port.profile
-            return f"size {self.size(port.value)} = {_span(profile)}"
-        spans = [
-            "" if isinstance(dim, Num) else f"{self.size(dim)} {_span(profile)}"
-            for dim, profile in zip(port.dims, port.profile, strict=True)
-        ]
-        told = ", ".join(dict.fromkeys(span for span in spans if span))
-        return f"{port.name} {self.tensor(port.dtype, port.dims)}" + (f"; {told}" if told else "")
+def port_text(port: EngineInput, names: Mapping[str, str]) -> str:
+    """An input of an engine with the sizes that it was built for."""
+    if port.value is not None:
+        return f"size {to_text(port.value, names)} = {_span(port.profile[0])}"
+    spans = dict.fromkeys(
+        f"{to_text(dim, names)} {_span(profile)}"
+        for dim, profile in zip(port.dims, port.profile, strict=True)
+        if not isinstance(dim, Num)
+    )
+    return f"{port.name} {tensor_text(port.dtype, port.dims, names)}" + (f"; {', '.join(spans)}" if spans else "")
 
 
 def _span(profile: DimProfile) -> str:

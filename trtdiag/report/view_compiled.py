@@ -8,7 +8,6 @@ from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.report.compile_words import (
-    CompileWords,
     allowed_line,
     culprit_line,
     movement_words,
@@ -16,12 +15,14 @@ from trtdiag.report.compile_words import (
     outcome_line,
     point_label,
     point_sizes,
+    tensor_text,
 )
 from trtdiag.report.engine_words import also_words, op_counts, saved_words
 from trtdiag.report.page import Part, fold_label, folding_table, table
 from trtdiag.report.source_context import source_view
 from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import to_text
 from trtdiag.targets import target_name
 from trtdiag.verification.facts import PointResult, Verification
 from trtdiag.wording import amount, bytes_text, one_line
@@ -43,7 +44,7 @@ def compiled_view(analysis: Analysis, facts: CompilationFacts) -> Part:
         "summary": _summary(analysis, facts),
         "verification": None if facts.verification is None else _verification(facts.verification, names),
         "engines": [
-            _engine(index, engine, CompileWords(names), origins, is_open=len(facts.engines) <= _OPEN_ENGINES)
+            _engine(index, engine, names, origins, is_open=len(facts.engines) <= _OPEN_ENGINES)
             for index, engine in enumerate(facts.engines[:_MOST_ENGINES])
         ],
         "more_engines": f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
@@ -115,7 +116,7 @@ def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Part]
 
 
 def _engine(
-    index: int, engine: EngineFacts, words: CompileWords, origins: Mapping[str, OpOrigin], *, is_open: bool
+    index: int, engine: EngineFacts, names: Mapping[str, str], origins: Mapping[str, OpOrigin], *, is_open: bool
 ) -> Part:
     manifest = engine.manifest
     layers = engine.layers or {}
@@ -127,10 +128,11 @@ def _engine(
     made += f", {one_line(also)}" if also else ""
     rows = []
     for port in manifest.inputs:
-        tensor = f"size {words.size(port.value)}" if port.value is not None else words.tensor(port.dtype, port.dims)
+        size = None if port.value is None else f"size {to_text(port.value, names)}"
+        tensor = size or tensor_text(port.dtype, port.dims, names)
         rows.append(("in", one_line(port.name), one_line(tensor), *_ends(port.profile, is_size=port.is_size)))
     for out in manifest.outputs:
-        rows.append(("out", one_line(out.name), one_line(words.tensor(out.dtype, out.dims)), "", "", ""))
+        rows.append(("out", one_line(out.name), one_line(tensor_text(out.dtype, out.dims, names)), "", "", ""))
     heads = ("", "tensor", "type", "min", "tuned for", "max")
     return {
         "title": f"Engine {index}",
