@@ -17,7 +17,7 @@ from torch.fx import Node
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.errors import TrtdiagError
 from trtdiag.lower.lowered_facts import Lowered
-from trtdiag.network import Network, Origin, Placed, run
+from trtdiag.network import Network, Placed, run
 from trtdiag.verification.compare import compare
 from trtdiag.verification.engine_search import EngineSearch, Runs, on_cpu
 from trtdiag.verification.facts import Culprit, OutputError, Point, Tolerance
@@ -54,80 +54,27 @@ def first_difference(
         build: Builds engines to look inside one that differs from its own network; without it only that is told.
     """
     values = values_of(lowered, flat_inputs)
-    at = _Choices({node.name: node for node in lowered.graph_module.graph.nodes}, values)
+    nodes = {node.name: node for node in lowered.graph_module.graph.nodes}
+    search = _Search(nodes, values, point, tolerance, build)
     for index, segment in enumerate(converted):
         inputs = [_entering(values[c.node], c.engine_dtype) for c in segment.inputs]
-        wanted = [values[c.node] for c in segment.outputs]
         try:
             given = engine(index, inputs)
         except TrtdiagError as error:
             return Culprit(index, None, f"the engine fails: {error.message} ({error.because})", 0.0, point)
         # After the segment's outputs come those that leave for their size alone.
         off = [
-            at.compared(c.node, expected, actual.to(c.program_dtype), tolerance)
-            for c, expected, actual in zip(segment.outputs, wanted, given, strict=False)
+            search.compared(c.node, values[c.node], actual.to(c.program_dtype))
+            for c, actual in zip(segment.outputs, given, strict=False)
         ]
-        if all(error.passed for error in off):
-            continue
-        network = on_cpu(segment.network)
-        there = [tensor.cpu() for tensor in inputs]
-        found = _layer(index, network, there, at, point, tolerance)
-        return found or _inside(index, segment.network, inputs, off, point, tolerance, build)
+        if not all(error.passed for error in off):
+            found = search.layer(index, on_cpu(segment.network), [tensor.cpu() for tensor in inputs])
+            return found or search.inside(index, segment.network, inputs, off)
     return None
-
-
-def _inside(
-    index: int,
-    network: Network,
-    inputs: Sequence[torch.Tensor],
-    off: Sequence[OutputError],
-    point: Point,
-    tolerance: Tolerance,
-    build: Build | None,
-) -> Culprit:
-    """The layer that an engine computes wrongly whose network is right."""
-    worst = max(error.max_abs for error in off)
-    if build is None:
-        return Culprit(index, None, ONLY_THE_ENGINE, worst, point)
-    found = EngineSearch(network, inputs, off, partial(build, index), tolerance).run()
-    if found.placed is None:
-        return Culprit(index, None, ONLY_THE_ENGINE, worst, point, note=found.note, ends=found.ends)
-    note = f"{ONLY_THE_ENGINE}; {found.note}" if found.note else ONLY_THE_ENGINE
-    kind = found.placed.layer.kind
-    return Culprit(index, found.placed.origin, kind, found.max_abs, point, found.since, note, found.ends)
 
 
 def _entering(value: Any, dtype: torch.dtype) -> torch.Tensor:
     return value.to(dtype) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
-
-
-class _Choices:
-    """The nodes of the lowered graph and their values by name."""
-
-    def __init__(self, nodes: Mapping[str, Node], values: Mapping[str, Any]) -> None:
-        self.nodes, self.values = nodes, values
-
-    def of(self, name: str) -> Choice | None:
-        """What was chosen where a node holds the places of a choice."""
-        node = carried(self.nodes.get(name))
-        return None if node is None else choice_of(node, self.values)
-
-    def given(self, name: str) -> list[tuple[str, torch.Tensor]]:
-        """The tensors that a node gives and something reads: their name, and their value."""
-        value, node = self.values.get(name), self.nodes.get(name)
-        if isinstance(value, torch.Tensor):
-            return [(name, value)]
-        if not isinstance(value, (list, tuple)) or node is None:
-            return []
-        parts = {user.args[1]: user.name for user in node.users if user.target is operator.getitem}
-        return [(parts[i], part) for i, part in enumerate(value) if i in parts and isinstance(part, torch.Tensor)]
-
-    def compared(self, name: str, expected: Any, actual: torch.Tensor, tolerance: Tolerance) -> OutputError:
-        """How a value differs; other places of the same values are no difference."""
-        error = compare(name, expected, actual, tolerance)
-        choice = None if error.passed or error.why else self.of(name)
-        tied = choice is not None and choice.alike(actual, tolerance)
-        return replace(error, passed=True) if tied else error
 
 
 @dataclass(frozen=True)
@@ -145,39 +92,82 @@ class _Output:
         )
 
 
-def _layer(
-    index: int,
-    network: Network,
-    inputs: Sequence[torch.Tensor],
-    at: _Choices,
-    point: Point,
-    tolerance: Tolerance,
-) -> Culprit | None:
-    """The first op one of whose outputs none of its layers gives."""
-    made: dict[str, list[_Output]] = {}
-    order: dict[str, Origin] = {}
-    readers: dict[int, set[str]] = {number: {""} for number in (port.tensor for port in network.outputs)}
-    for placed in network.layers:
-        for number in placed.inputs:
-            readers.setdefault(number, set()).add(placed.origin.node)
+@dataclass
+class _Search:
+    """Looks at one point for what differs.
 
-    def see(placed: Placed, outputs: tuple[torch.Tensor, ...]) -> None:
-        node = placed.origin.node
-        order.setdefault(node, placed.origin)
-        for number, output in zip(placed.outputs, outputs, strict=True):
-            made.setdefault(node, []).append(_Output(placed, output, bool(readers.get(number, set()) - {node})))
+    Attributes:
+        nodes: Those of the lowered graph by name.
+        values: Theirs.
+        point: Named in the answer.
+        tolerance: The program's.
+        build: Builds engines to look inside one.
+    """
 
-    run(network, inputs, see)
-    for node, origin in order.items():
-        for name, expected in at.given(node):
-            # The output is one of the layers' results of that shape, mostly the last, and one that others read where
-            # any is; right in any is right.
-            same = [each for each in reversed(made[node]) if each.may_be(expected)]
-            same = [each for each in same if each.read] or same
-            errors = [
-                (each.placed, at.compared(name, expected, each.value.to(expected.dtype), tolerance)) for each in same
-            ]
-            if errors and not any(error.passed for _, error in errors):
-                placed, error = errors[0]
-                return Culprit(index, origin, placed.layer.kind, error.max_abs, point)
-    return None
+    nodes: Mapping[str, Node]
+    values: Mapping[str, Any]
+    point: Point
+    tolerance: Tolerance
+    build: Build | None
+
+    def of(self, name: str) -> Choice | None:
+        """What was chosen where a node holds the places of a choice."""
+        node = carried(self.nodes.get(name))
+        return None if node is None else choice_of(node, self.values)
+
+    def given(self, name: str) -> list[tuple[str, torch.Tensor]]:
+        """The tensors that a node gives and something reads: their name, and their value."""
+        value, node = self.values.get(name), self.nodes.get(name)
+        if isinstance(value, torch.Tensor):
+            return [(name, value)]
+        if not isinstance(value, (list, tuple)) or node is None:
+            return []
+        parts = {user.args[1]: user.name for user in node.users if user.target is operator.getitem}
+        return [(parts[i], part) for i, part in enumerate(value) if i in parts and isinstance(part, torch.Tensor)]
+
+    def compared(self, name: str, expected: Any, actual: torch.Tensor) -> OutputError:
+        """How a value differs; other places of the same values are no difference."""
+        error = compare(name, expected, actual, self.tolerance)
+        choice = None if error.passed or error.why else self.of(name)
+        tied = choice is not None and choice.alike(actual, self.tolerance)
+        return replace(error, passed=True) if tied else error
+
+    def layer(self, index: int, network: Network, inputs: Sequence[torch.Tensor]) -> Culprit | None:
+        """The first op one of whose outputs none of its layers gives."""
+        made: dict[str, list[_Output]] = {}
+        readers: dict[int, set[str]] = {number: {""} for number in (port.tensor for port in network.outputs)}
+        for placed in network.layers:
+            for number in placed.inputs:
+                readers.setdefault(number, set()).add(placed.origin.node)
+
+        def see(placed: Placed, given: tuple[torch.Tensor, ...]) -> None:
+            node = placed.origin.node
+            for number, output in zip(placed.outputs, given, strict=True):
+                made.setdefault(node, []).append(_Output(placed, output, bool(readers.get(number, set()) - {node})))
+
+        run(network, inputs, see)
+        for node, outputs in made.items():
+            for name, expected in self.given(node):
+                # The output is one of the layers' results of that shape, mostly the last, and one that others read
+                # where any is; right in any is right.
+                same = [each for each in reversed(outputs) if each.may_be(expected)]
+                same = [each for each in same if each.read] or same
+                errors = [(each.placed, self.compared(name, expected, each.value.to(expected.dtype))) for each in same]
+                if errors and not any(error.passed for _, error in errors):
+                    placed, error = errors[0]
+                    return Culprit(index, outputs[0].placed.origin, placed.layer.kind, error.max_abs, self.point)
+        return None
+
+    def inside(
+        self, index: int, network: Network, inputs: Sequence[torch.Tensor], off: Sequence[OutputError]
+    ) -> Culprit:
+        """The layer that an engine computes wrongly whose network is right."""
+        worst = max(error.max_abs for error in off)
+        if self.build is None:
+            return Culprit(index, None, ONLY_THE_ENGINE, worst, self.point)
+        found = EngineSearch(network, inputs, off, partial(self.build, index), self.tolerance).run()
+        if found.placed is None:
+            return Culprit(index, None, ONLY_THE_ENGINE, worst, self.point, note=found.note, ends=found.ends)
+        note = f"{ONLY_THE_ENGINE}; {found.note}" if found.note else ONLY_THE_ENGINE
+        kind = found.placed.layer.kind
+        return Culprit(index, found.placed.origin, kind, found.max_abs, self.point, found.since, note, found.ends)

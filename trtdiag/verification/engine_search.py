@@ -51,6 +51,7 @@ class Found:
     ends: tuple[int, ...] = ()
 
 
+@dataclass
 class EngineSearch:
     """Looks for the first layer whose output in an engine is not what its network gives.
 
@@ -65,24 +66,21 @@ class EngineSearch:
         tolerance: The program's.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        inputs: Sequence[torch.Tensor],
-        errors: Sequence[OutputError],
-        rebuild: Rebuild,
-        tolerance: Tolerance,
-    ) -> None:
-        self._network, self._inputs, self._rebuild, self._tolerance = network, inputs, rebuild, tolerance
-        self._reference = on_cpu(network)
-        self._made = {number: placed for placed in network.layers for number in placed.outputs}
-        self._of_data = made_of_data(network)
-        off = [(port.tensor, error) for port, error in zip(network.outputs, errors, strict=False) if not error.passed]
-        self._bad, error = off[0]
-        self._max_abs = error.max_abs
-        self._learned = False
-        self._trusting = True
-        self._right = {port.tensor for port, e in zip(network.outputs, errors, strict=False) if e.passed}
+    network: Network
+    inputs: Sequence[torch.Tensor]
+    errors: Sequence[OutputError]
+    rebuild: Rebuild
+    tolerance: Tolerance
+
+    def __post_init__(self) -> None:
+        self._reference = on_cpu(self.network)
+        self._own = {port.tensor for port in self.network.outputs}
+        self._made = {number: placed for placed in self.network.layers for number in placed.outputs}
+        self._of_data = made_of_data(self.network)
+        outputs = list(zip(self.network.outputs, self.errors, strict=False))
+        self._bad, self._max_abs = next((port.tensor, e.max_abs) for port, e in outputs if not e.passed)
+        self._right = {port.tensor for port, e in outputs if e.passed}
+        self._learned, self._trusting = False, True
         self._builds = 0
         self._refused = ""
         self._mending: list[Placed] = []
@@ -100,8 +98,7 @@ class EngineSearch:
                 self._learn(taps, seen)
                 continue
             if seen is not None and not (self._ends and len(self._ends) < len(seen)):
-                own = {port.tensor for port in self._network.outputs}
-                self._ends = tuple(number for number in seen if number not in own)
+                self._ends = tuple(number for number in seen if number not in self._own)
             if len(taps) > 1:  # fewer outputs leave more of the fusions as they were
                 most = len(taps) // 2
             else:
@@ -169,30 +166,22 @@ class EngineSearch:
 
     def _tapped(self, taps: Sequence[int]) -> dict[int, OutputError] | None:
         """How far these tensors and the one that was wrong are off in an engine that gives them."""
-        own = {port.tensor for port in self._network.outputs}
-        further = {*taps, self._bad} - own
-        network = showing(self._network, further)
+        asked = {*taps, self._bad}
+        network = showing(self.network, asked - self._own)
         self._builds += 1
         try:
-            given = self._rebuild(network)(self._inputs)
+            given = self.rebuild(network)(self.inputs)
         except TrtdiagError as error:
             self._refused = f"an engine that shows what is between them cannot be made: {error.message}"
             return None
-        asked = {*taps, self._bad}
-        made = {
-            port.tensor: tensor for port, tensor in zip(network.outputs, given, strict=True) if port.tensor in asked
-        }
-        right = self._expected(asked)
-        return {n: compare(str(n), right[n], made[n].cpu(), self._tolerance) for n in sorted(made)}
-
-    def _expected(self, asked: set[int]) -> dict[int, torch.Tensor]:
-        found: dict[int, torch.Tensor] = {}
+        made = {port.tensor: tensor for port, tensor in zip(network.outputs, given, strict=True)}
+        right: dict[int, torch.Tensor] = {}
 
         def see(placed: Placed, outputs: tuple[torch.Tensor, ...]) -> None:
-            found.update((n, tensor) for n, tensor in zip(placed.outputs, outputs, strict=True) if n in asked)
+            right.update((n, tensor) for n, tensor in zip(placed.outputs, outputs, strict=True) if n in asked)
 
-        run(self._reference, [tensor.cpu() for tensor in self._inputs], see)
-        return found
+        run(self._reference, [tensor.cpu() for tensor in self.inputs], see)
+        return {n: compare(str(n), right[n], made[n].cpu(), self.tolerance) for n in sorted(asked)}
 
 
 def spread(items: Sequence[int], most: int) -> list[int]:
