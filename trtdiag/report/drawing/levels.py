@@ -50,87 +50,79 @@ class Level:
 
 def levels(root: Group, nodes: Sequence[DrawnNode]) -> tuple[Level, ...]:
     """The level of every group, in the order of `all_groups`.  Cost: edges times depth."""
-    groups = all_groups(root)
-    number = {id(group): at for at, group in enumerate(groups)}
-    homes: dict[int, tuple[tuple[int, int], ...]] = {}
-    _place(root, (), number, homes)
-    reads = _reads_by_level(nodes, homes, len(groups))
-    return tuple(_level(group, number, nodes, reads[at]) for at, group in enumerate(groups))
+    return _Levels(root, nodes).all()
 
 
-def _place(
-    group: Group,
-    above: tuple[tuple[int, int], ...],
-    number: Mapping[int, int],
-    homes: dict[int, tuple[tuple[int, int], ...]],
-) -> None:
-    """Note for every drawn node its way down: at each level the group's number and the position of the box."""
-    for position, item in enumerate(group.items):
-        here = (*above, (number[id(group)], position))
-        if isinstance(item, Group):
-            _place(item, here, number, homes)
-        else:
-            homes[item] = here
+class _Levels:
+    """Makes the levels of a graph.
 
+    Args:
+        root: Its groups.
+        nodes: Its nodes.
+    """
 
-def _reads_by_level(
-    nodes: Sequence[DrawnNode], homes: Mapping[int, tuple[tuple[int, int], ...]], groups: int
-) -> list[dict[_Producer, dict[int, None]]]:
-    """For each level: producer node and its box -> boxes that read it.  A read belongs where the ways part."""
-    found: list[dict[_Producer, dict[int, None]]] = [{} for _ in range(groups)]
-    for position, node in enumerate(nodes):
-        reader = homes.get(position)
-        if reader is None:
-            continue
-        for source in node.reads:
-            producer = homes.get(source)
-            if producer is None or source == position:
-                continue
-            depth = next(at for at, (a, b) in enumerate(zip(producer, reader, strict=False)) if a != b)
-            level, box = reader[depth]
-            found[level].setdefault((source, producer[depth][1]), {})[box] = None
-    return found
+    def __init__(self, root: Group, nodes: Sequence[DrawnNode]) -> None:
+        self._nodes, self._groups = nodes, all_groups(root)
+        self._number = {id(group): at for at, group in enumerate(self._groups)}
+        # For every drawn node its way down: at each level the group's number and the position of the box.
+        self._homes: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._place(root, ())
 
-
-def _level(
-    group: Group,
-    number: Mapping[int, int],
-    nodes: Sequence[DrawnNode],
-    reads: Mapping[_Producer, Mapping[int, None]],
-) -> Level:
-    arrows: dict[tuple[int, int], None] = {}
-    chips: dict[int, list[_Producer]] = {}
-    for producer, readers in reads.items():
-        for reader in readers:
-            if len(readers) > MOST_ARROWS:
-                chips.setdefault(reader, []).append(producer)
+    def _place(self, group: Group, above: tuple[tuple[int, int], ...]) -> None:
+        for position, item in enumerate(group.items):
+            here = (*above, (self._number[id(group)], position))
+            if isinstance(item, Group):
+                self._place(item, here)
             else:
-                arrows[producer[1], reader] = None
-    led_to = {head for _, head in arrows}
-    for reader, sources in chips.items():
-        if reader not in led_to:  # a box never loses its last arrow
-            arrows[sources.pop(0)[1], reader] = None
-    boxes = tuple(
-        _box(item, number, nodes, group.modules, tuple(node for node, _ in chips.get(at, ())))
-        for at, item in enumerate(group.items)
-    )
-    sizes = tuple((_width(box), BOX_HEIGHT) for box in boxes)
-    return Level(group, boxes, LevelGraph(sizes, tuple(sorted(arrows))))
+                self._homes[item] = here
 
+    def all(self) -> tuple[Level, ...]:
+        return tuple(self._level(group, reads) for group, reads in zip(self._groups, self._reads(), strict=True))
 
-def _box(
-    item: Item, number: Mapping[int, int], nodes: Sequence[DrawnNode], modules: AbstractSet[str], chips: tuple[int, ...]
-) -> Box:
-    if isinstance(item, Group):
-        kind = item.path if item.step is not None else item.module_type.rpartition(".")[2]
-        sub = amount(item.ops, "op") + (f" · {kind}" if kind else "")
-        return Box(None, number[id(item)], _short(item.label), _short(sub), chips, item.step)
-    node = nodes[item]
-    label = node.label
-    # An op of a dissolved module keeps its module's own name beside it.
-    if node.role is Role.OP and node.module_path not in modules:
-        label = f"{label} {node.module_path.rpartition('.')[2]}"
-    return Box(item, None, _short(label), _short(node.shape), chips)
+    def _reads(self) -> list[dict[_Producer, dict[int, None]]]:
+        """For each level: producer node and its box -> boxes that read it.  A read belongs where the ways part."""
+        found: list[dict[_Producer, dict[int, None]]] = [{} for _ in self._groups]
+        for position, reader in sorted(self._homes.items()):
+            for source in self._nodes[position].reads:
+                producer = self._homes.get(source)
+                if producer is None or source == position:
+                    continue
+                depth = next(at for at, (a, b) in enumerate(zip(producer, reader, strict=False)) if a != b)
+                level, box = reader[depth]
+                found[level].setdefault((source, producer[depth][1]), {})[box] = None
+        return found
+
+    def _level(self, group: Group, reads: Mapping[_Producer, Mapping[int, None]]) -> Level:
+        arrows: dict[tuple[int, int], None] = {}
+        chips: dict[int, list[_Producer]] = {}
+        for producer, readers in reads.items():
+            for reader in readers:
+                if len(readers) > MOST_ARROWS:
+                    chips.setdefault(reader, []).append(producer)
+                else:
+                    arrows[producer[1], reader] = None
+        led_to = {head for _, head in arrows}
+        for reader, sources in chips.items():
+            if reader not in led_to:  # a box never loses its last arrow
+                arrows[sources.pop(0)[1], reader] = None
+        boxes = tuple(
+            self._box(item, group.modules, tuple(node for node, _ in chips.get(at, ())))
+            for at, item in enumerate(group.items)
+        )
+        sizes = tuple((_width(box), BOX_HEIGHT) for box in boxes)
+        return Level(group, boxes, LevelGraph(sizes, tuple(sorted(arrows))))
+
+    def _box(self, item: Item, modules: AbstractSet[str], chips: tuple[int, ...]) -> Box:
+        if isinstance(item, Group):
+            kind = item.path if item.step is not None else item.module_type.rpartition(".")[2]
+            sub = amount(item.ops, "op") + (f" · {kind}" if kind else "")
+            return Box(None, self._number[id(item)], _short(item.label), _short(sub), chips, item.step)
+        node = self._nodes[item]
+        label = node.label
+        # An op of a dissolved module keeps its module's own name beside it.
+        if node.role is Role.OP and node.module_path not in modules:
+            label = f"{label} {node.module_path.rpartition('.')[2]}"
+        return Box(item, None, _short(label), _short(node.shape), chips)
 
 
 def _short(text: str) -> str:
