@@ -15,6 +15,9 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 # A file's tests share what they compile, and each process computes on one core.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
+# Images of containers often forbid bytecode: each process would compile all that it imports, torch among it.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Python compiles the modules that are imported, a fraction of those that are installed.
