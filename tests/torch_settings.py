@@ -1,0 +1,34 @@
+"""What every test asks of torch: a plugin of the processes that run tests, not of the one that hands them out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.whole_float32 import in_whole_float32
+
+# Several test runs share a small machine: one thread each keeps them from slowing each other down.
+torch.set_num_threads(1)
+# pytest 9 listens to loggers that do not propagate, and torch writes its traces as soon as somebody listens to this
+# one: the text of every graph and the stack of every symbol.
+logging.getLogger("torch.__trace").propagate = True
+
+
+@pytest.fixture(autouse=True)
+def _modes_stay() -> Iterator[None]:
+    """A test that leaves a mode of torch switched over changes what the tests after it trace."""
+    before = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype())
+    yield
+    after = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype())
+    torch.set_grad_enabled(before[0])
+    assert after == before, f"gradients, inference mode, default dtype were {before} and are {after}"
+
+
+@pytest.fixture
+def whole_float32() -> Iterator[None]:
+    """What PyTorch computes is compared with engines, which compute float32 whole."""
+    with in_whole_float32():
+        yield
