@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from torch.export import Dim
 from trtdiag.errors import DimsError
 from trtdiag.fixdims import child
 from trtdiag.fixdims.child import run_in_child
+from trtdiag.fixdims.child_export import import_for_exports
 from trtdiag.fixdims.fix import Outcome
 from trtdiag.fixdims.run import fix_dims
 
@@ -67,6 +69,16 @@ def test_a_crash_and_a_limit_are_told() -> None:
     late = run_in_child(lambda: time.sleep(300), 0.5)
     assert late.timed_out
     assert "0.5 s" in late.failure
+
+
+def test_a_child_imports_nothing_of_torch_for_its_export() -> None:
+    def imported() -> set[str]:
+        before = set(sys.modules)
+        torch.export.export(nn.Linear(4, 2), (torch.randn(3, 4),), dynamic_shapes=({0: Dim.DYNAMIC},), strict=False)
+        return {name for name in sys.modules.keys() - before if name.split(".")[0] in ("torch", "networkx", "sympy")}
+
+    import_for_exports()
+    assert run_in_child(imported, ENOUGH_S).value == set()
 
 
 @pytest.mark.parametrize(("model", "words"), [(Sleeps(), "longer than 2 s"), (Dies(), "code 3")])

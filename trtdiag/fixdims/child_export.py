@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from functools import cache
 from math import inf
 
-from torch.export import ExportedProgram
+import torch
+from torch.export import Dim, ExportedProgram
 
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver_input import corner_points, dims_in, system_of
@@ -25,6 +28,19 @@ from trtdiag.frontend.torch_lock import TORCH_TURN
 
 SECONDS_ON_DATA = 10.0
 """For the runs on tensors of one export.  Own choice: small models need less than 1, large ones 1 to 5 for each run."""
+
+
+@cache
+def import_for_exports() -> None:
+    """Import in this process, once, what ``torch.export`` imports when it is first called; to be called before a fork.
+
+    Each child would do so otherwise, which takes it longer than the export of a small model.  torch has no list of
+    these modules: something is exported.
+    """
+    inputs = (torch.zeros(2, device="cpu"),)
+    with TORCH_TURN, warnings.catch_warnings(), suppress(Exception):  # a child says what is wrong with its own export
+        warnings.simplefilter("ignore")
+        torch.export.export(torch.nn.ReLU(), inputs, dynamic_shapes=({0: Dim.DYNAMIC},), strict=False)
 
 
 def planned(recipe: Recipe, structure: Structure, plan: Plan) -> Recipe:

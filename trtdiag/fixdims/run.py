@@ -21,7 +21,7 @@ from trtdiag.errors import DimsError
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child import no_child, run_in_child
-from trtdiag.fixdims.child_export import exported_alone, planned, ran, trial
+from trtdiag.fixdims.child_export import exported_alone, import_for_exports, planned, ran, trial
 from trtdiag.fixdims.confirmation import confirmation, refusals
 from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.export_result import Tried, read_program
@@ -225,6 +225,8 @@ class _Exporter:
         # The user's own object goes to torch as it is: what it says may be more than a plan can hold.
         given = self.recipe.dynamic_shapes if self.original and plan is self.asked else None
         given = given if self.recipe.dynamic_shapes is not None else None
+        if not no_child():
+            import_for_exports()
         ended = run_in_child(
             lambda: trial(
                 self.recipe,
