@@ -8,30 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.fx import Node
 
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.graph.operators import OpOverload, short_name, target_name
-from trtdiag.graph.operators import named_arguments as arguments_by_name
+from trtdiag.graph.operators import OpOverload, short_name
 from trtdiag.network.dtype import DType
+from trtdiag.network.tensor import Tensor
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Condition, Expr, Num, as_expr, is_condition, to_text
 
 _DIMS = re.compile(r"\d(?=d)")
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What an output must be: its planned dtype and its shape over program symbols."""
-
-    dtype: DType
-    shape: tuple[Expr, ...]
-
-    @property
-    def rank(self) -> int:
-        """The number of dims."""
-        return len(self.shape)
 
 
 @dataclass(frozen=True)
@@ -40,25 +26,24 @@ class Call:
 
     Attributes:
         op: The op.
-        name: Its node.
         arguments: By schema name, defaults filled in: network values, expressions for sizes, Python values.
-        outputs: What each output must be; ``None`` for one that nobody reads or that has no value.
+        outputs: The planned dtype of each output, and its shape over program symbols; ``None`` for one that nobody
+            reads or that has no value.
         write: Writes layers.
         held: The content of arguments that the program itself brings (weights), by schema name; of one in a list
             by ``indices[1]``.
-        own_memory: The tensor arguments whose elements lie in memory in the order of their dims, from its start.
+        reads_in_order: Whether it looks at memory by strides, and its tensor lies there in the order of its dims.
     """
 
     op: OpOverload
-    name: str
     arguments: Mapping[str, Any]
-    outputs: tuple[Expected | None, ...]
+    outputs: tuple[Tensor | None, ...]
     write: Writer
     held: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    own_memory: frozenset[str] = frozenset()
+    reads_in_order: bool = False
 
     @property
-    def out(self) -> Expected:
+    def out(self) -> Tensor:
         """What the first output must be."""
         first = self.outputs[0]
         if first is None:
@@ -201,10 +186,6 @@ class Call:
         """Whether an argument is a plain number."""
         return isinstance(self.arguments.get(name), (bool, int, float))
 
-    def row_major(self, name: str) -> bool:
-        """Whether a tensor argument lies in memory in the order of its dims, without gaps, from its start."""
-        return name in self.own_memory
-
     def content(self, name: str) -> torch.Tensor | None:
         """The elements of a tensor argument that the program itself brings."""
         return self.held.get(name)
@@ -217,29 +198,3 @@ class Call:
         if is_condition(value):  # type: ignore[arg-type]
             raise refuse("argument-kind", f"{name} is a condition, and a size is needed there")
         return value  # type: ignore[return-value]
-
-
-def named_arguments(node: Node) -> dict[str, Any]:
-    """The arguments of an op node by schema name, defaults filled in."""
-    op = node.target
-    if not isinstance(op, OpOverload):
-        raise refuse("no-operator", f"{target_name(op)} is no operator")
-    return arguments_by_name(node, op)
-
-
-def flat_nodes(value: Any) -> list[Node]:
-    """The nodes in one argument, lists walked."""
-    if isinstance(value, Node):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [node for item in value for node in flat_nodes(item)]
-    return []
-
-
-def mapped(value: Any, of: Mapping[Node, Any]) -> Any:
-    """An argument with each node replaced."""
-    if isinstance(value, Node):
-        return of[value]
-    if isinstance(value, (list, tuple)):
-        return [mapped(item, of) for item in value]
-    return value

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, Union
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.node import map_arg
 
-from trtdiag.convert.call import Call, Expected, flat_nodes, mapped, named_arguments
-from trtdiag.convert.layout import lies_in_order, reads_layout
-from trtdiag.convert.refusal import Refused, refuse
+from trtdiag.convert.call import Call
+from trtdiag.convert.conversion_context import ConversionContext
+from trtdiag.convert.layout import reads_in_order
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter_of
 from trtdiag.convert.writer import Writer
 from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.errors import InternalError
-from trtdiag.frontend.program import OpOrigin
-from trtdiag.graph.operators import OpOverload, target_name
-from trtdiag.graph.values import NumberValue, TensorValue, ValueReader
+from trtdiag.graph.operators import OpOverload, named_arguments, target_name
+from trtdiag.graph.values import NumberValue, TensorValue
 from trtdiag.graph.walk import NodeKind, classify
-from trtdiag.network import DType, Origin
+from trtdiag.network import DType, Origin, Tensor
 from trtdiag.network.dtype import SMALL
 from trtdiag.network.value import Value
-from trtdiag.symbolic import Condition, Expr, Num, to_text
-
-Known: TypeAlias = Union[Value, Sequence[Value | None], Expr, Condition, int, float, bool, None]
+from trtdiag.symbolic import Num, to_text
 
 
 class Interpreter:
@@ -33,26 +32,12 @@ class Interpreter:
 
     Args:
         write: Where to.
-        planned: The engine dtype of each output of each node, by name.
-        reader: Reads metadata; shared between networks of one graph.
-        origins: Of ops, by node name.
-        held: The tensors that the program itself brings, by node.
+        source: The graph.
     """
 
-    def __init__(
-        self,
-        write: Writer,
-        planned: Mapping[str, Sequence[torch.dtype]],
-        reader: ValueReader,
-        origins: Mapping[str, OpOrigin],
-        held: Mapping[Node, torch.Tensor],
-    ) -> None:
-        self.write = write
+    def __init__(self, write: Writer, source: ConversionContext) -> None:
+        self.write, self._source = write, source
         self.known: dict[Node, Any] = {}
-        self._planned = planned
-        self._reader = reader
-        self._origins = origins
-        self._held = held
 
     def op(self, node: Node) -> None:
         """Write one op; its outputs are known afterwards.
@@ -82,12 +67,12 @@ class Interpreter:
 
     def constant(self, node: Node) -> None:
         """A tensor that the program brings, in its planned dtype."""
-        tensor, dtype = self._held[node], self._planned[node.name][0]
+        tensor, dtype = self._source.held[node], self._source.planned[node.name][0]
         self.known[node] = self.write.constant(tensor if tensor.dtype == dtype else tensor.to(dtype))
 
     def number(self, node: Node) -> None:
         """A number: its expression over program symbols."""
-        values = self._reader.read(node)
+        values = self._source.reader.read(node)
         expr = values[0].expr if values and isinstance(values[0], NumberValue) else None
         value = node.meta.get("val")
         if expr is None and isinstance(value, (bool, float)):
@@ -97,48 +82,39 @@ class Interpreter:
 
     def origin(self, node: Node) -> Origin:
         """What the layers of an op are named after."""
-        found = self._origins.get(node.name)
+        found = self._source.origins.get(node.name)
         return Origin(target_name(node.target), node.name, found.stack.best if found else None)
 
-    def expected(self, node: Node) -> tuple[Expected | None, ...]:
+    def _expected(self, node: Node) -> tuple[Tensor | None, ...]:
         """What each output must be; ``None`` where nobody reads it."""
-        values = self._reader.read(node)
-        planned = self._planned.get(node.name, ())
+        planned = self._source.planned.get(node.name, ())
         single = isinstance(node.meta.get("val"), torch.Tensor)
         read = {user.args[1] for user in node.users if user.target is operator.getitem}
-        found: list[Expected | None] = []
-        for index, value in enumerate(values):
-            dtype = DType.of(planned[index]) if index < len(planned) else None
-            if not isinstance(value, TensorValue) or dtype is None or not (single or index in read):
-                found.append(None)
-            else:
-                found.append(Expected(dtype, value.dims))
+        values = self._source.reader.read(node)
+        found: list[Tensor | None] = [None] * len(values)
+        for index, (value, own) in enumerate(zip(values, planned, strict=False)):
+            dtype = DType.of(own)
+            if isinstance(value, TensorValue) and dtype is not None and (single or index in read):
+                found[index] = Tensor(dtype, value.dims)
         return tuple(found)
 
     def _call(self, node: Node) -> Call:
-        named = named_arguments(node)
-        held: dict[str, torch.Tensor] = {}
-        own_memory: set[str] = set()
-        for name, value in named.items():
-            for source in flat_nodes(value):
-                if source not in self.known:
-                    self.number(source)
-                if source not in self.known:
-                    raise refuse("opaque-argument", f"the value of {source.name} follows from no sizes")
-            for place, item in enumerate(value) if isinstance(value, (list, tuple)) else ():
-                if isinstance(item, Node) and item in self._held:
-                    held[f"{name}[{place}]"] = self._held[item]
-            if isinstance(value, Node):
-                if value in self._held:
-                    held[name] = self._held[value]
-                if reads_layout(node) and lies_in_order(value):
-                    own_memory.add(name)
-        arguments = {name: mapped(value, self.known) for name, value in named.items()}
-        target = node.target
-        assert isinstance(target, OpOverload)
-        return Call(target, node.name, arguments, self.expected(node), self.write, held, frozenset(own_memory))
+        op, given = node.target, self._source.held
+        assert isinstance(op, OpOverload)
+        for source in node.all_input_nodes:
+            if source not in self.known:
+                self.number(source)
+            if source not in self.known:
+                raise refuse("opaque-argument", f"the value of {source.name} follows from no sizes")
+        named = named_arguments(node, op)
+        lists = [(name, value) for name, value in named.items() if isinstance(value, (list, tuple))]
+        items = {f"{name}[{place}]": item for name, value in lists for place, item in enumerate(value)}
+        read = {name: item for name, item in (named | items).items() if isinstance(item, Node)}
+        held = {name: given[item] for name, item in read.items() if item in given}
+        arguments = {name: map_arg(value, self.known.__getitem__) for name, value in named.items()}
+        return Call(op, arguments, self._expected(node), self.write, held, reads_in_order(node))
 
-    def _check(self, node: Node, expected: Sequence[Expected | None], results: Sequence[Value | None]) -> None:
+    def _check(self, node: Node, expected: Sequence[Tensor | None], results: Sequence[Value | None]) -> None:
         for index, want in enumerate(expected):
             if want is None:
                 continue
@@ -148,9 +124,14 @@ class Interpreter:
             self.write.sizes.note(got)
             why = self._difference(want, got)
             if why:
-                raise self._wrong(node, index, why)
+                raise InternalError(
+                    f"the converter of {self.origin(node)} gives another output {index} than the op",
+                    because=why,
+                    fix="report it with the model; keep_in_torch with this op avoids it",
+                    reference="wrong-conversion",
+                )
 
-    def _difference(self, want: Expected, got: Value) -> str:
+    def _difference(self, want: Tensor, got: Value) -> str:
         if got.dtype is not want.dtype:
             return f"the layers give {got.dtype.value}, the op {want.dtype.value}"
         if got.rank != want.rank:
@@ -165,14 +146,6 @@ class Interpreter:
                 return told
         return ""
 
-    def _wrong(self, node: Node, index: int, why: str) -> InternalError:
-        return InternalError(
-            f"the converter of {self.origin(node)} gives another output {index} than the op",
-            because=why,
-            fix="report it with the model; keep_in_torch with this op avoids it",
-            reference="wrong-conversion",
-        )
-
 
 def _refuse_small_integers(node: Node, call: Call) -> None:
     """Only casts take integers of 8 bits, so that no converter needs a way of its own around them.
@@ -181,7 +154,7 @@ def _refuse_small_integers(node: Node, call: Call) -> None:
     numbers there.  The type plan has int32 for those that an op computes with or moves; as an index that would be
     another meaning.
     """
-    indices = named_arguments(node).get("indices")
+    indices = named_arguments(node, call.op).get("indices")
     for index in indices if isinstance(indices, (list, tuple)) else ():
         if isinstance(index, Node) and index.meta["val"].dtype is torch.uint8:
             raise refuse(
@@ -198,6 +171,3 @@ def _refuse_small_integers(node: Node, call: Call) -> None:
                 f"it works on {dtype.value}, and TensorRT's layers know int32 and int64",
                 "compute in int32 and convert the result",
             )
-
-
-__all__ = ["Interpreter", "Refused"]

@@ -11,14 +11,14 @@ from trtdiag.graph.values import is_row_major
 _READS = frozenset({"aten.as_strided.default", "aten.as_strided_copy.default"})
 
 
-def reads_layout(node: Node) -> bool:
-    """Whether an op's result depends on how its argument lies in memory."""
-    return target_name(node.target) in _READS
+def reads_in_order(node: Node) -> bool:
+    """Whether an op's result depends on how its tensor lies in memory, and that is in the order of its dims.
 
-
-def lies_in_order(node: Node) -> bool:
-    """Whether a tensor lies in memory in the order of its dims, without gaps, from the start of its memory."""
-    value = node.meta.get("val")
+    There are no gaps then, and the tensor begins where its memory does.
+    """
+    if target_name(node.target) not in _READS:
+        return False
+    value = node.all_input_nodes[0].meta.get("val")
     if not isinstance(value, torch.Tensor):
         return False
     offset = value.storage_offset()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.call import named_arguments
 from trtdiag.graph.limit import Limit
-from trtdiag.graph.operators import operator_of, target_name
+from trtdiag.graph.operators import named_arguments, operator_of, target_name
 
 # What switches the randomness of an op off, by the name of the argument: torch tags the op, not the call.
 _SWITCHES = ("train", "training", "dropout_p", "dropout", "p")
@@ -21,7 +20,7 @@ def random_limit(node: Node) -> Limit | None:
     op = operator_of(node)
     if op is None or torch.Tag.nondeterministic_seeded not in op.tags:
         return None
-    named = named_arguments(node)
+    named = named_arguments(node, op)
     if any(name in named and not isinstance(named[name], Node) and not named[name] for name in _SWITCHES):
         return None
     return Limit(

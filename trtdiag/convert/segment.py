@@ -68,7 +68,7 @@ class _Segment:
         definitions = {new.name: old for old, new in self._renamed.items()}
         self._builder = NetworkBuilder(ranges, source.given, definitions, keys=keys)
         self._write = Writer(self._builder, source.target)
-        self._interpreter = Interpreter(self._write, source.planned, source.reader, source.origins, source.held)
+        self._interpreter = Interpreter(self._write, source)
         self._shapes = dict(zip(segment.inputs, shapes, strict=True))
         self._entered = entering
 

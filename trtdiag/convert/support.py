@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.node import map_arg
 
-from trtdiag.convert.call import mapped, named_arguments
 from trtdiag.convert.conversion_context import ConversionContext
 from trtdiag.convert.facts import Support
 from trtdiag.convert.interpret import Interpreter
-from trtdiag.convert.layout import lies_in_order, reads_layout
+from trtdiag.convert.layout import reads_in_order
 from trtdiag.convert.random import random_limit
 from trtdiag.convert.refusal import Refused
 from trtdiag.convert.registry import converter_of
@@ -20,7 +20,7 @@ from trtdiag.convert.tensor_limits import too_large
 from trtdiag.convert.writer import Writer
 from trtdiag.errors import InternalError
 from trtdiag.graph.limit import FROM_DATA, Limit
-from trtdiag.graph.operators import operator_of, target_name
+from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, target_name
 from trtdiag.graph.recurrent import MOST_CELLS, is_recurrent, why_not_unrolled
 from trtdiag.graph.values import NumberValue, TensorValue
 from trtdiag.graph.walk import NodeKind, classify
@@ -84,7 +84,7 @@ class _Trials:
         unbounded = self._unbounded(node)
         if unbounded is not None:
             return unbounded
-        key = self._key(node)
+        key = self._key(node, op)
         if key not in self._answers:
             self._answers[key] = self._trial(node)
         return self._answers[key]
@@ -120,7 +120,7 @@ class _Trials:
             return asked[expr]
 
         write = Writer(builder, source.target, ask)
-        interpreter = Interpreter(write, source.planned, source.reader, source.origins, source.held)
+        interpreter = Interpreter(write, source)
         try:
             for argument in node.all_input_nodes:
                 self._enter(interpreter, argument)
@@ -161,14 +161,13 @@ class _Trials:
         else:
             interpreter.number(node)
 
-    def _key(self, node: Node) -> Hashable:
+    def _key(self, node: Node, op: OpOverload) -> Hashable:
         """What a converter can see of a call."""
-        of = {source: self._seen(source) for source in node.all_input_nodes}
-        named = named_arguments(node)
+        of: dict[Node, Any] = {source: self._seen(source) for source in node.all_input_nodes}
+        named = named_arguments(node, op)
         read = frozenset(user.args[1] for user in node.users if len(user.args) == 2 and isinstance(user.args[1], int))
-        arguments = tuple((name, _frozen(mapped(value, of))) for name, value in named.items())
-        layout = tuple(map(lies_in_order, node.all_input_nodes)) if reads_layout(node) else ()
-        return (target_name(node.target), arguments, self._seen(node), read, layout)
+        arguments = tuple((name, _frozen(map_arg(value, of.__getitem__))) for name, value in named.items())
+        return (op, arguments, self._seen(node), read, reads_in_order(node))
 
     def _seen(self, node: Node) -> Hashable:
         held = self._source.held.get(node)

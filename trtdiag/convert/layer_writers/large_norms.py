@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from trtdiag.convert.layer_writers.cost import greatest
-from trtdiag.convert.layer_writers.moments import Moments, affine, moments, reciprocal_deviation
+from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product
@@ -79,18 +79,12 @@ def normalized_in_parts(
     The variance of the whole is the mean of the parts' variances and of the squared distances of their means.
     """
     apart = write.cast(write.reshape(x, parts.shape), DType.FLOAT32)
-    own = moments(write, apart, parts.inner)
-    whole = _whole(write, own, parts)
-    y = (apart - whole.mean) * reciprocal_deviation(write, whole.variance, epsilon)
+    means, variances = moments(write, apart, parts.inner)
+    mean = write.reduce(ReduceOperation.AVG, _marked(write, means, parts), parts.outer, keep_dims=True)
+    away = means - mean
+    variance = write.reduce(ReduceOperation.AVG, variances + away * away, parts.outer, keep_dims=True)
+    y = (apart - mean) * reciprocal_deviation(write, variance, epsilon)
     return write.cast(affine(write, write.reshape(y, x.shape), scale, bias), x.dtype)
-
-
-def _whole(write: Writer, own: Moments, parts: Parts) -> Moments:
-    means = _marked(write, own.mean, parts)
-    mean = write.reduce(ReduceOperation.AVG, means, parts.outer, keep_dims=True)
-    away = own.mean - mean
-    spread = own.variance + away * away
-    return Moments(mean, write.reduce(ReduceOperation.AVG, spread, parts.outer, keep_dims=True))
 
 
 def _marked(write: Writer, means: Value, parts: Parts) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.writer import Writer
@@ -11,24 +10,14 @@ from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.value import Value
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Of a tensor over some axes, which stay as dims of size 1.
+def moments(write: Writer, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+    """The mean of a float32 tensor over some axes, which stay as dims of size 1, and its variance.
 
-    Attributes:
-        mean: The average.
-        variance: The average of the squared distances from it.
+    The variance is the average of the squared distances from the mean.
     """
-
-    mean: Value
-    variance: Value
-
-
-def moments(write: Writer, x: Value, axes: Sequence[int]) -> Moments:
-    """Of a float32 tensor."""
     mean = write.reduce(ReduceOperation.AVG, x, axes, keep_dims=True)
     centred = x - mean
-    return Moments(mean, write.reduce(ReduceOperation.AVG, centred * centred, axes, keep_dims=True))
+    return mean, write.reduce(ReduceOperation.AVG, centred * centred, axes, keep_dims=True)
 
 
 def reciprocal_deviation(write: Writer, variance: Value, epsilon: float) -> Value:
@@ -36,10 +25,9 @@ def reciprocal_deviation(write: Writer, variance: Value, epsilon: float) -> Valu
     return (variance + epsilon).sqrt().reciprocal()
 
 
-def saved(call: Call, mean: Value, reciprocal: Value) -> list[Value | None]:
-    """Mean and reciprocal deviation as the second and third output of an op, where they are read."""
-    pairs = zip(call.outputs[1:3], (mean, reciprocal), strict=True)
-    write = call.write
+def as_outputs(call: Call, first: int, *values: Value) -> list[Value | None]:
+    """Values as the outputs of an op from this index on, where they are read."""
+    write, pairs = call.write, zip(call.outputs[first:], values, strict=False)
     return [None if out is None else write.cast(write.reshape(own, out.shape), out.dtype) for out, own in pairs]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
@@ -58,6 +59,9 @@ def _own_symbol(write: Writer, count: Sym) -> Sym:
     return write.builder.facts.same_as(f"{count.name}_{number}", count)
 
 
-def places_in_row(write: Writer, x: Value, count: Expr) -> Value:
-    """The same of an ``x`` with one dim, as a vector."""
-    return write.reshape(true_places(write, x, count), [count])
+def tensor_with_dims(call: Call, name: str) -> Value:
+    """A tensor argument; refused without dims."""
+    x = call.tensor(name)
+    if x.rank == 0:
+        raise refuse("no-dims", f"{name} has no dims, and no layer gives places without indices", "give it a dim")
+    return x

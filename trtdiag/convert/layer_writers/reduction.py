@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isinf
 
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import FLOATS, NUMBERS, DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
-
-_COMPARED = {Fold.MAX: Op.MAX, Fold.MIN: Op.MIN}
 
 
 def wide(dtype: DType) -> DType:
@@ -39,3 +37,17 @@ def truths(write: Writer, x: Value) -> Value:
 def is_empty(x: Value, axes: Sequence[int]) -> bool:
     """Whether one of ``axes`` has no elements, so that a reduction has nothing to look at."""
     return any(x.shape[axis] == Num(0) for axis in axes)
+
+
+def vector_norm(write: Writer, x: Value, order: float, axes: Sequence[int], keep_dims: bool = False) -> Value:
+    """``sum(abs(x) ** order) ** (1 / order)`` of floats, with PyTorch's meaning of 0 and of infinite orders."""
+    if order == 0:
+        return reduced(write, Fold.SUM, write.cast(truths(write, x), x.dtype), axes, keep_dims)
+    if order == 2:
+        return reduced(write, Fold.SUM, x * x, axes, keep_dims).sqrt()
+    size = abs(x)
+    if isinf(order):
+        return reduced(write, Fold.MAX if order > 0 else Fold.MIN, size, axes, keep_dims)
+    if order == 1:
+        return reduced(write, Fold.SUM, size, axes, keep_dims)
+    return reduced(write, Fold.SUM, size**order, axes, keep_dims) ** (1 / order)

@@ -45,12 +45,6 @@ def _divides(write: Writer, size: object, count: object, factor: float) -> bool:
     return write.builder.facts.equal(left, right)
 
 
-def vector_factors(call: Call, dims: int) -> list[float | None]:
-    """``scale_factors`` of the ``vec`` overloads: there are sizes or factors."""
-    value = call.arguments.get("scale_factors")
-    return [None] * dims if value is None else [float(factor) for factor in value]
-
-
 def resized(
     call: Call,
     x: Value,
@@ -111,15 +105,11 @@ def along(
     weights, positions = [], []
     for offset in offsets:
         distance = abs(part - float(offset))
-        weight = _linear(write, distance) if mode is InterpolationMode.LINEAR else cubic(write, distance, _CUBIC)
+        weight = 1.0 - distance if mode is InterpolationMode.LINEAR else cubic(write, distance, _CUBIC)
         index = write.cast(low, write.index) + write.number(offset, write.index, 1)
         weights.append(write.unsqueeze(weight, [1]))
         positions.append(write.unsqueeze(inside(write, index, axis.size), [1]))
     return weighed(write, x, write.concat(positions, 1), write.concat(weights, 1), place)
-
-
-def _linear(write: Writer, distance: Value) -> Value:
-    return 1.0 - distance
 
 
 def cubic(write: Writer, distance: Value, a: float) -> Value:

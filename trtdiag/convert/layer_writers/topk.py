@@ -50,19 +50,17 @@ def ordered(write: Writer, x: Value, axis: int, k: Expr, op: TopKOperation) -> t
 def with_places(
     call: Call, find: Callable[[Value, int], tuple[Value, Value]], *, keep_dims: bool = True
 ) -> Sequence[Value]:
-    """What ``find`` gives along the dim of an op, and where it stood, as the two outputs of the op.
+    """What ``find`` gives along the dim of an op, and where it stood, as the two outputs of the op, or as its only one.
 
-    The dim has one element then, and goes, unless ``keep_dims``.
+    The dim has one element then, and goes, unless ``keep_dims``; an op of one output gives the places.
     """
-    write, x, wanted = call.write, call.tensor("self"), call.outputs[1]
+    write, x, wanted = call.write, call.tensor("self"), call.outputs[-1]
     dtype = write.index if wanted is None else wanted.dtype
-    if x.rank == 0:
-        return [x, write.number(0, dtype)]
-    axis = call.axis("dim", x.rank)
-    values, indices = find(x, axis)
-    if not keep_dims:
-        values, indices = write.squeeze(values, [axis]), write.squeeze(indices, [axis])
-    return [values, write.cast(indices, dtype)]
+    found = [x, write.number(0, dtype)]
+    if x.rank:
+        axis = call.axis("dim", x.rank)
+        found = [own if keep_dims else write.squeeze(own, [axis]) for own in find(x, axis)]
+    return [found[0], write.cast(found[1], dtype)][-len(call.outputs) :]
 
 
 def _dtype(write: Writer, dtype: DType) -> DType:

@@ -128,15 +128,11 @@ def activation(call: Call) -> Value:
 
 @converter
 def prelu(call: Call) -> Value:
-    """aten::prelu(Tensor self, Tensor weight) -> Tensor"""
+    """aten::prelu(Tensor self, Tensor weight) -> Tensor
+    aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor
+    """
     x, slopes, write = call.tensor("self"), call.tensor("weight"), call.write
-    # One slope for all, or one for each channel, which is dim 1.
-    sizes = [1] * x.rank if x.rank < 2 else [1, slopes.shape[0] if slopes.rank else 1, *[1] * (x.rank - 2)]
-    return write.add(ParametricReLU(), x, write.reshape(slopes, sizes))
-
-
-@converter
-def prelu_kernel(call: Call) -> Value:
-    """aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor"""
-    x, slopes = call.tensor("self"), call.tensor("weight")
-    return call.write.add(ParametricReLU(), x, call.write.with_rank(slopes, x.rank))
+    if call.op_name == "prelu":  # one slope for all, or one for each channel, which is dim 1
+        sizes = [1] * x.rank if x.rank < 2 else [1, slopes.shape[0] if slopes.rank else 1, *[1] * (x.rank - 2)]
+        slopes = write.reshape(slopes, sizes)
+    return write.add(ParametricReLU(), x, write.with_rank(slopes, x.rank))

@@ -18,35 +18,20 @@ _FIRST = {"max": (TopKOperation.MAX, Fold.MAX), "min": (TopKOperation.MIN, Fold.
 
 
 @converter
-def index_of_extreme(call: Call) -> Value:
+def extreme(call: Call) -> Sequence[Value]:
     """aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
     aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
-
-    Of equal elements the first; TensorRT promises none of them.
-    """
-    x, write, op = call.tensor("self"), call.write, _FIRST[call.op_name.removeprefix("arg")][0]
-    if x.rank == 0:
-        return write.number(0, call.out.dtype)
-    if call.has("dim"):
-        axis = call.axis("dim", x.rank)
-        indices = ordered(write, x, axis, Num(1), op)[1]
-        indices = indices if call.flag("keepdim") else write.squeeze(indices, [axis])
-    else:
-        flat = ordered(write, write.reshape(x, [product(x.shape)]), 0, Num(1), op)[1]
-        indices = write.reshape(write.squeeze(flat, [0]), call.out.shape)
-    return write.cast(indices, call.out.dtype)
-
-
-@converter
-def extreme_with_index(call: Call) -> Sequence[Value]:
-    """aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+    aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
     aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
     Of equal elements the first; TensorRT promises none of them.
     """
-    x, write, (op, fold) = call.tensor("self"), call.write, _FIRST[call.op_name]
-    if x.rank and call.outputs[1] is None:  # only the values are read
+    x, write, (op, fold) = call.tensor("self"), call.write, _FIRST[call.op_name.removeprefix("arg")]
+    if x.rank and call.outputs[-1] is None:  # only the values are read
         return [reduced(write, fold, x, [call.axis("dim", x.rank)], call.flag("keepdim"))]
+    if x.rank and not call.has("dim"):
+        flat = ordered(write, write.reshape(x, [product(x.shape)]), 0, Num(1), op)[1]
+        return [write.cast(write.reshape(flat, call.out.shape), call.out.dtype)]
     return with_places(call, lambda x, axis: ordered(write, x, axis, Num(1), op), keep_dims=call.flag("keepdim"))
 
 

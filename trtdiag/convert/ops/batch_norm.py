@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import Moments, affine, moments, reciprocal_deviation, saved
+from trtdiag.convert.layer_writers.moments import affine, as_outputs, moments, reciprocal_deviation
 from trtdiag.convert.layer_writers.statistics import by_channel, inference
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
@@ -14,34 +16,20 @@ from trtdiag.symbolic import sub, truediv
 
 
 @converter
-def batch_norm(call: Call) -> Value:
+def batch_norm(call: Call) -> list[Value | None]:
     """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
-    bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor
-
-    Refused where it also updates running statistics.
-    """
-    return _either(call, "eps")[0]
-
-
-@converter
-def native_batch_norm(call: Call) -> list[Value | None]:
-    """aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
+        bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor
+    aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
         bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
 
     Refused where it also updates running statistics.
 
-    aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,
-        float eps) -> (Tensor, Tensor, Tensor)
-    """
-    if "running_mean" not in call.arguments and not call.flag("training"):
-        raise refuse("argument-kind", "it has no running statistics, and does not take those of its input")
-    y, own = _either(call, "eps")
-    return [y] if own is None else [y, *_saved(call, own)]
+    aten::cudnn_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
+        bool training, float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor, Tensor)
 
+    Refused where it also updates running statistics, or where more than the first output is read.
 
-@converter
-def batch_norm_of_statistics(call: Call) -> Value:
-    """aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
+    aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
         Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
 
     Refused where more than the first output is read: the others are empty.
@@ -50,77 +38,36 @@ def batch_norm_of_statistics(call: Call) -> Value:
         float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)
 
     Refused where more than the first output is read.
+
+    aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,
+        float eps) -> (Tensor, Tensor, Tensor)
+    aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
+        Tensor running_var, bool training, float momentum, float eps)
+        -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)
     """
-    return inference(call, float(call.number("eps")))
-
-
-@converter
-def cudnn_batch_norm(call: Call) -> list[Value | None]:
-    """aten::cudnn_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
-    bool training, float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor, Tensor)
-
-    Refused where it also updates running statistics, or where more than the first output is read.
-    """
-    return [_either(call, "epsilon")[0]]
-
-
-@converter
-def native_batch_norm_legit_functional(call: Call) -> list[Value | None]:
-    """aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
-    Tensor running_var, bool training, float momentum, float eps)
-    -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)
-    """
+    write, x, cudnn = call.write, call.tensor("input"), "epsilon" in call.arguments
+    epsilon = float(call.number("epsilon" if cudnn else "eps"))
+    running = [call.tensor(name) for name in ("running_mean", "running_var")] if len(call.outputs) == 5 else []
     if not call.flag("training"):
-        kept = [_as_output(call, 3, call.tensor("running_mean")), _as_output(call, 4, call.tensor("running_var"))]
-        return [inference(call, float(call.number("eps"))), None, None, *kept]
-    y, own = _of_batch(call, float(call.number("eps")))
-    return [y, *_saved(call, own), *_updated(call, own)]
-
-
-def _either(call: Call, epsilon: str) -> tuple[Value, Moments | None]:
-    eps = float(call.number(epsilon))
-    if not call.flag("training"):
-        return inference(call, eps), None
-    if call.has("running_mean") or call.has("running_var"):
+        return [inference(call, epsilon), None, None, *as_outputs(call, 3, *running)]
+    if not running and (call.has("running_mean") or call.has("running_var")):
         raise refuse("running-statistics", "it updates its running statistics", "call eval() on the module")
-    return _of_batch(call, eps)
-
-
-def _of_batch(call: Call, epsilon: float) -> tuple[Value, Moments]:
-    """Normalized with mean and variance of the batch, in float32."""
-    write, x = call.write, call.tensor("input")
-    axes = [axis for axis in range(x.rank) if axis != 1]
-    wide = write.cast(x, DType.FLOAT32)
-    own = moments(write, wide, axes)
-    y = (wide - own.mean) * reciprocal_deviation(write, own.variance, epsilon)
+    # Normalized with mean and variance of the batch, in float32.
+    wide, axes = write.cast(x, DType.FLOAT32), [axis for axis in range(x.rank) if axis != 1]
+    mean, variance = moments(write, wide, axes)
+    reciprocal = reciprocal_deviation(write, variance, epsilon)
     weight, bias = (by_channel(write, x, call.tensor_or_none(name)) for name in ("weight", "bias"))
-    return write.cast(affine(write, y, weight, bias), x.dtype), own
+    y = write.cast(affine(write, (wide - mean) * reciprocal, weight, bias), x.dtype)
+    own = [] if cudnn else as_outputs(call, 1, mean, reciprocal)
+    return [y, *own, *as_outputs(call, 3, *_updated(call, axes, running, (mean, variance)))]
 
 
-def _saved(call: Call, own: Moments) -> list[Value | None]:
-    reciprocal = reciprocal_deviation(call.write, own.variance, float(call.number("eps")))
-    return saved(call, own.mean, reciprocal)
-
-
-def _updated(call: Call, own: Moments) -> list[Value | None]:
+def _updated(call: Call, axes: Sequence[int], running: Sequence[Value], batch: Sequence[Value]) -> Iterator[Value]:
     """The running statistics moved towards those of the batch; the variance there is the unbiased one."""
-    write, x = call.write, call.tensor("input")
-    momentum = float(call.number("momentum"))
-    count = product([size for axis, size in enumerate(x.shape) if axis != 1])
-    factor = write.sizes.real(truediv(count, sub(count, 1)), DType.FLOAT32)
-    found: list[Value | None] = []
-    for name, value in (("running_mean", own.mean), ("running_var", own.variance)):
-        running = call.tensor(name)
-        batch = write.reshape(value, running.shape)
-        if name == "running_var":
-            batch = batch * factor
-        kept = write.cast(running, DType.FLOAT32) * (1.0 - momentum)
-        moved = batch * momentum
-        found.append(_as_output(call, 3 + len(found), kept + moved))
-    return found
-
-
-def _as_output(call: Call, index: int, value: Value) -> Value:
-    """A value in the dtype that an output must have."""
-    wanted = call.outputs[index]
-    return value if wanted is None else call.write.cast(value, wanted.dtype)
+    write, momentum = call.write, float(call.number("momentum")) if running else 0.0
+    for place, (old, new) in enumerate(zip(running, batch, strict=False)):
+        own = write.reshape(new, old.shape)
+        if place == 1:
+            count = product([call.tensor("input").shape[axis] for axis in axes])
+            own = own * write.sizes.real(truediv(count, sub(count, 1)), DType.FLOAT32)
+        yield write.cast(old, DType.FLOAT32) * (1.0 - momentum) + own * momentum

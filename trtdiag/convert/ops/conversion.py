@@ -14,7 +14,13 @@ _BESIDE_UINT8 = frozenset({DType.FLOAT32, DType.FLOAT16})
 
 @converter
 def same(call: Call) -> Value:
-    """aten::alias(Tensor(a) self) -> Tensor(a)
+    """aten::dropout(Tensor input, float p, bool train) -> Tensor
+    aten::feature_dropout(Tensor input, float p, bool train) -> Tensor
+    aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor
+
+    Without training; in training it draws random numbers.
+
+    aten::alias(Tensor(a) self) -> Tensor(a)
     aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
     aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)
     aten::detach(Tensor(a) self) -> Tensor(a)
@@ -22,7 +28,7 @@ def same(call: Call) -> Value:
     aten::lift_fresh_copy(Tensor self) -> Tensor
     aten::positive(Tensor(a) self) -> Tensor(a)
     """
-    return call.tensor("self")
+    return call.tensor(next(iter(call.arguments)))
 
 
 @converter
@@ -40,17 +46,6 @@ def converted(call: Call) -> Value:
     aten::type_as(Tensor self, Tensor other) -> Tensor
     """
     return _as(call.write, call.tensor("self"), call.out.dtype)
-
-
-@converter
-def dropout(call: Call) -> Value:
-    """aten::dropout(Tensor input, float p, bool train) -> Tensor
-    aten::feature_dropout(Tensor input, float p, bool train) -> Tensor
-    aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor
-
-    Without training; in training it draws random numbers.
-    """
-    return call.tensor("input")
 
 
 @converter

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Size
+from trtdiag.convert.writer import Writer
 from trtdiag.network.known_values import lesser
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.value import Value
-from trtdiag.symbolic import add, mul
+from trtdiag.symbolic import Expr, add, mul
 
 
 @converter
@@ -40,7 +40,9 @@ def diagonal(call: Call) -> Value:
     else:
         rank = out.rank if embeds else x.rank
         offset, axes = call.integer("offset"), [call.axis(name, rank) for name in ("dim1", "dim2")]
-    return (_embedded if embeds else _diagonal)(call, x, offset, *axes)
+    if embeds:
+        return _embedded(call, x, offset, *axes)
+    return _diagonal(call.write, x, offset, axes[0], axes[1], out.shape[-1])
 
 
 @converter
@@ -48,20 +50,18 @@ def trace(call: Call) -> Value:
     """aten::trace(Tensor self) -> Tensor"""
     write, x = call.write, call.tensor("self")
     rows, columns = x.shape
-    flat = write.cast(write.reshape(x, [mul(rows, columns)]), call.out.dtype)
-    places = write.counting(lesser(rows, columns, write.builder.facts), 0, add(columns, 1))
-    return write.reduce(ReduceOperation.SUM, write.gather(flat, places, 0), [0])
+    places = _diagonal(write, x, 0, 0, 1, lesser(rows, columns, write.builder.facts))
+    return write.reduce(ReduceOperation.SUM, write.cast(places, call.out.dtype), [0])
 
 
-def _diagonal(call: Call, x: Value, offset: int, dim1: int, dim2: int) -> Value:
+def _diagonal(write: Writer, x: Value, offset: int, dim1: int, dim2: int, count: Expr) -> Value:
     """Every (columns + 1)-th element of the flattened matrix."""
-    write = call.write
     others = [axis for axis in range(x.rank) if axis not in (dim1, dim2)]
     matrices = write.permute(x, [*others, dim1, dim2])
     rows, columns = matrices.shape[-2:]
     first = mul(columns, -offset) if offset < 0 else offset
     flat = write.reshape(matrices, [*matrices.shape[:-2], mul(rows, columns)])
-    places = write.counting(call.out.shape[-1], first, add(columns, 1))
+    places = write.counting(count, first, add(columns, 1))
     return write.gather(flat, places, flat.rank - 1)
 
 
@@ -69,8 +69,7 @@ def _embedded(call: Call, x: Value, offset: int, dim1: int, dim2: int) -> Value:
     """The elements where column = row + offset, in a matrix of zeros; dims ``dim1`` and ``dim2`` are the matrix."""
     write, size = call.write, call.out.shape[dim1]
     if offset:  # each element to its row
-        start: list[Size] = [*[0] * (x.rank - 1), min(offset, 0)]
-        x = write.slice(x, start, [*x.shape[:-1], size], [1] * x.rank, SampleMode.FILL, write.number(0, x.dtype))
+        x = reaching(write, x, [max(-offset, 0)], [size], 0)
     rows = write.unsqueeze(write.counting(size, offset), [1])
     on = write.unsqueeze(write.counting(size), [0]).eq(rows)
     matrices = write.select(on, write.unsqueeze(x, [x.rank]), write.scalar(0, x))

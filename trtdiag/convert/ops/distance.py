@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.matmul import product, require_batch
+from trtdiag.convert.layer_writers.reduction import vector_norm
 from trtdiag.convert.promotion import both
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
@@ -39,7 +38,8 @@ def cdist_forward(call: Call) -> Value:
         return _by_products(write, left, right)
     require_batch(write, left, right)
     a, b = write.unsqueeze(left, [left.rank - 1]), write.unsqueeze(right, [right.rank - 2])
-    return _norm(write, abs(a - b), p)
+    away = a - b
+    return vector_norm(write, away, p, [away.rank - 1])
 
 
 @converter
@@ -54,7 +54,7 @@ def pdist_forward(call: Call) -> Value:
         raise refuse("dynamic-pairs", "its number of rows is dynamic, and so is the list of its pairs")
     pairs = torch.combinations(torch.arange(int(x.shape[0].value)), 2).to(write.index.torch)
     left, right = (write.gather(x, write.constant(pairs[:, side].contiguous()), 0) for side in (0, 1))
-    return _norm(write, abs(left - right), float(call.number("p")))
+    return vector_norm(write, left - right, float(call.number("p")), [1])
 
 
 @converter
@@ -87,21 +87,6 @@ def cosine_similarity(call: Call) -> Value:
 def _require_floats(x: Value) -> None:
     if not x.dtype.is_float:
         raise refuse("not-float", "it is of integers, and PyTorch has none of those")
-
-
-def _norm(write: Writer, away: Value, p: float) -> Value:
-    """The p-norm over the last dim of what is not negative."""
-    axes = [away.rank - 1]
-    if p == 0:
-        counted = write.select(away.eq(0.0), write.scalar(0.0, away), write.scalar(1.0, away))
-        return write.reduce(ReduceOperation.SUM, counted, axes)
-    if p == 1:
-        return write.reduce(ReduceOperation.SUM, away, axes)
-    if p == inf:
-        return write.reduce(ReduceOperation.MAX, away, axes)
-    if p == 2:
-        return write.reduce(ReduceOperation.SUM, away * away, axes).sqrt()
-    return write.reduce(ReduceOperation.SUM, away**p, axes) ** (1 / p)
 
 
 def _by_products(write: Writer, left: Value, right: Value) -> Value:

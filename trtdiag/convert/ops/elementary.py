@@ -63,21 +63,17 @@ def absolute_or_sign(call: Call) -> Value:
     return abs(x) if call.op_name == "abs" else elementary.sign(write, x)
 
 
+# Divided by the logarithm of the base: powers of it come out whole more often than by a reciprocal.
 _COMPOSED: dict[str, Callable[[Writer, Value], Value]] = {
     "expm1": elementary.exp_less_one,
     "log1p": elementary.log_of_one_plus,
     "sinc": elementary.sine_cardinal,
     "deg2rad": lambda write, x: elementary.times(write, x, pi / 180),
     "rad2deg": lambda write, x: elementary.times(write, x, 180 / pi),
-    "log2": lambda write, x: _logarithm(write, x, 2),
-    "log10": lambda write, x: _logarithm(write, x, 10),
+    "log2": lambda write, x: x.log() / log(2),
+    "log10": lambda write, x: x.log() / log(10),
     "erfc": lambda write, x: write.scalar(1, x) - write.unary(UnaryOperation.ERF, x),
 }
-
-
-def _logarithm(write: Writer, x: Value, base: float) -> Value:
-    """Divides by the logarithm of the base: powers of it come out whole more often than by a reciprocal."""
-    return x.log() / log(base)
 
 
 @converter

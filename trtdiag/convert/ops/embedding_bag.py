@@ -45,13 +45,11 @@ def embedding_bag(call: Call) -> Result:
         bag = write.select(index.eq(padding), -1, bag)
     mode = call.integer("mode")
     wide = write.cast(rows, DType.FLOAT32)
+    y = folded_by_row(write, bag, wide, bags, Fold.MAX if mode == _MAX else Fold.SUM)
     if mode == _MAX:
-        most = folded_by_row(write, bag, wide, bags, Fold.MAX)
-        empty = _counts(write, bag, bags).eq(write.number(0.0, DType.FLOAT32, 2))
-        y = write.select(empty, 0.0, most)
-    else:
-        y = folded_by_row(write, bag, wide, bags, Fold.SUM)
-        y = _mean(write, y, bag, bags) if mode == _MEAN else y
+        y = write.select(_counts(write, bag, bags).eq(0.0), 0.0, y)
+    elif mode == _MEAN:  # of an empty bag 0
+        y = y / _counts(write, bag, bags).maximum(1.0)
     return [write.cast(y, table.dtype), None, None, None]
 
 
@@ -68,9 +66,3 @@ def _counts(write: Writer, bag: Value, bags: Expr) -> Value:
     """How many rows each bag has, as a column."""
     ones = write.filled([bag.shape[0], 1], 1.0, DType.FLOAT32)
     return folded_by_row(write, bag, ones, bags, Fold.SUM)
-
-
-def _mean(write: Writer, total: Value, bag: Value, bags: Expr) -> Value:
-    """An empty bag has the mean 0."""
-    counts = _counts(write, bag, bags)
-    return total / counts.maximum(1.0)

@@ -19,7 +19,7 @@ from trtdiag.symbolic import Expr, Num, bounds
 def elements_along(write: Writer, x: Value, index: Value, axis: int) -> Value:
     """``out[i][j] = x[index[i][j]][j]`` for axis 0; the index may be smaller in the other dims."""
     for other, size in enumerate(index.shape):
-        if other != axis and not write.builder.facts.equal(x.shape[other], size):
+        if other != axis:
             x = write.part(x, other, 0, size)
     return write.add(Gather(GatherMode.ELEMENT, axis), x, index)
 

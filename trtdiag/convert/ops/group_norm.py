@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation, saved
+from trtdiag.convert.layer_writers.moments import affine, as_outputs, moments, reciprocal_deviation
 from trtdiag.convert.layer_writers.normalization import normalized
 from trtdiag.convert.layer_writers.statistics import by_channel, inference
 from trtdiag.convert.refusal import refuse
@@ -16,30 +16,25 @@ from trtdiag.symbolic import Expr, Num, floordiv
 
 
 @converter
-def group_norm(call: Call) -> Value:
+def group_norm(call: Call) -> list[Value | None]:
     """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None,
-    float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor
+        float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor
+    aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group,
+        float eps) -> (Tensor, Tensor, Tensor)
     """
-    return _group_norm(call, call.integer("num_groups"))
-
-
-@converter
-def native_group_norm(call: Call) -> list[Value | None]:
-    """aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group,
-    float eps) -> (Tensor, Tensor, Tensor)
-    """
-    write, x, groups = call.write, call.tensor("input"), call.integer("group")
-    if call.outputs[1:] == (None, None):
-        return [_group_norm(call, groups), None, None]
+    write, x = call.write, call.tensor("input")
+    groups, epsilon = call.integer("group" if "group" in call.arguments else "num_groups"), float(call.number("eps"))
+    if not any(call.outputs[1:]):
+        return [_normalized(call, x, groups, epsilon)]
     # All of it from the same moments: beside them TensorRT 8.6.0 has no kernel for a Normalization in float16 ("Could
     # not find any implementation", seen on an H200; each of three other ways to write that was refused too).
     sizes = _grouped(call, x, groups)
     grouped = write.cast(write.reshape(x, sizes), DType.FLOAT32)
-    own = moments(write, grouped, range(2, grouped.rank))
-    reciprocal = reciprocal_deviation(write, own.variance, float(call.number("eps")))
-    normal = (grouped - own.mean) * reciprocal
-    y = affine(write, normal, *_scale_and_shift(call, x, [1, groups, sizes[2], *[1] * (x.rank - 2)]))
-    return [write.cast(write.reshape(y, x.shape), x.dtype), *saved(call, own.mean, reciprocal)]
+    mean, variance = moments(write, grouped, range(2, grouped.rank))
+    reciprocal = reciprocal_deviation(write, variance, epsilon)
+    normal = (grouped - mean) * reciprocal
+    y = affine(write, normal, *_scale_and_shift(call, x, [1, *sizes[1:3], *[1] * (x.rank - 2)]))
+    return [write.cast(write.reshape(y, x.shape), x.dtype), *as_outputs(call, 1, mean, reciprocal)]
 
 
 @converter
@@ -49,32 +44,28 @@ def instance_norm(call: Call) -> Value:
 
     Refused where it also updates running statistics.
     """
-    x = call.tensor("input")
-    weight, bias = call.tensor_or_none("weight"), call.tensor_or_none("bias")
-    eps = float(call.number("eps"))
+    x, eps = call.tensor("input"), float(call.number("eps"))
     if not call.flag("use_input_stats"):
         return inference(call, eps)
     if call.has("running_mean") or call.has("running_var"):
         raise refuse("running-statistics", "it updates its running statistics", "call eval() on the module")
-    scale, shift = by_channel(call.write, x, weight), by_channel(call.write, x, bias)
     shape = [1, x.shape[1], *[1] * (x.rank - 2)]
-    return normalized(call.write, x, range(2, x.rank), eps, scale, shift, shape=shape)
+    return normalized(call.write, x, range(2, x.rank), eps, *_scale_and_shift(call, x, shape), shape=shape)
 
 
-def _group_norm(call: Call, groups: int) -> Value:
-    write, x = call.write, call.tensor("input")
-    eps = float(call.number("eps"))
-    shape = [1, x.shape[1], *[1] * (x.rank - 2)]
+def _normalized(call: Call, x: Value, groups: int, epsilon: float) -> Value:
+    write, y = call.write, x
+    first, own = 2, 1
+    shape: Sequence[Expr | int] = [1, x.shape[1], *[1] * (x.rank - 2)]
     if groups == 1:
-        return normalized(write, x, range(1, x.rank), eps, *_scale_and_shift(call, x, shape), shape=shape)
-    if x.rank > 2 and isinstance(x.shape[1], Num) and write.target.groups:
-        parts = _scale_and_shift(call, x, shape)
-        return normalized(write, x, range(2, x.rank), eps, *parts, shape=shape, groups=groups)
-    # One dim more: a group's channels stand beside its elements.
-    sizes = _grouped(call, x, groups)
-    own = [1, groups, sizes[2], *[1] * (x.rank - 2)]
-    parts = _scale_and_shift(call, x, own)
-    y = normalized(write, write.reshape(x, sizes), range(2, x.rank + 1), eps, *parts, shape=own)
+        first = 1
+    elif x.rank > 2 and isinstance(x.shape[1], Num) and write.target.groups:
+        own = groups
+    else:  # one dim more: a group's channels stand beside its elements
+        sizes = _grouped(call, x, groups)
+        y, shape = write.reshape(x, sizes), [1, *sizes[1:3], *[1] * (x.rank - 2)]
+    parts = _scale_and_shift(call, x, shape)
+    y = normalized(write, y, range(first, y.rank), epsilon, *parts, shape=shape, groups=own)
     return write.reshape(y, x.shape)
 
 

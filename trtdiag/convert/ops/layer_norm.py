@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import moments, reciprocal_deviation, saved
+from trtdiag.convert.layer_writers.moments import as_outputs, moments, reciprocal_deviation
 from trtdiag.convert.layer_writers.normalization import normalized
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType
@@ -14,55 +14,30 @@ from trtdiag.network.value import Value
 
 
 @converter
-def layer_norm(call: Call) -> Value:
+def layer_norm(call: Call) -> list[Value | None]:
     """aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None,
-    float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor
+        float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor
+    aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)
+        -> (Tensor, Tensor, Tensor)
     """
-    return _layer_norm(call)
-
-
-@converter
-def native_layer_norm(call: Call) -> list[Value | None]:
-    """aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)
-    -> (Tensor, Tensor, Tensor)
-    """
-    write, x = call.write, call.tensor("input")
-    y = _layer_norm(call)
-    if call.outputs[1:] == (None, None):
-        return [y, None, None]
-    own = moments(write, write.cast(x, DType.FLOAT32), _axes(call, x))
-    return [y, *saved(call, own.mean, reciprocal_deviation(write, own.variance, float(call.number("eps"))))]
-
-
-@converter
-def rms_norm(call: Call) -> Value:
-    """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
-    return _rms_norm(call)[0]
-
-
-@converter
-def fused_rms_norm(call: Call) -> list[Value | None]:
-    """aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)"""
-    y, reciprocal = _rms_norm(call)
-    second = call.outputs[1]
-    return [y, None if second is None else call.write.cast(reciprocal, second.dtype)]
-
-
-def _axes(call: Call, x: Value) -> tuple[int, ...]:
-    return tuple(range(x.rank - len(call.sizes("normalized_shape")), x.rank))
-
-
-def _layer_norm(call: Call) -> Value:
-    write, x = call.write, call.tensor("input")
+    write, x, epsilon = call.write, call.tensor("input"), float(call.number("eps"))
     axes = _axes(call, x)
     shape = [1 if axis not in axes else size for axis, size in enumerate(x.shape)]
     given = (call.tensor_or_none(name) for name in ("weight", "bias"))
     scale, bias = (None if value is None else write.with_rank(value, x.rank) for value in given)
-    return normalized(write, x, axes, float(call.number("eps")), scale, bias, shape=shape)
+    y = normalized(write, x, axes, epsilon, scale, bias, shape=shape)
+    if not any(call.outputs[1:]):
+        return [y]
+    mean, variance = moments(write, write.cast(x, DType.FLOAT32), axes)
+    return [y, *as_outputs(call, 1, mean, reciprocal_deviation(write, variance, epsilon))]
 
 
-def _rms_norm(call: Call) -> tuple[Value, Value]:
-    """The input divided by the root of its mean square, in float32 throughout, and the reciprocal of that root."""
+@converter
+def rms_norm(call: Call) -> list[Value | None]:
+    """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
+    aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)
+    """
+    # The input divided by the root of its mean square, in float32 throughout, and the reciprocal of that root.
     write, x = call.write, call.tensor("input")
     weight = call.tensor_or_none("weight")
     # Without eps PyTorch takes that of the type it computes in.
@@ -74,4 +49,8 @@ def _rms_norm(call: Call) -> tuple[Value, Value]:
     y = wide * reciprocal
     if weight is not None:
         y = y * write.cast(weight, DType.FLOAT32)
-    return write.cast(y, call.out.dtype), reciprocal
+    return [write.cast(y, call.out.dtype), *as_outputs(call, 1, reciprocal)]
+
+
+def _axes(call: Call, x: Value) -> tuple[int, ...]:
+    return tuple(range(x.rank - len(call.sizes("normalized_shape")), x.rank))

@@ -63,10 +63,8 @@ def sum_with_product(call: Call) -> Value:
 def bilinear(call: Call) -> Value:
     """aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"""
     write = call.write
-    left, right, weight, bias = (call.tensor_or_none(name) for name in ("input1", "input2", "weight", "bias"))
-    assert left is not None
-    assert right is not None
-    assert weight is not None
+    left, right, weight = (call.tensor(name) for name in ("input1", "input2", "weight"))
+    bias = call.tensor_or_none("bias")
     outputs, first, second = weight.shape
     table = write.reshape(write.permute(weight, [1, 0, 2]), [first, mul(outputs, second)])
     rows = product(write, left, table)  # (*, outputs * second)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import common_shape
-from trtdiag.convert.layer_writers.nonzero import places_in_row, true_places
+from trtdiag.convert.layer_writers.nonzero import tensor_with_dims, true_places
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.network.facts import product
@@ -20,7 +20,7 @@ def nonzero(call: Call) -> Value:
 
     The data decides how many elements it finds; TensorRT 8.6 does not build that.
     """
-    write, x = call.write, _with_dims(call, "self")
+    write, x = call.write, tensor_with_dims(call, "self")
     found = write.permute(true_places(write, x, call.out.shape[0]), [1, 0])
     return write.cast(found, call.out.dtype)
 
@@ -33,7 +33,7 @@ def nonzero_by_dim(call: Call) -> Sequence[Value]:
     The data decides how many elements it finds; TensorRT 8.6 does not build that.
     """
     (name,) = call.arguments
-    write, x = call.write, _with_dims(call, name)
+    write, x = call.write, tensor_with_dims(call, name)
     out = next((each for each in call.outputs if each is not None), None)
     if out is None:
         raise refuse("output-unknown", "nothing reads its outputs")
@@ -50,11 +50,4 @@ def masked_select(call: Call) -> Value:
     write, x, mask = call.write, call.tensor("self"), call.tensor("mask")
     shape = common_shape(write, [x.shape, mask.shape])
     flat = [write.reshape(write.broadcast_to(each, shape), [product(shape)]) for each in (x, mask)]
-    return write.gather(flat[0], places_in_row(write, flat[1], call.out.shape[0]), 0)
-
-
-def _with_dims(call: Call, name: str) -> Value:
-    x = call.tensor(name)
-    if x.rank == 0:
-        raise refuse("no-dims", f"{name} has no dims, and no layer gives places without indices", "give it a dim")
-    return x
+    return write.gather(flat[0], write.reshape(true_places(write, flat[1], call.out.shape[0]), call.out.shape), 0)

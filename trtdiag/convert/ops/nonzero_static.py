@@ -8,8 +8,8 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.cumulative import running_sum
+from trtdiag.convert.layer_writers.nonzero import tensor_with_dims
 from trtdiag.convert.layer_writers.scatter import overwritten
-from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
@@ -25,11 +25,9 @@ def nonzero_static(call: Call) -> Value:
 
     A running count of what is not zero says where each place goes; nothing in it has a size from data.
     """
-    write, x = call.write, call.tensor("self")
+    write, x = call.write, tensor_with_dims(call, "self")
     most, fill = call.integer("size"), call.integer("fill_value")
     dtype = call.out.dtype
-    if x.rank == 0:
-        raise refuse("no-dims", "self has no dims, and no layer gives places without indices", "give it a dim")
     if most == 0:
         return write.constant(torch.zeros(0, x.rank, dtype=dtype.torch))
     count = product(x.shape)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.reduction import is_empty, precise, reduced, truths
+from trtdiag.convert.layer_writers.reduction import is_empty, precise, reduced, vector_norm
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import FLOATS, DType
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
@@ -22,31 +20,11 @@ def norm(call: Call) -> Value:
     aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)
         -> Tensor
     """
-    given = call.number_or_none("ord" if call.op_name == "linalg_vector_norm" else "p")
-    return _norm(call, 2.0 if given is None else float(given))
-
-
-def _norm(call: Call, order: float) -> Value:
-    """``sum(|x| ** order) ** (1 / order)``, with PyTorch's meaning of 0 and of infinite orders."""
     write, dtype = call.write, call.out.dtype
-    inner = precise(dtype)
-    x = write.cast(write.cast(call.tensor("self"), dtype), inner)
-    axes, keep = call.axes("dim", x.rank), bool(call.arguments.get("keepdim", False))
-    if order == 0:
-        found = reduced(write, Fold.SUM, write.cast(truths(write, x), inner), axes, keep)
-    elif order == 2:
-        squares = reduced(write, Fold.SUM, x * x, axes, keep)
-        found = squares.sqrt()
-    else:
-        size = abs(x)
-        if math.isinf(order):
-            found = reduced(write, Fold.MAX if order > 0 else Fold.MIN, size, axes, keep)
-        elif order == 1:
-            found = reduced(write, Fold.SUM, size, axes, keep)
-        else:
-            total = reduced(write, Fold.SUM, size**order, axes, keep)
-            found = total ** (1 / order)
-    return write.cast(found, dtype)
+    given = call.number_or_none("ord" if call.op_name == "linalg_vector_norm" else "p")
+    x = write.cast(write.cast(call.tensor("self"), dtype), precise(dtype))
+    order = 2.0 if given is None else float(given)
+    return write.cast(vector_norm(write, x, order, call.axes("dim", x.rank), call.flag("keepdim")), dtype)
 
 
 @converter

@@ -39,11 +39,14 @@ def pad(call: Call) -> Value:
     mode = next((mode for begin, mode in _MODES.items() if name.startswith(begin)), None)
     if mode is None:
         raise refuse("pad-mode", f"there is no padding {name!r}")
-    if mode is not SampleMode.FILL:
-        return _sampled(call, pairs, mode)
-    dtype = call.tensor("self").dtype
-    value = call.operand("value", dtype) if call.has("value") else call.write.number(0, dtype)
-    return _sampled(call, pairs, mode, value)
+    write, x, value = call.write, call.tensor("self"), None
+    if mode is SampleMode.FILL:
+        value = call.operand("value", x.dtype) if call.has("value") else write.number(0, x.dtype)
+    if all(size == Num(0) for pair in pairs for size in pair):
+        return x
+    if all(write.builder.facts.at_least(neg(size), 0) for pair in pairs for size in pair):
+        mode, value = SampleMode.STRICT_BOUNDS, None  # negative paddings begin and end inside
+    return _reached(write, x, pairs, mode, value)
 
 
 def _pairs(call: Call, name: str) -> list[tuple[Expr, Expr]]:
@@ -52,17 +55,6 @@ def _pairs(call: Call, name: str) -> list[tuple[Expr, Expr]]:
     rank = call.tensor("self").rank
     found = [(flat[2 * i], flat[2 * i + 1]) for i in range(len(flat) // 2)]
     return [(Num(0), Num(0))] * (rank - len(found)) + found[::-1]
-
-
-def _sampled(call: Call, pairs: Pairs, mode: SampleMode, fill: Value | None = None) -> Value:
-    """``self`` from before its first to behind its last element; a negative padding begins or ends inside."""
-    write, x = call.write, call.tensor("self")
-    if all(size == Num(0) for pair in pairs for size in pair):
-        return x
-    facts = write.builder.facts
-    if all(facts.at_least(neg(size), 0) for pair in pairs for size in pair):
-        mode, fill = SampleMode.STRICT_BOUNDS, None
-    return _reached(write, x, pairs, mode, fill)
 
 
 def _reached(write: Writer, x: Value, pairs: Pairs, mode: SampleMode, fill: Value | None = None) -> Value:

@@ -6,13 +6,13 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.index_grids import index_grid
+from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Size
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.convolution import Deconvolution
-from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.layers.windows import window_count
 from trtdiag.network.tensor import Shape
 from trtdiag.network.value import Value
@@ -26,16 +26,20 @@ _MOST_WEIGHTS = 4 * 2**20
 
 @converter
 def pixel_shuffle(call: Call) -> Value:
-    """aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
-    write, x, factor = call.write, call.tensor("self"), call.integer("upscale_factor")
-    channels = call.out.shape[-3]
-    if isinstance(channels, Num) and _moves_by_weights(call, int(channels.value), factor):
+    """aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor
+    aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor
+    """
+    write, x, out, grows = call.write, call.tensor("self"), call.out, call.op_name == "pixel_shuffle"
+    factor, channels, lead = call.integer("upscale_factor" if grows else "downscale_factor"), out.shape[-3], x.rank - 3
+    if grows and isinstance(channels, Num) and _moves_by_weights(call, int(channels.value), factor):
         return _moved_by_weights(call, int(channels.value), factor)
-    batch, (height, width) = list(x.shape[:-3]), x.shape[-2:]
-    apart = write.reshape(x, [*batch, call.out.shape[-3], factor, factor, height, width])
-    b = len(batch)
-    moved = write.permute(apart, [*range(b + 1), b + 3, b + 1, b + 4, b + 2])
-    return write.reshape(moved, call.out.shape)
+    height, width = (x if grows else out).shape[-2:]
+    apart: list[Size] = [x.shape[-3], height, factor, width, factor]
+    order = [0, 2, 4, 1, 3]
+    if grows:
+        apart, order = [channels, factor, factor, height, width], [0, 3, 1, 4, 2]
+    whole = write.reshape(x, [*x.shape[:lead], *apart])
+    return write.reshape(write.permute(whole, [*range(lead), *(lead + place for place in order)]), out.shape)
 
 
 def _moves_by_weights(call: Call, channels: int, factor: int) -> bool:
@@ -60,17 +64,6 @@ def _moved_by_weights(call: Call, channels: int, factor: int) -> Value:
 
 
 @converter
-def pixel_unshuffle(call: Call) -> Value:
-    """aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
-    write, x, factor = call.write, call.tensor("self"), call.integer("downscale_factor")
-    batch, (height, width) = list(x.shape[:-3]), call.out.shape[-2:]
-    apart = write.reshape(x, [*batch, x.shape[-3], height, factor, width, factor])
-    b = len(batch)
-    moved = write.permute(apart, [*range(b + 1), b + 2, b + 4, b + 1, b + 3])
-    return write.reshape(moved, call.out.shape)
-
-
-@converter
 def channel_shuffle(call: Call) -> Value:
     """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor
     aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor
@@ -86,10 +79,7 @@ def im2col(call: Call) -> Value:
     write, x = call.write, call.tensor("self")
     lead = x.rank - 2
     kernel, dilation, padding, stride, counts = _windows(call, x.shape[lead:])
-    if any(padding):
-        start: list[Size] = [*[0] * lead, *(-before for before in padding)]
-        sizes = [*x.shape[:lead], *(add(n, 2 * p) for n, p in zip(x.shape[lead:], padding, strict=True))]
-        x = write.slice(x, start, sizes, [1] * x.rank, SampleMode.FILL, write.number(0, x.dtype))
+    x = reaching(write, x, padding, [add(n, 2 * p) for n, p in zip(x.shape[lead:], padding, strict=True)], 0)
     for place, axis in enumerate((lead, lead + 2)):  # each becomes kernel x windows
         rows = index_grid(write, [kernel[place], counts[place]], [dilation[place], stride[place]])
         x = write.gather(x, rows, axis)
@@ -120,9 +110,7 @@ def col2im(call: Call) -> Value:
     layer = Deconvolution(stride, (0, 0), (0, 0), dilation, count)
     full = deconvolved(write, layer, images, write.constant(weights))
     # What the windows do not reach stays zero; the padding around the image is cut off.
-    sizes = [full.shape[0], full.shape[1], *out.shape[-2:]]
-    start: list[Size] = [0, 0, *padding]
-    image = write.slice(full, start, sizes, [1] * 4, SampleMode.FILL, write.number(0, x.dtype))
+    image = reaching(write, full, [-before for before in padding], out.shape[-2:], 0)
     return image if x.rank == 3 else write.squeeze(image, [0])
 
 

@@ -11,30 +11,27 @@ from trtdiag.network.value import Value
 
 
 @converter
-def pow_tensor_scalar(call: Call) -> Value:
-    """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
-    base = call.operand("self", computed(call))
-    if call.is_number("exponent"):
-        return constant_power(call.write, base, call.number("exponent"))
-    if not base.dtype.is_float:
-        raise _unknown_exponent()
-    return base ** call.operand("exponent", base.dtype)
-
-
-@converter
 def power(call: Call) -> Value:
     """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
     aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor
 
     Integers to integers are refused.
+
+    aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
     """
     dtype = computed(call)
+    if call.is_number("exponent"):
+        return _constant_power(call.write, call.operand("self", dtype), call.number("exponent"))
     if not dtype.is_float:
-        raise _unknown_exponent()
+        raise refuse(
+            "integer-power",
+            "it raises integers to a power that is known only when the network runs, and TensorRT's power takes floats",
+            "make the exponent a Python number, or compute in float",
+        )
     return call.operand("self", dtype) ** call.operand("exponent", dtype)
 
 
-def constant_power(write: Writer, base: Value, exponent: float) -> Value:
+def _constant_power(write: Writer, base: Value, exponent: float) -> Value:
     """``base ** exponent``, by products, roots and reciprocals where PyTorch takes these."""
     if exponent == 0:
         return write.filled(base.shape, 1, base.dtype)
@@ -65,11 +62,3 @@ def _repeated(write: Writer, base: Value, times: int) -> Value:
             assert result is not None
             return result
         base = base * base
-
-
-def _unknown_exponent() -> Exception:
-    return refuse(
-        "integer-power",
-        "it raises integers to a power that is known only when the network runs, and TensorRT's power takes floats",
-        "make the exponent a Python number, or compute in float",
-    )

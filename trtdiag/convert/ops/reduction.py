@@ -16,24 +16,16 @@ def total(call: Call) -> Value:
     aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
     aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor
     aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+    aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
+    aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
     """
-    fold = Fold[call.op_name.upper()]
-    x, dtype, keep_dims = call.tensor("self"), call.out.dtype, call.flag("keepdim")
+    fold = {"sum": Fold.SUM, "prod": Fold.PROD, "mean": Fold.AVG}[call.op_name]
+    write, x, dtype, keep_dims = call.write, call.tensor("self"), call.out.dtype, call.flag("keepdim")
     axes = call.axes("dim", x.rank)
     if dtype is DType.BOOL:  # of truth values, the sum is whether any holds, the product whether all do
         fold = Fold.MAX if fold is Fold.SUM else Fold.MIN
-        return call.write.cast(reduced(call.write, fold, truths(call.write, x), axes, keep_dims), dtype)
-    # PyTorch casts first, too.
-    return reduced(call.write, fold, call.write.cast(x, dtype), axes, keep_dims)
-
-
-@converter
-def mean(call: Call) -> Value:
-    """aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
-    aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
-    """
-    x = call.write.cast(call.tensor("self"), call.out.dtype)
-    return reduced(call.write, Fold.AVG, x, call.axes("dim", x.rank), call.flag("keepdim"))
+        return write.cast(reduced(write, fold, truths(write, x), axes, keep_dims), dtype)
+    return reduced(write, fold, write.cast(x, dtype), axes, keep_dims)  # PyTorch casts first, too
 
 
 @converter

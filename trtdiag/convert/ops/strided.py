@@ -20,7 +20,7 @@ def as_strided(call: Call) -> Value:
     As ``as_strided``.
     """
     write, x = call.write, call.tensor("self")
-    if not call.row_major("self"):
+    if not call.reads_in_order:
         raise refuse("memory-layout", "its tensor does not lie in memory in the order of its dims, without gaps")
     sizes, strides = call.sizes("size"), call.sizes("stride")
     start = call.size_or_none("storage_offset") or Num(0)
