@@ -207,8 +207,14 @@ def _all_elements_alike(x: torch.Tensor, positions: torch.Tensor) -> torch.Tenso
     return torch.cat((first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()), -1)
 
 
+def _counted_along_the_width(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    wide = positions[:, None, :, None].float() * torch.arange(x.shape[-1])
+    return x * wide.cos() + _half(x) * wide.sin()
+
+
 OTHERS = (
     _sines_of_their_own,
+    _counted_along_the_width,  # what counts reads nothing
     *(
         pytest.param(turn, marks=pytest.mark.slow)
         for turn in (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import reduce
 from math import frexp
 
 import torch
@@ -14,14 +15,6 @@ from trtdiag.network.value import Value
 # A float32 has 24 bits.  Half of the divisor's, times a quotient below 2**12, is exact; so are two such steps.
 _HALF = 4097.0
 _STEP = 2048.0
-
-
-@dataclass(frozen=True)
-class Divisor:
-    """The absolute value of a float32 divisor, whole and in two halves of 12 bits; no halves for a power of two."""
-
-    whole: Value
-    halves: tuple[Value, Value] | None
 
 
 def integer_rest(write: Writer, left: Value, right: Value, *, floored: bool) -> Value:
@@ -58,10 +51,10 @@ def floored_quotient(write: Writer, left: Value, right: Value, constant: float |
 def _towards_zero(write: Writer, left: Value, right: Value, constant: float | None) -> Value:
     """The rest with the sign of the dividend."""
     size = abs(left)
-    divisor = _divisor(write, right, constant)
-    if divisor.halves is not None:
-        size = _step(write, size, _scaled(write, divisor))
-    rest = _step(write, size, divisor)
+    whole, parts = _divisor(write, right, constant)
+    if len(parts) == 2:
+        size = _step(write, size, whole * _STEP, [part * _STEP for part in parts])
+    rest = _step(write, size, whole, parts)
     return write.select(left < 0, -rest, rest)
 
 
@@ -71,34 +64,26 @@ def _beyond(write: Writer, rest: Value, right: Value) -> Value:
     return ((rest < zero) ^ (right < zero)) & ~rest.eq(zero)
 
 
-def _divisor(write: Writer, right: Value, constant: float | None) -> Divisor:
+def _divisor(write: Writer, right: Value, constant: float | None) -> tuple[Value, Sequence[Value]]:
+    """The absolute value of a float32 divisor, whole and in two halves of 12 bits; a power of two has one part."""
     if constant is None:
         whole = abs(right)
         product = whole * _HALF
         upper = product - (product - whole)
-        return Divisor(whole, (upper, whole - upper))
+        return whole, (upper, whole - upper)
     number = torch.tensor(abs(constant), dtype=torch.float32)
     whole = write.scalar(float(number), right)
     if frexp(float(number))[0] == 0.5:
-        return Divisor(whole, None)
+        return whole, (whole,)
     enlarged = number * _HALF
-    upper_half = enlarged - (enlarged - number)
-    halves = (write.scalar(float(upper_half), right), write.scalar(float(number - upper_half), right))
-    return Divisor(whole, halves)
+    half = enlarged - (enlarged - number)
+    return whole, (write.scalar(float(half), right), write.scalar(float(number - half), right))
 
 
-def _scaled(write: Writer, divisor: Divisor) -> Divisor:
-    assert divisor.halves is not None
-    upper, lower = divisor.halves
-    return Divisor(divisor.whole * _STEP, (upper * _STEP, lower * _STEP))
-
-
-def _step(write: Writer, size: Value, divisor: Divisor) -> Value:
+def _step(write: Writer, size: Value, whole: Value, parts: Sequence[Value]) -> Value:
     """The rest of a positive number; the number itself where it is below the divisor, which may be infinite."""
-    quotient = (size / divisor.whole).floor()
-    rest = size
-    for part in divisor.halves or (divisor.whole,):
-        rest = rest - quotient * part
+    quotient = (size / whole).floor()
+    rest = reduce(lambda left, part: left - quotient * part, parts, size)
     # The quotient may have been rounded up to the next integer.
-    rest = write.select(rest < 0, rest + divisor.whole, rest)
-    return write.select(size < divisor.whole, size, rest)
+    rest = write.select(rest < 0, rest + whole, rest)
+    return write.select(size < whole, size, rest)

@@ -8,6 +8,7 @@ from itertools import product
 import torch
 
 from trtdiag.convert.layer_writers.layer_patterns import (
+    Part,
     combined,
     flattened,
     joined,
@@ -80,38 +81,29 @@ def _exchanged(x: Value, interleaved: bool) -> Value | None:
     if interleaved:
         both = tuple(one for y in both if (one := without_new_dim(y, y.rank - 1)) is not None)
     width = number(x.shape[-1])
-    if len(both) != 2 or width is None or width % 2:
-        return None
-    if both[0].made_by != Unary(UnaryOperation.NEG):
+    if len(both) != 2 or width is None or width % 2 or both[0].made_by != Unary(UnaryOperation.NEG):
         return None
     second, first = part_of(both[0].sources[0]), part_of(both[1])
-    if first is None or second is None or first.whole.id != second.whole.id or first.whole.shape[-1] != Num(width):
+    if first is None or first.whole.shape[-1] != Num(width):
         return None
-    places = (0, 1) if interleaved else (0, width // 2)
-    step = 2 if interleaved else 1
-    halves = (width // 2,) * 2
-    right = (first.start, second.start) == places and (first.step, second.step) == (step, step)
-    return first.whole if right and (first.size, second.size) == halves else None
+    places, step = ((0, 1), 2) if interleaved else ((0, width // 2), 1)
+    wanted = [Part(first.whole, place, width // 2, step) for place in places]
+    return first.whole if [first, second] == wanted else None
 
 
 def _of_halves(write: Writer, first: Value, second: Value) -> Value | None:
     difference, total = combined(first, Op.SUB), combined(second, Op.SUM)
     if difference is None or total is None:
         return None
+    found = {frozenset(value.id for value in pair) for one in total if (pair := combined(one, Op.PROD)) is not None}
     for (a, cos), (b, sin) in product(_factors(difference[0]), _factors(difference[1])):
-        wanted = {frozenset((b.id, cos.id)), frozenset((a.id, sin.id))}
-        if {frozenset(value.id for value in pair) for one in total for pair in _first(one)} != wanted:
-            continue
         one, other = part_of(a), part_of(b)
-        if one is None or other is None or one.whole.id != other.whole.id or (one.step, other.step) != (1, 1):
+        if one is None or found != {frozenset((b.id, cos.id)), frozenset((a.id, sin.id))}:
             continue
-        if one.start == 0 and one.size == other.start == other.size and one.whole.shape[-1] == Num(2 * one.size):
+        halves = [Part(one.whole, place, one.size, 1) for place in (0, one.size)]
+        if [one, other] == halves and one.whole.shape[-1] == Num(2 * one.size):
             return _layer(write, one.whole, cos, sin, False, halved=True)
     return None
-
-
-def _first(x: Value) -> list[tuple[Value, Value]]:
-    return list(_factors(x))[:1]
 
 
 def _with_rest(write: Writer, turned: Value, rest: Value) -> Value | None:
@@ -120,12 +112,10 @@ def _with_rest(write: Writer, turned: Value, rest: Value) -> Value | None:
     if not isinstance(layer, RotaryEmbedding) or layer.rotary_embedding_dim:
         return None
     x, *angles = turned.sources
-    first, behind = part_of(x), part_of(rest)
-    if first is None or behind is None or first.whole.id != behind.whole.id:
+    first, width = part_of(x), number(rest.shape[-1])
+    if first is None or width is None or first.whole.shape[-1] != Num(first.size + width):
         return None
-    if (first.start, first.step, behind.start, behind.step) != (0, 1, first.size, 1):
-        return None
-    if first.whole.shape[-1] != Num(first.size + behind.size):
+    if (first.start, first.step) != (0, 1) or part_of(rest) != Part(first.whole, first.size, width, 1):
         return None
     return write.add(RotaryEmbedding(layer.interleaved, first.size), first.whole, *angles)
 
@@ -163,19 +153,13 @@ def _angles(write: Writer, table: Value, heads: int, x: Value, interleaved: bool
     return write.once(what, made)
 
 
-def _says_twice(x: Value, interleaved: bool) -> bool:
+def _says_twice(x: Value, interleaved: bool, depth: int = _DEPTH) -> bool:
     """Whether both elements of each pair in the last dim are equal by how x was made.
 
     It looks back, through layers that treat all elements of the last dim alike, to the one that wrote them twice.
     """
-    for _ in range(_DEPTH):
-        if _is_doubled(x, interleaved):
-            return True
-        before = _alike(x)
-        if before is None:
-            return False
-        x = before
-    return False
+    before = _alike(x) if depth else None
+    return _is_doubled(x, interleaved) or (before is not None and _says_twice(before, interleaved, depth - 1))
 
 
 def _is_doubled(x: Value, interleaved: bool) -> bool:
@@ -183,13 +167,16 @@ def _is_doubled(x: Value, interleaved: bool) -> bool:
     if isinstance(layer, Constant):
         return _has_equal_pairs(x.builder.weight(layer), interleaved)
     pairs = flattened(x) if interleaved else x
-    both = joined(pairs) if pairs is not None else ()
+    if pairs is None:
+        return False
+    both = joined(pairs)
     if both:
         return len(both) == 2 and both[0].id == both[1].id and (not interleaved or both[0].shape[-1] == Num(1))
-    if pairs is None or not interleaved:
-        return False
     # Neighbours by repeat_interleave: one element read twice.
-    return _repeats_last(pairs)
+    layer = pairs.made_by
+    if not interleaved or not isinstance(layer, Slice) or layer.mode is not SampleMode.STRICT_BOUNDS:
+        return False
+    return pairs.sources[0].shape[-1] == Num(1) and isinstance(layer.stride, tuple) and not layer.stride[-1]
 
 
 def _has_equal_pairs(content: torch.Tensor, interleaved: bool) -> bool:
@@ -199,13 +186,6 @@ def _has_equal_pairs(content: torch.Tensor, interleaved: bool) -> bool:
     pairs = content.reshape(-1, *((count, 2) if interleaved else (2, count)))
     first, second = pairs.unbind(-1 if interleaved else 1)
     return torch.equal(first, second)
-
-
-def _repeats_last(x: Value) -> bool:
-    layer = x.made_by
-    if not isinstance(layer, Slice) or layer.mode is not SampleMode.STRICT_BOUNDS:
-        return False
-    return x.sources[0].shape[-1] == Num(1) and isinstance(layer.stride, tuple) and not layer.stride[-1]
 
 
 def _alike(x: Value) -> Value | None:
@@ -221,17 +201,17 @@ def _alike(x: Value) -> Value | None:
     first = inputs[0]
     if not first.rank or first.shape[-1] != x.shape[-1]:
         return None
-    if isinstance(layer, Shuffle):
-        ends = all(order is None or order[-1] == len(order) - 1 for order in (layer.first, layer.second))
-        return first if ends else None
-    if isinstance(layer, Unsqueeze):
-        return first if last not in layer.axes else None
-    if isinstance(layer, Squeeze):
-        return first if first.rank - 1 not in layer.axes else None
-    if isinstance(layer, Slice):
-        whole = isinstance(layer.start, tuple) and isinstance(layer.stride, tuple)
-        whole = whole and layer.mode is SampleMode.STRICT_BOUNDS
-        return first if whole and layer.start[last] == 0 and layer.stride[last] == 1 else None  # type: ignore[index]
-    if isinstance(layer, Gather) and layer.mode is GatherMode.DEFAULT:
-        return first if layer.axis != first.rank - 1 else None
-    return None
+    match layer:
+        case Shuffle(first=one, second=other):
+            stays = all(order is None or order[-1] == len(order) - 1 for order in (one, other))
+        case Unsqueeze(axes):
+            stays = last not in axes
+        case Squeeze(axes):
+            stays = first.rank - 1 not in axes
+        case Slice(start=tuple() as start, stride=tuple() as stride, mode=SampleMode.STRICT_BOUNDS):
+            stays = (start[last], stride[last]) == (0, 1)
+        case Gather(mode=GatherMode.DEFAULT, axis=axis):
+            stays = axis != first.rank - 1
+        case _:
+            stays = False
+    return first if stays else None

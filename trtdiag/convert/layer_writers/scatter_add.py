@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from trtdiag.convert.layer_writers.cost import require_few
@@ -14,19 +12,6 @@ from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr
 
 WHY = "comparing every place with every index"
-
-
-@dataclass(frozen=True)
-class Folded:
-    """What the elements for each place come to.
-
-    Attributes:
-        values: The neutral number where there are none.
-        counts: How many there are, in int32; only where that was asked for.
-    """
-
-    values: Value
-    counts: Value | None
 
 
 def neutral(fold: Fold, dtype: DType) -> int | float:
@@ -41,8 +26,10 @@ def neutral(fold: Fold, dtype: DType) -> int | float:
 
 def folded_by_element(
     write: Writer, index: Value, source: Value, places: Expr, fold: Fold, *, count: bool = False
-) -> Folded:
-    """For ``index`` and ``source`` (..., m): the elements of each of ``places``, as (..., places).
+) -> tuple[Value, Value | None]:
+    """For ``index`` and ``source`` (..., m): what the elements of each of ``places`` come to, as (..., places).
+
+    It is the neutral number where there are none.  Beside it stands how many there are, in int32, where ``count`` asks.
 
     Cost: places times the elements of the index.
     """
@@ -52,7 +39,8 @@ def folded_by_element(
     place = write.along(write.cast(write.counting(places), index.dtype), rank - 1, rank + 1)
     hits = own.eq(place)
     chosen = write.select(hits, write.unsqueeze(source, [rank - 1]), neutral(fold, source.dtype))
-    return Folded(write.reduce(fold, chosen, [rank]), _counted(write, hits, rank) if count else None)
+    values = write.reduce(fold, chosen, [rank])
+    return values, write.reduce(Fold.SUM, write.cast(hits, DType.INT32), [rank]) if count else None
 
 
 def folded_by_row(write: Writer, index: Value, rows: Value, places: Expr, fold: Fold) -> Value:
@@ -65,7 +53,3 @@ def folded_by_row(write: Writer, index: Value, rows: Value, places: Expr, fold: 
     place = write.along(write.cast(write.counting(places), index.dtype), 0, 3)
     chosen = write.select(own.eq(place), write.unsqueeze(rows, [0]), neutral(fold, rows.dtype))
     return write.reduce(fold, chosen, [1])
-
-
-def _counted(write: Writer, hits: Value, axis: int) -> Value:
-    return write.reduce(Fold.SUM, write.cast(hits, DType.INT32), [axis])

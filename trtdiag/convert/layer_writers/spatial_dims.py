@@ -47,8 +47,8 @@ def reaching(write: Writer, x: Value, before: Sequence[int], sizes: Sequence[Exp
 
     ``fill`` is what lies outside; 0 for ``None``.
     """
-    outer = x.rank - len(sizes)
-    if not any(before) and tuple(sizes) == x.shape[outer:]:
+    outer, equal = x.rank - len(sizes), write.builder.facts.equal
+    if not any(before) and all(equal(*pair) for pair in zip(sizes, x.shape[outer:], strict=True)):
         return x
     start = [0] * outer + [-number for number in before]
     shape = [*x.shape[:outer], *sizes]

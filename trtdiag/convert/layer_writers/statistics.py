@@ -32,8 +32,8 @@ def inference(call: Call, epsilon: float) -> Value:
     if folded is not None:
         a, b = (write.constant(part.reshape(1, -1, *[1] * (x.rank - 2))) for part in folded)
     else:
-        mean, variance = (write.cast(call.tensor(name), DType.FLOAT32) for name in _STATISTICS[:2])
-        weight, bias = (_float_vector(call, name) for name in _STATISTICS[2:])
+        mean, variance = (call.operand(name, DType.FLOAT32) for name in _STATISTICS[:2])
+        weight, bias = (call.operand(name, DType.FLOAT32) if call.has(name) else None for name in _STATISTICS[2:])
         scale = reciprocal_deviation(write, variance, epsilon)
         if weight is not None:
             scale = scale * weight
@@ -41,11 +41,6 @@ def inference(call: Call, epsilon: float) -> Value:
         shift = 0.0 - moved if bias is None else bias - moved
         a, b = (write.along(part, 1, x.rank) for part in (scale, shift))
     return write.cast(affine(write, wide, a, b), x.dtype)
-
-
-def _float_vector(call: Call, name: str) -> Value | None:
-    value = call.tensor_or_none(name)
-    return None if value is None else call.write.cast(value, DType.FLOAT32)
 
 
 def _folded(call: Call, epsilon: float) -> tuple[torch.Tensor, torch.Tensor] | None:

@@ -21,7 +21,7 @@ class Spans:
         positions: The index of each element of each stretch, (stretches, most elements); those past the end repeat
             one that lies inside of the dim.
         inside: Which of them belong to the stretch.
-        lengths: Elements of each stretch as float32, (stretches, 1).
+        lengths: Elements of each stretch as float32.
     """
 
     positions: Value
@@ -32,16 +32,6 @@ class Spans:
         """``x`` with ``axis`` replaced by two: stretches and their elements, ``fill`` past their ends."""
         gathered = write.gather(x, self.positions, axis)
         return write.select(write.along(self.inside, axis, gathered.rank), gathered, fill)
-
-    def mean(self, write: Writer, x: Value, axis: int) -> Value:
-        """The average of each stretch of a float32 tensor."""
-        sums = write.reduce(ReduceOperation.SUM, self.taken(write, x, axis, 0.0), [axis + 1])
-        lengths = write.reshape(self.lengths, [self.lengths.shape[0]])
-        return sums / write.along(lengths, axis, sums.rank)
-
-    def greatest(self, write: Writer, x: Value, axis: int, lowest: float) -> Value:
-        """The greatest element of each stretch."""
-        return write.reduce(ReduceOperation.MAX, self.taken(write, x, axis, lowest), [axis + 1])
 
     def first_greatest(self, write: Writer, x: Value, index: Value, axis: int, lowest: float) -> tuple[Value, Value]:
         """The greatest element of each stretch and, of equal ones, the least ``index``.
@@ -71,31 +61,21 @@ def even_spans(write: Writer, size: Expr, count: Expr) -> Spans:
     Stretch i begins at ``i * size / count`` rounded down, and ends before ``(i + 1) * size / count`` rounded up.
     """
     if isinstance(size, Num) and isinstance(count, Num):
-        n, o = int(size.value), int(count.value)
-        return _known(write, n, [(i * n // o, -(-(i + 1) * n // o)) for i in range(o)])
+        length, places = int(size.value), torch.arange(int(count.value))
+        begin, behind = places * length // int(count.value), -(-(places + 1) * length // int(count.value))
+        at_each = begin[:, None] + torch.arange(int((behind - begin).max()))
+        return Spans(
+            write.constant(at_each.clamp(max=length - 1).to(write.index.torch)),
+            write.constant(at_each < behind[:, None]),
+            write.constant((behind - begin).float()),
+        )
     step = write.counting(count)
-    length, counts = write.sizes.element(size), write.sizes.element(count)
-    start = step * length // counts
+    whole, counts = write.sizes.element(size), write.sizes.element(count)
+    start = step * whole // counts
     # Rounded up: the quotient of one less, plus one.
-    end = ((step + 1) * length - 1) // counts + 1
+    end = ((step + 1) * whole - 1) // counts + 1
     # A stretch reaches over at most the quotient and one element more at each end.
-    return spans(write, size, start, end, add(floordiv(size, count), 2))
-
-
-def spans(write: Writer, size: Expr, start: Value, end: Value, most: Expr) -> Spans:
-    """Stretches from ``start`` up to ``end``, two vectors, of at most ``most`` elements."""
-    first, last = write.unsqueeze(start, [1]), write.unsqueeze(end, [1])
-    at = first + write.unsqueeze(write.counting(most), [0])
-    inside = at < last
-    limit = write.sizes.element(size) - write.number(1, write.index, 1)
-    return Spans(at.minimum(limit), inside, write.cast(last - first, DType.FLOAT32))
-
-
-def _known(write: Writer, size: int, ends: list[tuple[int, int]]) -> Spans:
-    start, end = torch.tensor([a for a, _ in ends]), torch.tensor([b for _, b in ends])
-    at = start[:, None] + torch.arange(int((end - start).max()))
-    return Spans(
-        write.constant(at.clamp(max=size - 1).to(write.index.torch)),
-        write.constant(at < end[:, None]),
-        write.constant((end - start).float()[:, None]),
-    )
+    steps = write.counting(add(floordiv(size, count), 2))
+    at = write.unsqueeze(start, [1]) + write.unsqueeze(steps, [0])
+    inside = at < write.unsqueeze(end, [1])
+    return Spans(at.minimum(whole - 1), inside, write.cast(end - start, DType.FLOAT32))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.pooling import lowest
-from trtdiag.convert.layer_writers.variable_spans import Spans, even_spans, flat_index
+from trtdiag.convert.layer_writers.variable_spans import even_spans, flat_index
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import NUMBERS, DType
 from trtdiag.network.layers.pooling import PaddingMode, Pooling, PoolingType
-from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.value import Value
-from trtdiag.symbolic import Expr, Num
+from trtdiag.symbolic import Num
 
 
 @converter
@@ -27,18 +27,13 @@ def adaptive_average(call: Call) -> Value:
     write, x, dims = call.write, call.tensor("self"), call.dims
     if not x.dtype.is_float:
         raise refuse("integer-average", "no layer averages integers", "compute the average in float32")
-    axes = range(x.rank - dims, x.rank)
-    sizes = call.out.shape[-dims:]
-    ones = [axis for axis, size in zip(axes, sizes, strict=True) if size == Num(1)]
-    if len(ones) == dims:
-        return write.reduce(ReduceOperation.AVG, x, ones, keep_dims=True)
-    layer = _as_pooling(x, sizes, dims, PoolingType.AVERAGE) if dims > 1 and x.rank == dims + 2 else None
+    if all(size == Num(1) for size in call.out.shape[-dims:]):
+        return write.reduce(Fold.AVG, x, range(x.rank - dims, x.rank), keep_dims=True)
+    layer = _as_pooling(call, x, PoolingType.AVERAGE)
     if layer is not None:
         return write.add(layer, x)
     # PyTorch averages 16 bit types in float32.
-    wide = write.cast(x, DType.FLOAT32)
-    y = _along(call, wide, ReduceOperation.AVG, lambda found, value, axis: found.mean(write, value, axis))
-    return write.cast(y, x.dtype)
+    return write.cast(_along(call, write.cast(x, DType.FLOAT32), Fold.AVG), x.dtype)
 
 
 @converter
@@ -51,29 +46,22 @@ def adaptive_greatest(call: Call) -> Sequence[Value]:
     if x.dtype not in NUMBERS:
         raise refuse("pooling-dtype", f"no layer pools {x.dtype.value}")
     indices = call.outputs[1]
-    if indices is not None:
-        return _with_indices(call, x, dims, indices.dtype)
-    layer = _as_pooling(x, call.out.shape[-dims:], dims, PoolingType.MAX) if x.rank == dims + 2 else None
-    if layer is not None and dims > 1 and x.dtype.is_float:
-        return [write.add(layer, x)]
-    low = lowest(x)
-    return [_along(call, x, ReduceOperation.MAX, lambda found, value, axis: found.greatest(write, value, axis, low))]
+    if indices is not None:  # which of their dims of space each was, counted over all of them
+        index = flat_index(write, x, dims)
+        for axis in reversed(range(x.rank - dims, x.rank)):
+            found = even_spans(write, x.shape[axis], call.out.shape[axis])
+            x, index = found.first_greatest(write, x, index, axis, lowest(x))
+        return x, write.cast(index, indices.dtype)
+    layer = _as_pooling(call, x, PoolingType.MAX) if x.dtype.is_float else None
+    return [_along(call, x, Fold.MAX) if layer is None else write.add(layer, x)]
 
 
-def _with_indices(call: Call, x: Value, dims: int, dtype: DType) -> Sequence[Value]:
-    """The greatest elements, and which of their dims of space each was, counted over all of them."""
-    write = call.write
-    index = flat_index(write, x, dims)
-    for axis in reversed(range(x.rank - dims, x.rank)):
-        found = even_spans(write, x.shape[axis], call.out.shape[axis])
-        x, index = found.first_greatest(write, x, index, axis, lowest(x))
-    return x, write.cast(index, dtype)
-
-
-def _as_pooling(x: Value, sizes: Sequence[Expr], dims: int, op: PoolingType) -> Pooling | None:
+def _as_pooling(call: Call, x: Value, op: PoolingType) -> Pooling | None:
     """A Pooling layer, where each size is a number that divides the input's."""
-    window = []
-    for whole, size in zip(x.shape[-dims:], sizes, strict=True):
+    dims, window = call.dims, []
+    if dims == 1 or x.rank != dims + 2:
+        return None
+    for whole, size in zip(x.shape[-dims:], call.out.shape[-dims:], strict=True):
         if not (isinstance(whole, Num) and isinstance(size, Num)) or not size.value or whole.value % size.value:
             return None
         window.append(int(whole.value // size.value))
@@ -81,13 +69,16 @@ def _as_pooling(x: Value, sizes: Sequence[Expr], dims: int, op: PoolingType) -> 
     return Pooling(op, tuple(window), tuple(window), none, none, PaddingMode.EXPLICIT_ROUND_DOWN)
 
 
-def _along(call: Call, x: Value, whole: ReduceOperation, each: Callable[[Spans, Value, int], Value]) -> Value:
+def _along(call: Call, x: Value, fold: Fold) -> Value:
     """One dim after the other, the last first: all of it at once for one element, nothing where the size stays."""
     write = call.write
     for axis in reversed(range(x.rank - call.dims, x.rank)):
         size = call.out.shape[axis]
         if size == Num(1):
-            x = write.reduce(whole, x, [axis], keep_dims=True)
+            x = write.reduce(fold, x, [axis], keep_dims=True)
         elif not write.builder.facts.equal(size, x.shape[axis]):
-            x = each(even_spans(write, x.shape[axis], size), x, axis)
+            found, average = even_spans(write, x.shape[axis], size), fold is Fold.AVG
+            taken = found.taken(write, x, axis, 0.0 if average else lowest(x))
+            x = write.reduce(Fold.SUM if average else fold, taken, [axis + 1])
+            x = x / write.along(found.lengths, axis, x.rank) if average else x
     return x

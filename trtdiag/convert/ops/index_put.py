@@ -6,9 +6,9 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import counted_from_the_front, fitted, inverse, moved, with_dims
 from trtdiag.convert.layer_writers.masked_values import chosen_by_mask, one_to_each, only_mask
 from trtdiag.convert.layer_writers.reduction import precise, wide
-from trtdiag.convert.layer_writers.scatter import overwritten
+from trtdiag.convert.layer_writers.scatter import overwritten, rows_overwritten
 from trtdiag.convert.layer_writers.scatter_add import folded_by_row
-from trtdiag.convert.layer_writers.selection import Selection, selection
+from trtdiag.convert.layer_writers.selection import selection
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
@@ -17,7 +17,6 @@ from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.network.value import Value
-from trtdiag.symbolic import Expr
 
 
 @converter
@@ -38,17 +37,12 @@ def index_put(call: Call) -> Value:
     values = chosen.at_front(write, write.broadcast_to(values, shape))
     there = write.permute(x, chosen.front)
     if call.flag("accumulate"):
-        made = _accumulated(write, x, there, chosen, values)
+        depth, count = len(chosen.axes), product(chosen.shape)
+        index = write.reshape(chosen.linear(write, x), [count])
+        made = _added(write, there, depth, index, write.reshape(values, [count, product(there.shape[depth:])]))
     else:
         made = overwritten(write, there, chosen.positions(write), values, ScatterMode.ND)
     return write.permute(made, inverse(chosen.front))
-
-
-def _accumulated(write: Writer, x: Value, there: Value, chosen: Selection, values: Value) -> Value:
-    depth = len(chosen.axes)
-    count, rest = product(chosen.shape), there.shape[depth:]
-    index = write.reshape(chosen.linear(write, x), [count])
-    return _added(write, there, depth, index, write.reshape(values, [count, product(rest)]))
 
 
 def _added(write: Writer, there: Value, depth: int, index: Value, rows: Value) -> Value:
@@ -73,27 +67,22 @@ def index_fill(call: Call) -> Value:
     """
     write, x = call.write, with_dims(call.write, call.tensor("self"))
     index = with_dims(write, call.tensor("index"))
-    shape: list[Expr] = list(x.shape)
-    shape[call.axis("dim", x.rank)] = index.shape[0]
-    return _copied(call, write.broadcast_to(write.reshape(call.operand("value", x.dtype), []), shape))
+    axis, value = call.axis("dim", x.rank), write.reshape(call.operand("value", x.dtype), [])
+    return _copied(call, write.broadcast_to(value, [*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :]]))
 
 
 def _copied(call: Call, source: Value) -> Value:
     write, x = call.write, call.tensor("self")
     there, index, axis = with_dims(write, x), with_dims(write, call.tensor("index")), call.axis("dim", x.rank)
     index = counted_from_the_front(write, index, there.shape[axis], call.content("index"))
-    order = moved(there.rank, axis, 0)
     rows = _rows(write, source, there, index, axis)
-    made = overwritten(write, write.permute(there, order), write.unsqueeze(index, [1]), rows, ScatterMode.ND)
-    return write.reshape(write.permute(made, inverse(order)), x.shape)
+    return write.reshape(rows_overwritten(write, there, index, rows, axis), x.shape)
 
 
 def _rows(write: Writer, source: Value, there: Value, index: Value, axis: int) -> Value:
-    """The source with the indexed dim first; one without dims is one element."""
-    shape: list[Expr] = list(there.shape)
-    shape[axis] = index.shape[0]
-    source = fitted(write, source, shape) if source.rank == there.rank else write.reshape(source, shape)
-    return write.permute(source, moved(there.rank, axis, 0))
+    """The source with as many rows across a dim as there are indices; one without dims is one element."""
+    shape = [*there.shape[:axis], index.shape[0], *there.shape[axis + 1 :]]
+    return fitted(write, source, shape) if source.rank == there.rank else write.reshape(source, shape)
 
 
 @converter
@@ -109,6 +98,7 @@ def index_add(call: Call) -> Value:
         source = write.cast(source, dtype) * write.number(alpha, dtype)
     order = moved(there.rank, axis, 0)
     front = write.permute(there, order)
-    rows = write.reshape(_rows(write, source, there, index, axis), [index.shape[0], product(front.shape[1:])])
+    rows = write.permute(_rows(write, source, there, index, axis), order)
+    rows = write.reshape(rows, [index.shape[0], product(front.shape[1:])])
     made = _added(write, front, 1, index, rows)
     return write.reshape(write.permute(made, inverse(order)), x.shape)

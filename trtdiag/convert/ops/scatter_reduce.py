@@ -6,14 +6,13 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import inverse, moved, with_dims
 from trtdiag.convert.layer_writers.reduction import precise, wide
 from trtdiag.convert.layer_writers.scatter import overwritten
-from trtdiag.convert.layer_writers.scatter_add import Folded, folded_by_element, neutral
+from trtdiag.convert.layer_writers.scatter_add import folded_by_element, neutral
+from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.scatter import ScatterMode
-from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.value import Value
 
 _FOLDS = {
@@ -75,37 +74,16 @@ def scatter_reduce(call: Call) -> Value:
     index = write.permute(with_dims(write, call.tensor("index")), order)
     source = write.permute(write.cast(source, dtype), order)
     counted = reduce == "mean" or not include_self
-    found = folded_by_element(write, index, source, there.shape[-1], fold, count=counted)
-    found = _reaching(write, found, there, fold)
-    made = _combined(write, there, found, fold, mean=reduce == "mean", include_self=include_self)
+    made, counts = folded_by_element(write, index, source, there.shape[-1], fold, count=counted)
+    # Neutral where the index does not reach in other dims.
+    made = reaching(write, made, [0] * made.rank, there.shape, neutral(fold, dtype))
+    if include_self:
+        made = write.elementwise(_JOINED[fold], there, made)
+    if counts is not None:
+        counts = write.cast(reaching(write, counts, [0] * made.rank, there.shape, 0), dtype)
+        if reduce == "mean":
+            over = (counts + int(include_self)).maximum(1)
+            made = write.elementwise(Op.DIV if dtype.is_float else Op.FLOOR_DIV, made, over)
+        if not include_self:
+            made = write.select(~counts.eq(0), made, there)
     return write.reshape(write.cast(write.permute(made, inverse(order)), x.dtype), x.shape)
-
-
-def _reaching(write: Writer, found: Folded, like: Value, fold: Fold) -> Folded:
-    """Neutral where the index does not reach in other dims."""
-    facts = write.builder.facts
-    if all(facts.equal(*pair) for pair in zip(found.values.shape, like.shape, strict=True)):
-        return found
-
-    def filled(x: Value, fill: float) -> Value:
-        zeros, ones = [0] * x.rank, [1] * x.rank
-        return write.slice(x, zeros, like.shape, ones, SampleMode.FILL, write.number(fill, x.dtype))
-
-    values = filled(found.values, neutral(fold, found.values.dtype))
-    return Folded(values, None if found.counts is None else filled(found.counts, 0))
-
-
-def _combined(write: Writer, there: Value, found: Folded, fold: Fold, *, mean: bool, include_self: bool) -> Value:
-    values = found.values
-    if include_self:
-        values = write.elementwise(_JOINED[fold], there, values)
-    if found.counts is None:
-        return values
-    counts = write.cast(found.counts, there.dtype)
-    if mean:
-        own = 1 if include_self else 0
-        over = (counts + own).maximum(1)
-        values = write.elementwise(Op.DIV if there.dtype.is_float else Op.FLOOR_DIV, values, over)
-    if include_self:
-        return values
-    return write.select(~counts.eq(0), values, there)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.indices import fitted, inverse, moved
+from trtdiag.convert.layer_writers.indices import fitted
 from trtdiag.convert.layer_writers.negative_indices import clamped_start
-from trtdiag.convert.layer_writers.scatter import overwritten
+from trtdiag.convert.layer_writers.scatter import rows_overwritten
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, sub
 
@@ -27,10 +26,8 @@ def slice_scatter(call: Call) -> Value:
     length = source.shape[axis]
     begin = int(start.value) if isinstance(start, Num) else write.sizes.scalar(start)
     index = write.counting(length, begin, step)
-    order = moved(x.rank, axis, 0)
-    rows = write.permute(fitted(write, source, [*x.shape[:axis], length, *x.shape[axis + 1 :]]), order)
-    made = overwritten(write, write.permute(x, order), write.unsqueeze(index, [1]), rows, ScatterMode.ND)
-    return write.permute(made, inverse(order))
+    rows = fitted(write, source, [*x.shape[:axis], length, *x.shape[axis + 1 :]])
+    return rows_overwritten(write, x, index, rows, axis)
 
 
 @converter

@@ -5,7 +5,6 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.softmax import SoftMax
@@ -53,13 +52,9 @@ def safe_softmax(call: Call) -> Value:
 
     Rows of -inf give 0.
     """
-    x = _input(call)
-    return without_empty_rows(call.write, x, call.axis("dim", x.rank), softmax(call))
-
-
-def without_empty_rows(write: Writer, scores: Value, axis: int, weights: Value) -> Value:
-    """``weights`` with 0 in the place of rows whose scores are all -inf."""
-    top = write.reduce(ReduceOperation.MAX, scores, [axis], keep_dims=True) if scores.rank else scores
+    write, x = call.write, _input(call)
+    weights = softmax(call)
+    top = write.reduce(ReduceOperation.MAX, x, [call.axis("dim", x.rank)], keep_dims=True) if x.rank else x
     return write.select(top.eq(float("-inf")), 0.0, weights)
 
 

@@ -17,7 +17,7 @@ _SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_
 
 
 @converter
-def nearest(call: Call) -> Value:
+def interpolated(call: Call) -> Value:
     """aten::upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor
     aten::upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor
     aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor
@@ -33,17 +33,7 @@ def nearest(call: Call) -> Value:
     aten::_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None,
         float? scales_w=None) -> Tensor
     aten::_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor
-    """
-    exact = call.op_name.startswith("_upsample_nearest_exact")
-    coordinates = Coordinates.HALF_PIXEL if exact else Coordinates.ASYMMETRIC
-    rounding = ResizeRoundMode.HALF_UP if exact else ResizeRoundMode.FLOOR
-    x = _input(call)
-    return resized(call, x, _axes(call, x), InterpolationMode.NEAREST, coordinates, rounding)
-
-
-@converter
-def smooth(call: Call) -> Value:
-    """aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor
+    aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor
     aten::upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
         Tensor
     aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
@@ -59,10 +49,16 @@ def smooth(call: Call) -> Value:
     aten::upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
         Tensor
     """
-    mode = InterpolationMode.CUBIC if "cubic" in call.op_name else InterpolationMode.LINEAR
+    name, mode, rounding = call.op_name, InterpolationMode.LINEAR, ResizeRoundMode.FLOOR
     coordinates = Coordinates.ALIGN_CORNERS if call.flag("align_corners") else Coordinates.HALF_PIXEL
+    if "cubic" in name:
+        mode = InterpolationMode.CUBIC
+    elif "nearest" in name:
+        mode, exact = InterpolationMode.NEAREST, "exact" in name
+        coordinates = Coordinates.HALF_PIXEL if exact else Coordinates.ASYMMETRIC
+        rounding = ResizeRoundMode.HALF_UP if exact else ResizeRoundMode.FLOOR
     x = _input(call)
-    return resized(call, x, _axes(call, x), mode, coordinates)
+    return resized(call, x, _axes(call, x), mode, coordinates, rounding)
 
 
 @converter
