@@ -316,7 +316,7 @@ def test_classes_that_elements_decide_are_refused() -> None:
     write = Writer(NetworkBuilder(), get_target("11.4"))
     index = write.builder.input("index", DType.INT64, [5])
     arguments = {"self": index, "num_classes": -1}
-    call = Call(aten.one_hot.default, "one_hot", arguments, (None,), write)
+    call = Call(aten.one_hot.default, arguments, (None,), write)
     with pytest.raises(Refused, match="data-dependent-shape"):
         converters()["aten.one_hot.default"].run(call)
 

@@ -107,11 +107,11 @@ class Interpreter:
             if source not in self.known:
                 raise refuse("opaque-argument", f"the value of {source.name} follows from no sizes")
         named = named_arguments(node, op)
-        lists = [(name, value) for name, value in named.items() if isinstance(value, (list, tuple))]
-        items = {f"{name}[{place}]": item for name, value in lists for place, item in enumerate(value)}
+        lists = {name: list(value) for name, value in named.items() if isinstance(value, (list, tuple))}
+        items = {f"{name}[{place}]": item for name, value in lists.items() for place, item in enumerate(value)}
         read = {name: item for name, item in (named | items).items() if isinstance(item, Node)}
         held = {name: given[item] for name, item in read.items() if item in given}
-        arguments = {name: map_arg(value, self.known.__getitem__) for name, value in named.items()}
+        arguments = {name: map_arg(value, self.known.__getitem__) for name, value in (named | lists).items()}
         return Call(op, arguments, self._expected(node), self.write, held, reads_in_order(node))
 
     def _check(self, node: Node, expected: Sequence[Tensor | None], results: Sequence[Value | None]) -> None:
