@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.random_cases import cases
+from trtdiag.dims.torch_text.conditions import MOST_GUARD_CHARACTERS
 from trtdiag.dims.torch_text.read import MOST_GUARDS, read_export_error
-from trtdiag.dims.torch_text.sentences import MOST_GUARD_CHARACTERS
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.fix import Fix

@@ -11,7 +11,8 @@ import numpy as np
 
 from tests.guards.text_exceptions import OTHER_THAN_TRUTH, UNPARSED
 from tests.harness.rows import each
-from trtdiag.dims.torch_text.read import TextGuard, read_export_error
+from trtdiag.dims.torch_text.facts import TextGuard
+from trtdiag.dims.torch_text.read import read_export_error
 from trtdiag.symbolic.evaluate_array import holds_array
 from trtdiag.symbolic.tree import free_symbols
 

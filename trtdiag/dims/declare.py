@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +16,6 @@ from trtdiag.symbolic import substitute
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Expr, Num
 from trtdiag.symbolic.ranges import Range
-
-_VIOLATED = re.compile(r"Constraints violated \(([^)]*)\)")
 
 
 @dataclass(frozen=True)
@@ -142,9 +139,8 @@ def _variables(sizes: Mapping[str, Expr | _Line | int], stems: Mapping[str, str]
 
 def refused_names(message: str) -> list[str]:
     """The Dims whose ranges a refusal of torch's names (``Constraints violated (h, w)!``)."""
-    words = _VIOLATED.search(message)
-    names = [name.strip() for name in words[1].split(",")] if words else []
-    return names + [name for guard in read_export_error(message).guards for _source, name in guard.names]
+    read = read_export_error(message)
+    return [*read.violated, *(name for guard in read.guards for _source, name in guard.names)]
 
 
 def respelled(plan: Plan, refused: Sequence[str]) -> Plan | None:

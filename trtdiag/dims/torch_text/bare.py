@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from trtdiag.dims.torch_text.facts import TextGuard
 from trtdiag.dims.torch_text.joins import Piece, Settled, settle
-from trtdiag.dims.torch_text.sentences import SOURCE, Parser, TextGuard
+from trtdiag.dims.torch_text.sentences import SOURCE
 
 _MOST_LINES = 200
 SUGGESTION = re.compile(r"^\s*-?\s*(?P<line>[^\W\d]\w{0,200} = (?:Dim\(.{0,300}|None\b.{0,60}|-?[\w+*/ ().-]{1,200}))$")
@@ -26,13 +27,12 @@ def bare_suggestions(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(match["line"].strip() for match in found if match is not None) if all(found) else ()
 
 
-def bare_guards(lines: Sequence[str], numbers: Sequence[int], parser: Parser) -> list[Settled]:
+def bare_guards(lines: Sequence[str], numbers: Sequence[int]) -> list[Settled]:
     """Conditions on sizes that stand on lines of their own, each with what follows it up to the next, as of ``settle``.
 
     Args:
         lines: Without prefixes.
         numbers: Of the lines in what was pasted.
-        parser: Remembers conditions.
     """
     starts = [i for i, line in enumerate(lines) if _is_guard(line)][:_MOST_LINES]
     found = []
@@ -41,7 +41,7 @@ def bare_guards(lines: Sequence[str], numbers: Sequence[int], parser: Parser) ->
         texts = [lines[start].strip(_MARKS), *lines[start + 1 : end]]
         pieces = [Piece(text.strip(_MARKS if i == 0 else None), numbers[start + i]) for i, text in enumerate(texts)]
         pieces[0] = Piece(_AS_SENTENCE + pieces[0].text, pieces[0].line)
-        settled = settle(pieces[:_MOST_LINES], None, unknown_before=False, parser=parser)
+        settled = settle(pieces[:_MOST_LINES], None, unknown_before=False)
         if isinstance(settled.found, TextGuard):
             before = lines[start - 1].strip() if start and start - 1 not in starts else ""
             if before and not before.endswith((":", ".", "```")):  # the guard may be the end of that line

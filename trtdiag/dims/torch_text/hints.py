@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 
-from trtdiag.dims.torch_text.sentences import TextGuard, range_of
+from trtdiag.dims.torch_text.facts import TextGuard
+from trtdiag.dims.torch_text.sentences import range_of
 from trtdiag.symbolic import ExpressionError, Relation, all_of, compare, free_symbols, parse_expr
 from trtdiag.symbolic.build import linear_terms, mod
 from trtdiag.symbolic.conditions import within
 from trtdiag.symbolic.expr import Num, Sym
-
-TELLING = ("0/1 specialized", "specified min/max range of [", "Expected input", "Expected shape[")
-"""Of these one stands in each of the sentences."""
 
 _NUMBER = r"-?[\w()]{1,40}"
 _ZERO_ONE = re.compile(r"0/1 specialized due to hint of (?P<value>[01])\s+for\s+dimension\s+(?P<site>\S{1,400})")
@@ -39,8 +37,6 @@ _RELATIONS = {"equal to": Relation.EQ, ">=": Relation.GE, "<=": Relation.LE}
 
 def read_hint(text: str) -> TextGuard | None:
     """The condition that a sentence about a single dim states, ``None`` where ``text`` is no such sentence."""
-    if not any(words in text for words in TELLING):
-        return None
     text = " ".join(text.split())
     taken = _ZERO_ONE.search(text) or _AUTO_ZERO_ONE.search(text)
     if taken is not None:

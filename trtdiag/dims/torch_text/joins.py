@@ -11,17 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from trtdiag.dims.torch_text.facts import Created, Outside, Sentence, TextGuard
 from trtdiag.dims.torch_text.hints import read_hint
-from trtdiag.dims.torch_text.sentences import (
-    SOURCE,
-    WHERE,
-    Created,
-    Outside,
-    Parser,
-    Sentence,
-    TextGuard,
-    read_sentence,
-)
+from trtdiag.dims.torch_text.phrases import BEGINS
+from trtdiag.dims.torch_text.sentences import SOURCE, WHERE, read_sentence
 from trtdiag.symbolic import free_symbols
 
 _MOST_ENDS = 12
@@ -47,7 +40,6 @@ _WHOLE = re.compile(
     rf"|The values of {_SITE} and {_SITE} must always be equal"
     rf"|The values of {_SITE} must always be related to the values of {_SITE} by {_NAME} = \S"
 )
-_HEADS = ("Not all values of", "You marked ", "The values of ")
 _RANGED = re.compile(r"create_symbol .*\[[^\[\]]+, [^\[\]]+\](?: |$)")
 _SPACED_KEY = re.compile(r"'[^'\s]*\s[^']*'")
 
@@ -86,28 +78,27 @@ class Settled:
     cut: Piece | None = None
 
 
-def settle(pieces: Sequence[Piece], following: str | None, *, unknown_before: bool, parser: Parser) -> Settled:
+def settle(pieces: Sequence[Piece], following: str | None, *, unknown_before: bool) -> Settled:
     """Read the sentence that begins with the first piece.
 
     Args:
         pieces: Lines that may belong to it, in order.
         following: The line behind them, ``None`` where it surely begins something else.
         unknown_before: Whether words of no known prefix stand before the sentence, so that they may stand in its midst.
-        parser: Remembers conditions.
     """
     found: dict[object, tuple[Sentence, str]] = {}
     end = len(pieces)
     for end in _ends(pieces):
-        found = _whole(pieces[:end], parser)
+        found = _whole(pieces[:end])
         if found:
             break
     if not found:
-        return _not_whole(pieces, following, parser)
+        return _not_whole(pieces, following)
     chosen, text = next(iter(found.values()))
     cut = None
     if len(found) > 1:
         cut = next((piece for piece in pieces[: end - 1] if not piece.sure), None)
-    cut = cut or _in_a_name(pieces[:end], chosen) or _earlier_end(pieces, end, chosen, text, parser)
+    cut = cut or _in_a_name(pieces[:end], chosen) or _earlier_end(pieces, end, chosen, text)
     behind = pieces[end].text if end < len(pieces) else following
     if cut is None and behind is not None:
         last = pieces[end - 1]
@@ -139,7 +130,7 @@ def _is_whole(text: str, found: Sentence | str | None) -> bool:
         return False
     if isinstance(found, Created):
         return _RANGED.search(text) is not None
-    head = next((text.find(head) for head in _HEADS if head in text), None)
+    head = next((text.find(head) for head in BEGINS if head in text), None)
     return head is None or _WHOLE.match(" ".join(text[head:].split())) is not None
 
 
@@ -177,11 +168,11 @@ def _said(found: Sentence) -> object:
     return found
 
 
-def _whole(pieces: Sequence[Piece], parser: Parser) -> dict[object, tuple[Sentence, str]]:
+def _whole(pieces: Sequence[Piece]) -> dict[object, tuple[Sentence, str]]:
     """Each different sentence that the pieces may be, with its text."""
     found: dict[object, tuple[Sentence, str]] = {}
     for text in _texts(pieces):
-        read = read_hint(text) or read_sentence(text, parser)
+        read = read_hint(text) or read_sentence(text)
         if read is not None and not isinstance(read, str) and _is_whole(text, read):
             found.setdefault(_said(read), (read, text))
     return found
@@ -198,13 +189,13 @@ def _in_a_name(pieces: Sequence[Piece], chosen: Sentence) -> Piece | None:
     return None
 
 
-def _earlier_end(pieces: Sequence[Piece], end: int, chosen: Sentence, text: str, parser: Parser) -> Piece | None:
+def _earlier_end(pieces: Sequence[Piece], end: int, chosen: Sentence, text: str) -> Piece | None:
     """The piece behind which the sentence may have ended, so that what follows was none of its own."""
     for before in [e for e in _ends(pieces[:end]) if e < end][:_MOST_ENDS]:
         last = pieces[before - 1]
         if last.sure or _GOES_ON.match(pieces[before].text.lstrip()):
             continue
-        found = _whole(pieces[:before], parser)
+        found = _whole(pieces[:before])
         if not found or all(said == _said(chosen) for said in found):
             continue
         if text.endswith(".") and not last.text.rstrip().endswith("."):
@@ -240,12 +231,12 @@ def _touches(text: str, behind: str) -> bool:
     return behind[:1].isdigit() if token[0].isdigit() else behind[:1].isalnum() or behind[:1] == "_"
 
 
-def _not_whole(pieces: Sequence[Piece], following: str | None, parser: Parser) -> Settled:
+def _not_whole(pieces: Sequence[Piece], following: str | None) -> Settled:
     """What a sentence says that has not all of torch's words; of several lines none is certain."""
     text = "\n".join(piece.text.strip() for piece in pieces)
     if len(pieces) > 1 and pieces[0].glue is not None:
         text = _texts(pieces)[0]
-    found = read_hint(text) or read_sentence(text, parser)
+    found = read_hint(text) or read_sentence(text)
     last = pieces[-1]
     doubtful = len(pieces) > 1 or (following is not None and (last.open or _touches(last.text.rstrip(), following)))
     if found is None or isinstance(found, str) or (isinstance(found, TextGuard) and found.condition is None):

@@ -9,77 +9,25 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from trtdiag.dims.torch_text.bare import SUGGESTION, bare_guards, bare_suggestions
-from trtdiag.dims.torch_text.hints import TELLING as HINTS
+from trtdiag.dims.torch_text.facts import Created, Cut, ExportErrorText, Outside, Solved, TextGuard
 from trtdiag.dims.torch_text.joins import Piece, Settled, settle
 from trtdiag.dims.torch_text.lines import MOST_CHARACTERS, physical_lines
-from trtdiag.dims.torch_text.sentences import (
-    MOST_STATEMENT_CHARACTERS,
-    Created,
-    Outside,
-    Parser,
-    Solved,
-    TextGuard,
-    read_specialised,
-)
+from trtdiag.dims.torch_text.phrases import BEGINS, MIDDLE, TELLING
+from trtdiag.dims.torch_text.sentences import MOST_STATEMENT_CHARACTERS, read_specialised
 from trtdiag.dims.torch_text.stacks import MOST_LINES, advice_in, frames_from, named_at, stack_around, stack_in
 from trtdiag.dims.torch_text.wraps import Pasted, starts, unwrapped
 
 MOST_GUARDS = 10_000
 """So many different conditions are read, which takes seconds; of the others the number is named as unread."""
 
+_ATTRIBUTES = {TextGuard: "guards", Outside: "outside", Created: "created", Solved: "solved"}
 _SHOWN = 400
 _SHORTEST = 12  # a shorter line tells nothing
 _MOST_STACKS = 200  # so many data-dependent conditions get their stack
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A line that may go on otherwise than it was read: a sentence may be cut there, or a part of one lost.
-
-    Attributes:
-        line: Its number, from 1.
-        text: What it says.
-    """
-
-    line: int
-    text: str
-
-
-@dataclass(frozen=True)
-class ExportErrorText:
-    """What an error text says.
-
-    Attributes:
-        guards: Its conditions, in order, each once.
-        unread: Statements about conditions that were not understood.
-        suggestions: The lines of torch's own suggested fixes.
-        violated: The dims named in ``Constraints violated (h, w)!``.
-        outside: Examples that lie outside their declared range.
-        created: What a log says of the symbols: their sources, examples and ranges.
-        solved: Sizes that torch's solver ended at; no conditions, but the example is among them.
-        cuts: Lines behind which a terminal or a log may have broken a sentence, so that it may say something else.
-    """
-
-    guards: tuple[TextGuard, ...]
-    unread: tuple[str, ...]
-    suggestions: tuple[str, ...]
-    violated: tuple[str, ...] = ()
-    outside: tuple[Outside, ...] = ()
-    created: tuple[Created, ...] = ()
-    solved: tuple[Solved, ...] = ()
-    cuts: tuple[Cut, ...] = ()
-
-    def repeats(self, earlier: ExportErrorText) -> bool:
-        """Whether all conditions were stated before: torch raises the same error again as another type."""
-        said = {(guard.condition, guard.text) for guard in earlier.guards}
-        return (
-            all((guard.condition, guard.text) in said for guard in self.guards)
-            and {*self.unread} <= {*earlier.unread}
-            and {*self.solved} <= {*earlier.solved}
-        )
 
 
 @dataclass(frozen=True)
@@ -103,30 +51,11 @@ class _Statement:
     unknown_before: bool = False
 
 
-# Fixed words of every sentence that is read; where none stands in a line, the line is noise.
-_BEGINS = ("Not all values of ", "You marked ", "The values of ")
-_TELLING = (
-    *_BEGINS,
-    "data-dependent expression",
-    "[guard added]",
-    "guard was added: ",
-    "Guard failed: ",
-    "Runtime assertion failed for expression ",
-    "evaluate_expr(",
-    "EXTENDED_DEBUG_GUARD_ADDED=",
-    "inferred a static shape of ",
-    " not in range [",
-    "set_replacement ",
-    "create_symbol ",
-    *HINTS,
-    "Constraints violated (",
-)
-_CONTINUING = _TELLING[:-1]  # the last is a heading
-# These stand in the middle of a sentence, which may be all that is left of it.
-_MIDDLE = ("inferred to be a constant", "specialized it to be a constant", "a specialized value of ")
-_CUT = re.compile(
-    r"(?=(?:- )?(?:Not all values of |You marked |The values of |Suggested fixes:|Specializations unexpectedly req))"
-)
+_HEADING = "Constraints violated ("  # nothing continues it
+_STATING = (*TELLING, *MIDDLE)
+_CONTINUED = tuple(phrase for phrase in TELLING if phrase != _HEADING)
+_HEADS = (*BEGINS, "Suggested fixes:", "Specializations unexpectedly req")
+_CUT = re.compile(rf"(?=(?:- )?(?:{'|'.join(_HEADS)}))")
 # What may stand before a sentence on its line.
 _BEFORE = re.compile(r"[\s\d.*-]*|.*(?:Error|Exception|Warning)[\w '\"(:-]*")
 # Words of which every sentence has several, so that some are left whole wherever it is cut.
@@ -156,7 +85,7 @@ def read_export_error(text: str) -> ExportErrorText:
         reader = _Reader(unwrapped(physical_lines(text)))
         reader.read()
     if len(text) > MOST_CHARACTERS:
-        reader.unread[f"... {len(text) - MOST_CHARACTERS} more characters, not looked at"] = None
+        reader.told["unread"][f"... {len(text) - MOST_CHARACTERS} more characters, not looked at"] = None
     return reader.result()
 
 
@@ -166,15 +95,8 @@ class _Reader:
     def __init__(self, pasted: Pasted) -> None:
         self.pasted = pasted
         self.lines = pasted.lines
-        self.parser = Parser()
-        self.guards: dict[TextGuard, None] = {}
-        self.unread: dict[str, None] = {}
-        self.suggestions: dict[str, None] = {}
-        self.violated: dict[str, None] = {}
-        self.outside: dict[Outside, None] = {}
-        self.created: dict[Created, None] = {}
-        self.solved: dict[Solved, None] = {}
-        self.cuts: dict[Cut, None] = {}
+        # By the attribute of ``ExportErrorText``, each once.
+        self.told: dict[str, dict[Any, None]] = {entry.name: {} for entry in fields(ExportErrorText)}
         self.used: set[int] = set()
         self.stated: set[tuple[str, ...]] = set()
         self.beyond = 0
@@ -182,23 +104,14 @@ class _Reader:
 
     def result(self) -> ExportErrorText:
         if self.beyond:
-            self.unread[f"... {self.beyond} more statements, beyond the first {MOST_GUARDS} conditions"] = None
-        suggestions = tuple(self.suggestions)
-        if not (self.guards or suggestions or self.unread):
-            suggestions = bare_suggestions(self.lines)
-            if not (suggestions or self.outside or self.solved or self.created):
-                for settled in bare_guards(self.lines, self.pasted.numbers, self.parser):
+            self.told["unread"][f"... {self.beyond} more statements, beyond the first {MOST_GUARDS} conditions"] = None
+        told = self.told
+        if not (told["guards"] or told["suggestions"] or told["unread"]):
+            told["suggestions"] = dict.fromkeys(bare_suggestions(self.lines))
+            if not any(told[name] for name in ("suggestions", "outside", "solved", "created")):
+                for settled in bare_guards(self.lines, self.pasted.numbers):
                     self.take(settled)
-        return ExportErrorText(
-            tuple(self.guards),
-            tuple(self.unread),
-            suggestions,
-            tuple(self.violated),
-            tuple(self.outside),
-            tuple(self.created),
-            tuple(self.solved),
-            tuple(self.cuts),
-        )
+        return ExportErrorText(**{name: tuple(entries) for name, entries in told.items()})
 
     def read(self) -> None:
         index = 0
@@ -210,9 +123,9 @@ class _Reader:
             block = _BLOCK.search(line[:2000])
             if block is not None:
                 index = self.block(index + 1, block["kind"])
-            elif "Suggested fixes:" in line and not any(phrase in line for phrase in _BEGINS):
+            elif "Suggested fixes:" in line and not any(phrase in line for phrase in BEGINS):
                 index = self.suggested(index + 1)
-            elif any(phrase in line for phrase in _TELLING) or any(phrase in line for phrase in _MIDDLE):
+            elif any(phrase in line for phrase in _STATING):
                 index = self.telling(index)
             else:
                 index += 1
@@ -222,11 +135,11 @@ class _Reader:
         """Read the line, and what continues it; the number of the line after that."""
         line, following = self.lines[index], index + 1
         head = line[:4000]
-        if "Constraints violated (" in head:
+        if _HEADING in head:
             for match in _VIOLATED.finditer(head):
-                self.violated.update(dict.fromkeys(name.strip() for name in match["names"].split(", ")))
+                self.told["violated"].update(dict.fromkeys(name.strip() for name in match["names"].split(", ")))
         spans = [(0, len(line))]
-        if len(line) > 20 and sum(map(line.count, (*_BEGINS, "Suggested fixes:", "Specializations unexp"))) > 1:
+        if len(line) > 20 and sum(map(line.count, _HEADS)) > 1:
             places = sorted({0, *(match.start() for match in _CUT.finditer(line))})
             spans = list(zip(places, [*places[1:], len(line)], strict=True))
         self.used.add(index)
@@ -234,11 +147,11 @@ class _Reader:
             piece = line[start:end]
             if "Suggested fixes:" in piece:
                 rest = piece.partition("Suggested fixes:")[2].strip()
-                self.suggestions.update({rest: None} if rest else {})
+                self.told["suggestions"].update({rest: None} if rest else {})
                 return self.suggested(following)
-            if len(spans) > 1 and not any(phrase in piece for phrase in (*_TELLING, *_MIDDLE)):
+            if len(spans) > 1 and not any(phrase in piece for phrase in _STATING):
                 continue
-            begin = next((piece.find(phrase) for phrase in _BEGINS if phrase in piece), 0)
+            begin = next((piece.find(phrase) for phrase in BEGINS if phrase in piece), 0)
             statement = _Statement(
                 piece[: MOST_STATEMENT_CHARACTERS + 1],
                 self.pieces(index, start, end),
@@ -246,7 +159,7 @@ class _Reader:
                 following,
                 unknown_before=_BEFORE.fullmatch(piece[max(0, begin - 400) : begin]) is None,
             )
-            if end == len(line) and (") ... " in piece or any(phrase in piece for phrase in _CONTINUING)):
+            if end == len(line) and (") ... " in piece or any(phrase in piece for phrase in _CONTINUED)):
                 statement = self.continued(statement)
             following = self.state(statement)
         return following
@@ -272,7 +185,7 @@ class _Reader:
         pieces, length, end = list(statement.pieces), len(statement.text), statement.end
         while end < len(self.lines) and end < statement.start + MOST_LINES and length < MOST_STATEMENT_CHARACTERS:
             line = self.lines[end]
-            if not line.strip() or starts(line) or any(phrase in line for phrase in _TELLING):
+            if not line.strip() or starts(line) or any(phrase in line for phrase in TELLING):
                 break
             pieces += self.pieces(end, 0, len(line))
             length += len(line)
@@ -287,13 +200,11 @@ class _Reader:
         repeated = whole in self.stated
         if repeated and ("data-dependent" not in statement.text or self.stacks >= _MOST_STACKS):
             return statement.end
-        if len(self.guards) >= MOST_GUARDS:
+        if len(self.told["guards"]) >= MOST_GUARDS:
             self.beyond += 1
             return statement.end
         self.stated.add(whole)
-        settled = settle(
-            statement.pieces, statement.following, unknown_before=statement.unknown_before, parser=self.parser
-        )
+        settled = settle(statement.pieces, statement.following, unknown_before=statement.unknown_before)
         behind = [line for line in statement.pieces[settled.count :] if line.line > statement.pieces[0].line]
         if behind:  # these are none of its own
             end = next(
@@ -310,20 +221,16 @@ class _Reader:
     def take(self, settled: Settled) -> None:
         """Keep what a sentence says, and where it may be cut."""
         if settled.cut is not None:
-            self.cuts[Cut(settled.cut.line, settled.cut.text.strip()[:_SHOWN])] = None
-        match settled.found:
-            case TextGuard() as found:
-                self.guards[found] = None
-            case Outside() as found:
-                self.outside[found] = None
-            case Created() as found:
-                self.created[found] = None
-            case Solved() as found:
-                self.solved[found] = None
-            case str() as found:
-                self.unread[found[:_SHOWN]] = None
-            case None:
-                pass
+            self.cut(settled.cut.line, settled.cut.text)
+        found = settled.found
+        if isinstance(found, str):
+            self.told["unread"][found[:_SHOWN]] = None
+        elif found is not None:
+            self.told[_ATTRIBUTES[type(found)]][found] = None
+
+    def cut(self, number: int, text: str) -> None:
+        """Note a line behind which a sentence may be cut."""
+        self.told["cuts"][Cut(number, text.strip()[:_SHOWN])] = None
 
     def left_over(self) -> None:
         """Name lines that have words of a sentence whose beginning was not found."""
@@ -334,7 +241,7 @@ class _Reader:
         ]
         if any(whole for _, whole in found) or len(found) > _FEW_LEFT_OVER:
             for index, _ in found[:MOST_LINES]:
-                self.cuts[Cut(self.pasted.numbers[index], self.lines[index].strip()[:_SHOWN])] = None
+                self.cut(self.pasted.numbers[index], self.lines[index])
 
     def placed(self, guard: TextGuard, statement: _Statement) -> TextGuard:
         """The guard with the stack and the advice that the text gives for it."""
@@ -357,11 +264,11 @@ class _Reader:
     def suggested(self, index: int) -> int:
         """Read suggested fixes from line ``index`` on; the number of the line after them."""
         blank = False
-        while index < len(self.lines) and len(self.suggestions) < MOST_GUARDS:
+        while index < len(self.lines) and len(self.told["suggestions"]) < MOST_GUARDS:
             line = self.lines[index]
             match = SUGGESTION.match(line[:600])
             if match is not None:
-                self.suggestions[match["line"].strip()] = None
+                self.told["suggestions"][match["line"].strip()] = None
             elif line.strip() or blank:
                 break
             else:
@@ -375,14 +282,14 @@ class _Reader:
             line = self.lines[index][:4000]
             if not _BLOCK_LINE.match(line) or _BLOCK.search(line):
                 if line.strip() and not starts(line):
-                    self.cuts[Cut(self.pasted.numbers[index], line.strip()[:_SHOWN])] = None
+                    self.cut(self.pasted.numbers[index], line)
                 break
-            stated = read_specialised(line, kind, self.parser)
+            stated = read_specialised(line, kind)
             if len(stated) < line.partition("#")[0].count(".size()[") and kind == "specializations":
-                self.cuts[Cut(self.pasted.numbers[index], line.strip()[:_SHOWN])] = None
+                self.cut(self.pasted.numbers[index], line)
             for found in stated:
-                if len(self.guards) < MOST_GUARDS:
-                    self.guards[found] = None
+                if len(self.told["guards"]) < MOST_GUARDS:
+                    self.told["guards"][found] = None
                 else:
                     self.beyond += 1
             index += 1

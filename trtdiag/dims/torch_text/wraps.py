@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from trtdiag.dims.torch_text.lines import Physical, prefix_end
+from trtdiag.dims.torch_text.phrases import MENDED, STARTS
 
 _CHUNK = 32
 """Widths are compared among so many lines, and as many before and behind them: a log has parts of several tools."""
@@ -22,55 +23,6 @@ _SURE = 2  # so many lines that are broken at one width are no accident
 _MOST_PIECES = 400
 _NEAR = 8  # breaks with the same characters around them, as of a prefix that is broken in each line, count once
 
-# What begins a line of torch's, of Python's tracebacks and of reports: behind it nothing goes on.
-STARTS = (
-    "- Not all values of ",
-    "- You marked ",
-    "- The values of ",
-    "- solving the guards ",
-    "Not all values of ",
-    "You marked ",
-    "The values of ",
-    "Suggested fixes:",
-    "Specializations unexpectedly req",
-    "Constraints violated (",
-    "Could not guard on data-dependent ",
-    "Could not extract specialized ",
-    "Runtime assertion failed for ",
-    "Guard failed: ",
-    "Received user-specified dim hint",
-    "Expected input",
-    "Traceback (most recent ",
-    'File "',
-    "For more information, ",
-    "For more debugging ",
-    "For extended logs ",
-    "For C++ stack trace",
-    "If you suspect the guard ",
-    "Caused by: ",
-    "User Stack",
-    "User stack",
-    "The above exception ",
-    "The error above ",
-    "The following call ",
-    "The following dimensions ",
-    "To fix the error, ",
-    "During handling of ",
-    "from user code",
-    "Set TORCH",
-    "create_symbol ",
-    "create_env",
-    "create_unbacked_symint ",
-    "set_replacement ",
-    "produce_guards",
-    "runtime_assert ",
-    "consider using ",
-    "def specializations(",
-    "def specify_constraints(",
-    "1. torch._check(",
-    "2. torch._check(",
-    "```",
-)
 _BY_FIRST = {first: tuple(s for s in STARTS if s[:3] == first) for first in {start[:3] for start in STARTS}}
 _OTHER_START = re.compile(
     r"[\w.]{1,200}(?:Error|Exception|Warning)\b(?:: |:$|\(|$)|eval \w"
@@ -81,39 +33,11 @@ _SUGGESTION = re.compile(r"[^\W\d]\w{0,200} = (?:Dim\(|None\b|[\w+*/ ().-]{1,200
 _WORD = re.compile(r"\S+")
 _HYPHENATED = re.compile(r"[^\W\d_]-$")
 
-# Phrases that are searched for whole; a break inside one is undone whatever the widths are.
-_PHRASES = (
-    "Not all values of ",
-    "You marked ",
-    "The values of ",
-    "Suggested fixes:",
-    "Constraints violated (",
-    "data-dependent expression ",
-    "[guard added]",
-    "this guard was added: ",
-    "Guard failed: ",
-    "Runtime assertion failed for expression ",
-    "evaluate_expr(",
-    "EXTENDED_DEBUG_GUARD_ADDED=",
-    "inferred a static shape of ",
-    "not in range [",
-    "set_replacement ",
-    "create_symbol ",
-    "satisfy the generated guard ",
-    "in the specified range ",
-    "are valid because ",
-    "must always be ",
-    "solving the guards generated for ",
-    "a specialized value of ",
-    "specialized due to hint of ",
-    "Expected input",
-)
-
 
 def _broken_phrases() -> tuple[re.Pattern[str], dict[str, list[tuple[str, str]]]]:
     """A pattern of what may end a line inside a phrase, and what then follows, with what stood between."""
     heads: dict[str, list[tuple[str, str]]] = {}
-    for phrase in _PHRASES:
+    for phrase in MENDED:
         for at in range(1, len(phrase.rstrip())):
             head, rest = phrase[:at], phrase[at:]
             glue = " " * (len(head) - len(head.rstrip()) + len(rest) - len(rest.lstrip()))
@@ -123,7 +47,7 @@ def _broken_phrases() -> tuple[re.Pattern[str], dict[str, list[tuple[str, str]]]
 
 
 _BROKEN, _RESTS = _broken_phrases()
-_MOST_HEAD = max(map(len, _PHRASES))
+_MOST_HEAD = max(map(len, MENDED))
 _LAST_WORDS = frozenset(head[head.rfind(" ") + 1 :] for head in _RESTS)
 
 
@@ -162,7 +86,8 @@ class Pasted:
 def starts(text: str) -> bool:
     """Whether ``text`` begins something of torch's, a traceback's or a logger's, so that it continues nothing."""
     text = text.lstrip()
-    if any(text.startswith(start) or start.startswith(text) for start in _BY_FIRST.get(text[:3], ())):
+    words = text.removeprefix("- ")
+    if any(words.startswith(start) or start.startswith(words) for start in _BY_FIRST.get(words[:3], ())):
         return True
     return _OTHER_START.match(text) is not None
 

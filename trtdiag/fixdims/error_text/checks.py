@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import permutations
 
-from trtdiag.dims.torch_text.read import TextGuard
+from trtdiag.dims.torch_text.facts import TextGuard
 from trtdiag.fixdims.fix import DataCheck
 from trtdiag.graph.source import Stack
 from trtdiag.symbolic import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from trtdiag.dims.compare_plans import spelled
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
-from trtdiag.dims.torch_text.read import ExportErrorText, Outside
+from trtdiag.dims.torch_text.facts import ExportErrorText, Outside
 from trtdiag.fixdims.error_text.system import TextSystem
 from trtdiag.fixdims.fix import Change, Reason
 from trtdiag.symbolic import Proof, Range, allowed, free_symbols, progressions

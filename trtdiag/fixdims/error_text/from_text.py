@@ -11,8 +11,9 @@ from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver.solution import Chosen
 from trtdiag.dims.solver_input import LOWEST_HINTED, LOWEST_NAMED, asked_range
+from trtdiag.dims.torch_text.facts import ExportErrorText
 from trtdiag.dims.torch_text.lines import errors_apart
-from trtdiag.dims.torch_text.read import ExportErrorText, read_export_error
+from trtdiag.dims.torch_text.read import read_export_error
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.torch_text.read import ExportErrorText, TextGuard
-from trtdiag.dims.torch_text.sentences import FLOAT_WHY
+from trtdiag.dims.torch_text.conditions import FLOAT_WHY
+from trtdiag.dims.torch_text.facts import ExportErrorText, TextGuard
 from trtdiag.fixdims.error_text.suggested import Suggested, read_suggested
 from trtdiag.fixdims.fix import UnreadCondition
 from trtdiag.frontend.program import InputDim, InputTensor
