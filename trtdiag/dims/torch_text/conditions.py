@@ -23,13 +23,12 @@ _ANY = Range()
 def condition_in(
     parts: Sequence[str],
     names: tuple[tuple[str, str], ...] = (),
-    declared: str = "",
     asked: Range = _ANY,
     *,
     kind: str = "guard",
 ) -> TextGuard:
     """The guard in the given lines; what else is known of it as of ``TextGuard``."""
-    told = TextGuard("nothing", None, "its brackets do not match", names, declared, kind, asked)
+    told = TextGuard("nothing", None, "its brackets do not match", names, kind, asked)
     if sum(map(len, parts)) + len(parts) > MOST_GUARD_CHARACTERS:
         why = f"it has more than {MOST_GUARD_CHARACTERS} characters"
         return replace(told, text=f"{' '.join(parts)[:200]} ...", why=why)

@@ -18,10 +18,9 @@ class TextGuard:
         condition: Over the sources in the text (``Sym("L['x'].size()[2]")``); ``None`` where it could not be read.
         why: Why it could not be read.
         names: Source -> the user's Dim name, as far as the text says it.
-        declared: The declared range as written, empty where the text gives none.
         kind: ``guard``, ``constant``, ``specialised`` (never declared dynamic), ``equal``, ``related``,
             ``data-dependent`` (not decided), ``asserted`` (on a size from data: it has to hold).
-        asked: ``declared`` as a range; torch's stand-ins for infinity are open ends.
+        asked: The declared range, as far as the text says it; torch's stand-ins for infinity are open ends.
         stack: Where it comes from, as far as the text says it.
         advice: The ``torch._check`` lines that torch offers for it.
     """
@@ -30,7 +29,6 @@ class TextGuard:
     condition: Condition | None
     why: str
     names: tuple[tuple[str, str], ...] = ()
-    declared: str = ""
     kind: str = "guard"
     asked: Range = field(default=Range())
     stack: Stack = NO_STACK

@@ -61,9 +61,7 @@ def _conflicting(match: re.Match[str]) -> TextGuard:
     site = match["site"].rstrip(".,")
     inferred = range_of(match["least"], match["most"])
     asked = range_of(match["low"], match["high"])
-    return TextGuard(
-        f"{site} in {inferred}", all_of(within(Sym(site), inferred)), "", ((site, site),), str(asked), asked=asked
-    )
+    return TextGuard(f"{site} in {inferred}", all_of(within(Sym(site), inferred)), "", ((site, site),), asked=asked)
 
 
 def _given(match: re.Match[str]) -> TextGuard:

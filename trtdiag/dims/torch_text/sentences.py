@@ -154,13 +154,13 @@ def _pairs(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((m["source"], m["name"]) for m in _NAMED.finditer(text[:MOST_SUBJECT_CHARACTERS]))
 
 
-def _asked(text: str) -> tuple[str, Range]:
+def _asked(text: str) -> Range:
     range_ = _RANGE.search(text[:MOST_SUBJECT_CHARACTERS])
     words = " ".join((range_["range"] if range_ else "").split())
     alone = range_ is None and " <= " in text  # 2 <= L['x'].size()[0] <= 64
     shown = words or (" ".join(text.split()) if alone else "")
     low, high = _LOW.search(shown), _HIGH.search(shown)
-    return words, range_of(low["end"] if low else "", high["end"] if high else "")
+    return range_of(low["end"] if low else "", high["end"] if high else "")
 
 
 def _not_all(text: str) -> TextGuard | str:
@@ -172,7 +172,7 @@ def _not_all(text: str) -> TextGuard | str:
             return f"Not all values of {subject} satisfy the generated guard"
         source, name = _subject(subject)
         names = _pairs(subject) or (((source, name or source),) if source else ())
-        return condition_in(parts, names, *_asked(subject))
+        return condition_in(parts, names, _asked(subject))
     inferred = _VALID.search(text)
     if inferred is None:
         return _unread(f"Not all values of {text}")
@@ -190,16 +190,14 @@ def _not_all(text: str) -> TextGuard | str:
         condition = compare(Relation.EQ, Sym(source), parse_expr(size))
     except ExpressionError as error:
         return replace(told, why=str(error))
-    declared, asked = _asked(subject)
-    return replace(told, condition=condition, declared=declared, asked=asked)
+    return replace(told, condition=condition, asked=_asked(subject))
 
 
 def _constant(subject: str, value: str) -> TextGuard:
     source, name = _subject(subject)
-    declared, asked = _asked(subject)
     condition = compare(Relation.EQ, Sym(source), Num(int(value)))
     names = ((source, name),) if name else ()
-    return TextGuard(f"{name or source} == {int(value)}", condition, "", names, declared, "constant", asked)
+    return TextGuard(f"{name or source} == {int(value)}", condition, "", names, "constant", _asked(subject))
 
 
 def _marked(text: str) -> TextGuard | str:

@@ -9,7 +9,7 @@ from trtdiag.dims.compare_plans import spelled
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.spelling.spell import Spelled, spell_sites
 from trtdiag.dims.torch_text.facts import Outside
-from trtdiag.fixdims.error_text.system import split
+from trtdiag.fixdims.error_text.symbols import split
 
 _ASSIGNMENT = "dynamic_shapes = "
 

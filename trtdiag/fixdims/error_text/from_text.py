@@ -48,16 +48,11 @@ _SUGGESTED = "part of this is torch's own suggestion, for dims of which the text
 
 
 # What torch raises in place of the guards: torch 2.4.1, 2.13.
-_SOLVER_FAILURES = tuple(
-    map(
-        re.compile,
-        (
-            r"Node arity mismatch; expected \d{1,9}, but got \d{1,9}",
-            r"Cannot create Dim with inconsistent min=-?\d{1,40}, max=-?\d{1,40}",
-            r"cannot be solved using\s+solve_univariate_inequality",
-            r"Expected op to be '==', got \S{1,3}",
-        ),
-    )
+_SOLVER_FAILURE = re.compile(
+    r"Node arity mismatch; expected \d{1,9}, but got \d{1,9}"
+    r"|Cannot create Dim with inconsistent min=-?\d{1,40}, max=-?\d{1,40}"
+    r"|cannot be solved using\s+solve_univariate_inequality"
+    r"|Expected op to be '==', got \S{1,3}"
 )
 
 
@@ -116,7 +111,7 @@ def _fix(read: ExportErrorText, text: str, label: str, limit_s: float) -> Fix:
 
 def _no_conditions(text: str, label: str) -> DimsError:
     """The error for a text that states nothing, with torch's own failure where it hid the guards."""
-    failed = next((match for pattern in _SOLVER_FAILURES if (match := pattern.search(text)) is not None), None)
+    failed = _SOLVER_FAILURE.search(text)
     because = (
         "none of the sentences was found with which torch.export names one ('Not all values of h = ... satisfy the "
         "generated guard ...', 'You marked h as dynamic but ...', 'must always be equal', 'Could not guard on "
@@ -210,7 +205,7 @@ def _answer(
         confirmation=Confirmation(None, note=_NO_MODEL),
         unread=tuple(system.unread),
         checks=tuple(check for guard in system.checks for check in data_checks(guard)),
-        notes=_notes(system, changes, chosen, held, final),
+        notes=_notes(read, system, changes, chosen, held, final),
     )
 
 
@@ -247,12 +242,17 @@ def _reaches_one(site: str, final: Plan) -> bool:
 
 
 def _notes(
-    system: TextSystem, changes: tuple[Change, ...], chosen: Chosen, held: list[str], final: Plan
+    read: ExportErrorText,
+    system: TextSystem,
+    changes: tuple[Change, ...],
+    chosen: Chosen,
+    held: list[str],
+    final: Plan,
 ) -> tuple[str, ...]:
     found = []
     if system.conditions and final.leaves:
         found.append(_NOT_ALL)
-    if any(size > 1 for size in system.solved):
+    if any(solved.value > 1 for solved in read.solved):
         found.append(_ONE_SIZE)
     if any(_reaches_one(site, final) for change in changes for site in change.sites):
         found.append(_ZERO_ONE)
