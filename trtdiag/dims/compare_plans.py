@@ -43,6 +43,18 @@ def sharing(plan: Plan) -> set[frozenset[str]]:
     return {frozenset(sites) for sites in roots.values()}
 
 
+def sharing_with(site: str, plan: Plan) -> frozenset[str]:
+    """The sites of the Dim that is used at ``site``, itself among them; empty where none is."""
+    return next((sites for sites in sharing(plan) if site in sites), frozenset())
+
+
+def changed(site: str, asked: Plan, final: Plan) -> bool:
+    """Whether one dim is declared otherwise, or together with others."""
+    before = asked.leaves[site]
+    after = final.leaves.get(site, before)
+    return not same(before, asked, after, final) or sharing_with(site, final) != sharing_with(site, asked)
+
+
 def values_of(leaf: Leaf, plan: Plan) -> ValueSet | None:
     """The sizes that a leaf admits; ``None`` where others determine them, or where its step is beyond all sizes."""
     range_ = asked_range(leaf, plan)

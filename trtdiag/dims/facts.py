@@ -57,6 +57,12 @@ class GuardOrigin:
     node: str | None = None
     asked: AskedByOp | None = None
 
+    @classmethod
+    def traced(cls, found_in: str, stack: Stack, op: str | None = None, node: str | None = None) -> GuardOrigin:
+        """The origin of what tracing found; whether from a Python branch shows in the innermost frame."""
+        branch = stack.frames[-1].package not in ("torch", "python") if stack.frames else None
+        return cls((found_in,), stack, branch, op, node)
+
 
 @dataclass(frozen=True)
 class Constraint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trtdiag.dims.compare_plans import kept_of, lost_words, same, sharing, spelled, values_of
+from trtdiag.dims.compare_plans import changed, kept_of, lost_words, sharing_with, spelled, values_of
 from trtdiag.dims.declare import dim_names
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
@@ -49,11 +49,9 @@ def changes_between(
     """
     names = dim_names(asked)
     groups: dict[tuple[object, ...], list[str]] = {}
-    together, apart = sharing(final), sharing(asked)
     for site, before in asked.leaves.items():
         after = final.leaves.get(site, before)
-        rejoined = next((s for s in together if site in s), None) != next((s for s in apart if site in s), None)
-        if not same(before, asked, after, final) or site in final.sizes or rejoined:
+        if site in final.sizes or changed(site, asked, final):
             key = (before.root or site, before.scale, before.offset, spelled(after, final), final.sizes.get(site))
             groups.setdefault(key, []).append(site)
     changes = tuple(_change(sites, asked, final, names, noted, proof) for sites in groups.values())
@@ -152,9 +150,7 @@ def _kind(site: str, asked: Plan, final: Plan) -> str:
     if (after.scale, after.offset) != (before.scale, before.offset):
         users = [leaf for leaf in final.leaves.values() if leaf.root == after.root]
         return "related" if any((leaf.scale, leaf.offset) == (1, 0) for leaf in users) else "multiple"
-    together = next((sites for sites in sharing(final) if site in sites), frozenset())
-    apart = next((sites for sites in sharing(asked) if site in sites), frozenset())
-    return "shared" if together - apart else "range"
+    return "shared" if sharing_with(site, final) - sharing_with(site, asked) else "range"
 
 
 def reason(text: str, origin: GuardOrigin | None, counterexample: str = "") -> Reason:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.fixdims.export_result import Run
 from trtdiag.fixdims.fix import REFUSES, Confirmation
-from trtdiag.fixdims.loop import Found
+from trtdiag.fixdims.found import Found
 from trtdiag.frontend.real_run import RunOutcome
 
 MOST_REFUSAL_CHARACTERS = 300
@@ -20,14 +20,16 @@ def confirmation(found: Found, refused: Sequence[str], *, assumed: bool) -> Conf
         refused: As ``refusals`` gives them.
         assumed: Whether the export passed with checks that the model does not have yet.
     """
-    runs = () if found.last is None or not found.confirmed else found.last.on_data.runs
+    last = found.last if found.confirmed else None
+    runs = () if last is None else last.on_data.runs
+    corners = () if last is None else last.corners
     return Confirmation(
         found.confirmed and not refused,
         found.rounds,
-        _on_shapes(found),
+        tuple(_sizes(corner.sizes) for corner in corners if not corner.refusal and corner.sizes),
         _open(found, refused, assumed=assumed),
-        _distinct([run for run in runs if run.outcome is RunOutcome.PASSED]),
-        _not_on_data(found, runs),
+        tuple(dict.fromkeys(_sizes(run.sizes) for run in runs if run.outcome is RunOutcome.PASSED and run.sizes)),
+        (last.on_data.unrun,) if last is not None and last.on_data.unrun else _not_on_data(runs),
     )
 
 
@@ -37,17 +39,7 @@ def refusals(found: Found) -> list[str]:
     return [f"{_sizes(sizes)}: {words[:MOST_REFUSAL_CHARACTERS]}" for sizes, words in refused]
 
 
-def _on_shapes(found: Found) -> tuple[str, ...]:
-    if found.last is None or not found.confirmed:
-        return ()
-    return tuple(_sizes(corner.sizes) for corner in found.last.corners if not corner.refusal and corner.sizes)
-
-
-def _not_on_data(found: Found, runs: Sequence[Run]) -> tuple[str, ...]:
-    if found.last is None or not found.confirmed:
-        return ()
-    if found.last.on_data.unrun:
-        return (found.last.on_data.unrun,)
+def _not_on_data(runs: Sequence[Run]) -> tuple[str, ...]:
     words = {
         RunOutcome.UNRUN: "at {sizes}: {words}",
         RunOutcome.UNDECIDED: "not decided at {sizes}, where it fails for what the inputs hold: {words}",
@@ -67,10 +59,6 @@ def _open(found: Found, refused: Sequence[str], *, assumed: bool) -> str:
     if found.last is not None and found.last.unrun:
         return f"not run at its smallest and largest sizes: {found.last.unrun}"
     return ""
-
-
-def _distinct(runs: Sequence[Run]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_sizes(run.sizes) for run in runs if run.sizes))
 
 
 def _sizes(sizes: Sequence[tuple[str, int]]) -> str:

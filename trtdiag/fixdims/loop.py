@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from time import thread_time
 
 from trtdiag.dims.compare_plans import same_plan
@@ -17,67 +16,21 @@ from trtdiag.fixdims.conflicts import conflict_set
 from trtdiag.fixdims.corners import low_hints, named_instead, note_named, raised_minimum
 from trtdiag.fixdims.example_ranges import starting_plans
 from trtdiag.fixdims.export_result import Tried
-from trtdiag.fixdims.fix import ConflictSet, Reason
+from trtdiag.fixdims.fix import Reason
+from trtdiag.fixdims.found import Found, joined_proof
 from trtdiag.fixdims.interrupted_exports import Unfinished
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.op_conditions import with_asked
 from trtdiag.fixdims.other_examples import OtherExamples
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
-from trtdiag.symbolic import Proof, free_symbols, to_text
+from trtdiag.symbolic import free_symbols, to_text
 
 CHOICE_S = 8.0  # for one choice of sizes
 Try = Callable[[Plan, str], "Tried | str"]
 
 
-def joined_proof(earlier: Proof, later: Proof) -> Proof:
-    """The proof of one round after another: each narrows the sizes of the one before, so both hold.
-
-    torch leaves fewer conditions the narrower the dims are; a round without any says nothing new.
-    """
-    if earlier is NO_PROOF or not later.proven or not earlier.proven:
-        return later
-    if later.checked <= 1:
-        return earlier
-    kind = later.kind if later.kind is earlier.kind or earlier.checked <= 1 else earlier.kind
-    return Proof(kind, max(earlier.checked, later.checked), earlier.detail if earlier.checked > 1 else later.detail)
-
-
 def _autos(plan: Plan) -> set[str]:
     return {site for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.AUTO}
-
-
-@dataclass
-class Found:
-    """What the search came to.
-
-    Attributes:
-        plan: The last plan; ``None`` where no sizes can work.
-        last: The last try that was read.
-        confirmed: Whether the plan passed the export, and all conditions left by it hold.
-        proof: Over the sizes that the plan admits.
-        notebook: Reasons by site.
-        conflicts: Why nothing can work.
-        notes: Sentences for the reader.
-        failure: torch's words where no dims help.
-        rounds: How many exports were made.
-        open: Conditions that were not decided over the sizes of the plan, in the user's names.
-        from_data: torch's words about a size that data decides; empty where there was none.
-        widest: The first plan whose conditions were solved, and its try: later ones ask for less, and torch then leaves
-            fewer conditions.  It has what ops were seen to ask in any try.
-    """
-
-    plan: Plan | None
-    last: Tried | None
-    confirmed: bool
-    proof: Proof
-    notebook: Notebook
-    conflicts: list[ConflictSet] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    failure: str = ""
-    rounds: int = 0
-    open: list[str] = field(default_factory=list)
-    from_data: str = ""
-    widest: tuple[Plan, Tried] | None = None
 
 
 class Search:
@@ -161,7 +114,9 @@ class Search:
                 return self.found
             seen.append(plan)
             if any(same_plan(step, earlier) for earlier in seen):
-                return self._repeated(step, tried)
+                self.found.plan, self.found.confirmed, self.found.failure = step, False, tried.message
+                self.found.notes.append("the same declaration came up again; the search stopped there")
+                return self.found
             plan, tried = step, None
         self.found.plan, self.found.confirmed = plan, False
         self.found.notes.append(f"{self.rounds} declarations were tried and each export brought new conditions")
@@ -218,7 +173,8 @@ class Search:
             found.conflicts.append(conflict_set(plan, tried, system, chosen, self.notebook))
             return None
         self.notebook.round(tried, plan, system, chosen)
-        self._note_open(plan, tried, chosen)
+        names = self.notebook.symbol_names(tried, plan)
+        found.open = [to_text(condition, names) for condition in chosen.open]  # those of the last round stay open
         found.proof, found.plan = joined_proof(found.proof, chosen.proof), plan
         new = declared(chosen, tried.inputs, plan, self.asked)
         if self._before is None and _autos(new) - _autos(plan):
@@ -257,7 +213,7 @@ class Search:
     def _tied(self, plan: Plan, tried: Tried) -> list[str]:
         """What to know of named Dims that are as large as several others make them."""
         dims = dims_in(tried.inputs, plan)
-        names = self.notebook.symbol_names(tried, [dim for dim, _leaf in dims], plan)
+        names = self.notebook.symbol_names(tried, plan)
         return [
             f"{self.notebook.names.get(dim.site, dim.site)} is always {to_text(dim.expr, names)}: torch.export ties it "
             f"to these in silence, whatever the Dim {leaf.root} says, and the program refuses other sizes"
@@ -288,11 +244,6 @@ class Search:
         if limit_s < CHOICE_S:
             self.solving.look()
         return found
-
-    def _note_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> None:
-        """Name the conditions that were not decided; only those of the last round stay open."""
-        names = self.notebook.symbol_names(tried, [dim for dim, _ in dims_in(tried.inputs, plan)], plan)
-        self.found.open = [to_text(condition, names) for condition in chosen.open]
 
     def _left_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> bool:
         """Whether torch gave a symbol of its own to a size that it was to work out from the others."""
@@ -333,12 +284,6 @@ class Search:
         for site in held:
             self.notebook.of(site).because([why])
         return plan.with_static(held)
-
-    def _repeated(self, step: Plan, tried: Tried) -> Found:
-        self.found.plan, self.found.confirmed = step, False
-        self.found.failure = tried.message
-        self.found.notes.append("the same declaration came up again; the search stopped there")
-        return self.found
 
     def _gave_up(self, plan: Plan | None, why: str) -> Found:
         self.found.plan = plan

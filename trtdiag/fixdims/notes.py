@@ -14,7 +14,7 @@ from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
 from trtdiag.fixdims.pinned_dims import PinnedGroup
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
-from trtdiag.frontend.program import InputDim, Join, Pin
+from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import Progression, ValueSet, evaluate, free_symbols, to_text
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Condition, Sym
@@ -41,7 +41,7 @@ class Notebook:
     ) -> None:
         """Note why ``chosen`` narrows what ``plan`` asked; of all sites, or of ``only`` some."""
         dims = [dim for dim, _leaf in dims_in(tried.inputs, plan) if only is None or dim.site in only]
-        names = self.symbol_names(tried, dims, plan)
+        names = self.symbol_names(tried, plan)
         for symbol, conditions in chosen.narrowed_by.items():
             sites = [dim for dim in dims if symbol in free_symbols(dim.expr)]
             reasons = [self._reason(c, tried, system, names, dims) for c in conditions[:_MOST_REASONS]]
@@ -53,22 +53,17 @@ class Notebook:
                 self._sets(dim, tried, chosen, system)
         self.note_joins(tried, dims, names, plan)
 
-    def symbol_names(self, tried: Tried, dims: Sequence[InputDim], plan: Plan) -> dict[str, str]:
+    def symbol_names(self, tried: Tried, plan: Plan) -> dict[str, str]:
         """Symbol -> the user's name, that of a dim which is just this symbol before any other."""
-        names = dict(tried.names)
-        for dim in dims:
-            line, leaf = affine(dim.expr), plan.leaves[dim.site]
+        names, dims = dict(tried.names), dims_in(tried.inputs, plan)
+        for dim, leaf in dims:
+            line = affine(dim.expr)
             if line is not None and leaf.kind is LeafKind.DIM and line[1:] == (leaf.scale, leaf.offset):
                 names[line[0]] = leaf.root
-        for dim in dims:
+        for dim, _leaf in dims:
             if isinstance(dim.expr, Sym):
                 names[dim.expr.name] = self.names.get(dim.site, dim.site)
         return names
-
-    @staticmethod
-    def plain_reason(text: str, origin: GuardOrigin | None) -> Reason:
-        """A condition with its origin as a reason, without looking for sizes that break it."""
-        return reason(text, origin)
 
     def _reason(
         self,
@@ -131,7 +126,7 @@ class Notebook:
                 left, right = self.names.get(second.site, second.site), to_text(second.expr, names)
             if left == right:
                 continue
-            why = reason(f"{left} == {right}", _origin(join))
+            why = reason(f"{left} == {right}", GuardOrigin.traced("ShapeEnv", join.stack, join.op))
             for site in join.sites:
                 self.of(site).because([why])
 
@@ -146,7 +141,7 @@ class Notebook:
             text = f"the example has {shown}, and torch.export takes 0 and 1 for constants"
             why = Reason(text, by="torch.export")
         elif pin is not None:
-            why = reason(f"{name} == {group.value}", _origin(pin))
+            why = reason(f"{name} == {group.value}", GuardOrigin.traced("ShapeEnv", pin.stack, pin.op))
         else:
             why = Reason(f"{name} == {group.value}: tracing took the example's size for a constant")
         for site in group.sites:
@@ -161,13 +156,6 @@ class Notebook:
 def _declared_one(one: Leaf, other: Leaf) -> bool:
     """Whether two dims are made of one Dim by their declaration."""
     return one.kind is LeafKind.DIM and other.kind is LeafKind.DIM and one.root == other.root
-
-
-def _origin(found: Join | Pin) -> GuardOrigin:
-    """Where a dim was narrowed to one value, or made equal to another."""
-    frames = found.stack.frames
-    branch = None if not frames else frames[-1].package not in ("torch", "python")
-    return GuardOrigin(("ShapeEnv",), found.stack, branch, found.op)
 
 
 def _exact(values: ValueSet, name: str, best: Progression | None) -> Alternative | None:

@@ -64,6 +64,11 @@ class Structure:
                 found[node.name] = DimSite(node.name, node.name, None, node.value, spec)
         return found
 
+    @property
+    def examples(self) -> dict[str, int]:
+        """Site -> the example's size."""
+        return {site: dim.size for site, dim in self.dims.items()}
+
     def site(self, text: str) -> str:
         """The site in this structure's words.
 

@@ -8,7 +8,8 @@ from trtdiag.dims.plan import Plan
 from trtdiag.fixdims.child_export import exported_alone
 from trtdiag.fixdims.confirmation import confirmation
 from trtdiag.fixdims.fix import Confirmation
-from trtdiag.fixdims.loop import Found, Try
+from trtdiag.fixdims.found import Found
+from trtdiag.fixdims.loop import Try
 from trtdiag.fixdims.programs import FixedProgram, Several
 from trtdiag.fixdims.several_programs.admitted_sizes import taken_by_plan, view_of
 from trtdiag.fixdims.several_programs.coordinates import coordinates_of

@@ -1,0 +1,150 @@
+"""From a finished search to the answer of ``fix_dims``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trtdiag.dims.compare_plans import same_plan
+from trtdiag.dims.plan import Plan
+from trtdiag.dims.spelling.asked import Structure
+from trtdiag.dims.spelling.spell import Spelled, asked_code, spell, spell_sites
+from trtdiag.fixdims.advice import with_model_changes
+from trtdiag.fixdims.changes import changes_between
+from trtdiag.fixdims.child_export import exported_alone, planned
+from trtdiag.fixdims.confirmation import confirmation, refusals
+from trtdiag.fixdims.fix import Change, Confirmation, DataCheck, Fix, Outcome, UnreadCondition
+from trtdiag.fixdims.found import Found
+from trtdiag.fixdims.sources import ModelSource, ProgramSource
+from trtdiag.frontend.factory import Recipe
+from trtdiag.symbolic import Proof, ProofKind
+from trtdiag.symbolic.build import affine
+from trtdiag.symbolic.text import in_words
+
+MOST_OPEN = 3
+
+_NO_MAX = re.compile(r"\w+ = Dim\((?!.*max=).*\)")
+
+
+def answer_of(
+    source: ModelSource | ProgramSource,
+    recipe: Recipe,
+    structure: Structure,
+    asked: Plan,
+    found: Found,
+    checks: tuple[DataCheck, ...],
+    notes: tuple[str, ...],
+) -> Fix:
+    """The answer that a search came to, with the export that confirms it.
+
+    Args:
+        source: What was given.
+        recipe: The model with example inputs.
+        structure: Its inputs, and what was asked for them.
+        asked: The same as a plan.
+        found: The search.
+        checks: What the model needs where sizes come from data; it was then exported with these assumed.
+        notes: More for the reader.
+    """
+    original = isinstance(source, ModelSource) and recipe.dynamic_shapes is not None
+    refused = refusals(found)
+    proof = found.proof
+    if found.last is not None and found.last.unread:
+        proof = Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
+    if refused and found.plan is not None:
+        proof = Proof(ProofKind.NONE, found.proof.checked, f"the program fails at {refused[0]}")
+    ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}
+    spelled = spell(asked if found.plan is None else found.plan, structure)
+    fix = _answer(source, asked, found, proof, ranks, spelled, confirmation(found, refused, assumed=bool(checks)))
+    refusing = bool(found.failure) and not found.confirmed
+    # The model itself has to change first, or torch takes nothing.
+    outcome = Outcome.IMPOSSIBLE if checks or refusing else fix.outcome
+    used = planned(recipe, structure, fix.plan)
+    # The export without changes is the user's own, words included.
+    own = outcome is Outcome.UNCHANGED and recipe.dynamic_shapes is not None
+    final = replace(used, dynamic_shapes=recipe.dynamic_shapes) if own else used
+    return replace(
+        fix,
+        outcome=outcome,
+        dynamic_shapes=final.dynamic_shapes,
+        asked_code=asked_code(structure) if original else spell(asked, structure).code,
+        checks=tuple(replace(check, condition=_named(found, check.condition)) for check in checks),
+        notes=(*fix.notes, *notes),
+        args=final.args,
+        kwargs=final.kwargs,
+        make_program=lambda: exported_alone(final),
+    )
+
+
+def answer_unconfirmed(source: ProgramSource, asked: Plan, found: Found) -> Fix:
+    """A program that cannot be exported again: the solved plan, unconfirmed."""
+    inputs = [(tensor.name, len(tensor.dims)) for tensor in source.program.inputs]
+    spelled = spell_sites(asked if found.plan is None else found.plan, inputs)
+    untried = Confirmation(None, 0, (), "the file has no example inputs to export again with")
+    fix = _answer(source, asked, found, found.proof, dict(inputs), spelled, untried)
+    return replace(fix, asked_code=spell_sites(asked, inputs).code)
+
+
+def _answer(
+    source: ModelSource | ProgramSource,
+    asked: Plan,
+    found: Found,
+    proof: Proof,
+    ranks: Mapping[str, int],
+    spelled: Spelled,
+    tried: Confirmation,
+) -> Fix:
+    """What a search came to, as far as nothing is exported with it."""
+    plan = asked if found.plan is None else found.plan
+    changes: tuple[Change, ...] = ()
+    if found.plan is not None:
+        changes = changes_between(asked, plan, found.notebook.sites, proof, _worked_out(found))
+        changes = with_model_changes(changes, asked, plan, ranks)
+    outcome = Outcome.CHANGED if changes or not same_plan(asked, plan) else Outcome.UNCHANGED
+    return Fix(
+        label=source.label,
+        source=source.kind,
+        outcome=Outcome.IMPOSSIBLE if found.plan is None else outcome,
+        plan=plan,
+        dynamic_shapes=spelled.dynamic_shapes,
+        code=_commented(spelled.code),
+        asked_code="",
+        changes=changes,
+        proof=proof,
+        confirmation=tried,
+        unread=tuple(
+            UnreadCondition(guard.text, guard.why) for guard in (found.last.unread if found.last is not None else ())
+        ),
+        conflicts=tuple(found.conflicts),
+        notes=(*(_named(found, note) for note in found.notes), *_undecided(found)),
+        failure=_named(found, found.failure),
+    )
+
+
+def _worked_out(found: Found) -> set[str]:
+    """The sites whose size follows from several others."""
+    inputs = () if found.last is None else found.last.inputs
+    return {dim.site for tensor in inputs for dim in tensor.dims if affine(dim.expr) is None}
+
+
+def _named(found: Found, text: str) -> str:
+    """The words of torch or of a stage with sizes by the user's names."""
+    return text if found.last is None else in_words(text, found.last.names)
+
+
+def _undecided(found: Found) -> tuple[str, ...]:
+    """The conditions that are neither shown to hold nor mended."""
+    if not found.open or found.plan is None:
+        return ()
+    rest = f" and {len(found.open) - MOST_OPEN} more" if len(found.open) > MOST_OPEN else ""
+    return (f"not decided over the suggested sizes: {'; '.join(found.open[:MOST_OPEN])}{rest}",)
+
+
+def _commented(code: str) -> str:
+    """The code with a word at each Dim that has no largest size."""
+    lines = [
+        f"{line}  # give it max=: TensorRT builds for sizes up to one" if _NO_MAX.fullmatch(line) else line
+        for line in code.splitlines()
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,87 @@
+"""Exports one model with plans, each in a child process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from trtdiag.dims.plan import Plan
+from trtdiag.dims.spelling.asked import Structure
+from trtdiag.fixdims.child import no_child, run_in_child
+from trtdiag.fixdims.child_export import import_for_exports, planned, trial
+from trtdiag.fixdims.export_result import Tried
+from trtdiag.fixdims.fix import DataCheck
+from trtdiag.fixdims.time_budget import Allowance
+from trtdiag.frontend.data_dependent.torch_checks import needed_checks
+from trtdiag.frontend.factory import Recipe
+
+Progress = Callable[[str], None]
+
+
+class Exporter:
+    """Exports one model with plans, each in a child process."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        structure: Structure,
+        asked: Plan,
+        limit_s: float,
+        step: Progress,
+        solving: Allowance,
+        *,
+        original: bool = True,
+    ) -> None:
+        self.recipe, self.structure, self.asked = recipe, structure, asked
+        self.limit_s, self.step, self.original = limit_s, step, original
+        self.solving = solving
+        self.count = 0
+        self.here = False
+        self.assume = False
+
+    def attempt(self, plan: Plan, why: str) -> Tried | str:
+        """One export; a text where there is no answer at all."""
+        self.count += 1
+        self.step(f"export {self.count}: {why}")
+        # The user's own object goes to torch as it is: what it says may be more than a plan can hold.
+        given = self.recipe.dynamic_shapes if self.original and plan is self.asked else None
+        given = given if self.recipe.dynamic_shapes is not None else None
+        if not no_child():
+            import_for_exports()
+        ended = run_in_child(
+            lambda: trial(
+                self.recipe,
+                plan,
+                given,
+                lambda: planned(self.recipe, self.structure, plan),
+                assume=self.assume,
+                limit_s=self.limit_s,
+                own_s=self.solving.least(inf),
+            ),
+            self.solving.least(self.limit_s) if self.solving.exports else self.limit_s,
+        )
+        self.here = self.here or ended.here
+        if ended.timed_out and self.solving.exports and self.solving.look():
+            return self.solving.words
+        if ended.timed_out:
+            return f"{ended.failure}: give torch.export more time, or make fewer dims dynamic"
+        return ended.failure if ended.value is None else ended.value
+
+    def data_checks(self) -> tuple[DataCheck, ...]:
+        """The checks that a model whose sizes come from data needs."""
+        self.step("export with data-dependent conditions assumed")
+        recipe = self.recipe
+        ended = run_in_child(
+            lambda: needed_checks(recipe.module, recipe.args, recipe.kwargs, recipe.dynamic_shapes), self.limit_s
+        )
+        if ended.value is None:
+            return ()
+        return tuple(
+            DataCheck(check.code, check.place, check.condition, confirmed=ended.value.traced, note=check.note)
+            for check in ended.value.checks
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know about how the exports ran."""
+        why = no_child() if self.here else ""
+        return (f"the exports ran in this process, without a time limit: {why}",) if why else ()
