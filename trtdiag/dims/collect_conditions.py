@@ -44,12 +44,9 @@ def gather(program: Program) -> Gathered:
 
 
 def origin_of_guard(guard: RawGuard) -> GuardOrigin:
-    """Where a guard comes from; whether from a Python branch shows in the innermost frame of its stack."""
-    frames = guard.stack.frames
-    branch = None
-    if frames and guard.found_in != "_assert_scalar":
-        branch = frames[-1].package not in ("torch", "python")
-    return GuardOrigin((guard.found_in,), guard.stack, branch, guard.op, guard.node)
+    """Where a guard comes from; an assertion node does not tell whether from a Python branch."""
+    origin = GuardOrigin.traced(guard.found_in, guard.stack, guard.op, guard.node)
+    return replace(origin, branch=None) if guard.found_in == "_assert_scalar" else origin
 
 
 def merged(one: GuardOrigin, other: GuardOrigin) -> GuardOrigin:

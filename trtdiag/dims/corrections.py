@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.dims.compare_plans import kept_of, line_text, same, sharing, spelled, values_of, worth_naming
+from trtdiag.dims.compare_plans import changed, kept_of, line_text, spelled, values_of, worth_naming
 from trtdiag.dims.declare import dim_names
 from trtdiag.dims.facts import DimSuggestion
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
@@ -27,12 +27,10 @@ def corrections(binding: Binding, inputs: Sequence[InputTensor], proof: Proof) -
         proof: Of the whole plan.
     """
     asked, plan = binding.asked.plan, binding.plan
-    together, apart = sharing(plan), sharing(asked)
     groups: dict[tuple[object, ...], list[tuple[InputDim, Leaf]]] = {}
     for dim, before in dims_in(inputs, asked):
         after = plan.leaves[dim.site]
-        shared = next((s for s in together if dim.site in s), None) != next((s for s in apart if dim.site in s), None)
-        if isinstance(dim.expr, Num) or (same(before, asked, after, plan) and not shared):
+        if isinstance(dim.expr, Num) or not changed(dim.site, asked, plan):
             continue
         key = (before.root or dim.site, before.scale, before.offset, spelled(after, plan))
         groups.setdefault(key, []).append((dim, after))

@@ -54,18 +54,25 @@ def asked_by_ops(program: Program, known: Iterable[Condition]) -> dict[Condition
         return {}
     box = {symbol: _traced(range_) for symbol, range_ in program.ranges.items() if is_backed(symbol)}
     given = [condition for condition in known if free_symbols(condition) <= box.keys()]
-    questions, trial = _Questions(box, program.hints), OpTrial()
+    solved, trial = Solved(box), OpTrial()  # the solver has one budget for all questions
     found: dict[Condition, GuardOrigin] = {}
+
+    def broken_at(condition: Condition, beside: Sequence[Condition]) -> CheckResult | None:
+        """Values in the box at which those beside it hold and ``condition`` does not; ``None``: none are known."""
+        here = {symbol: box[symbol] for symbol in free_symbols(condition).union(*map(free_symbols, beside))}
+        result = check(condition, here, program.hints, given=beside, limit_s=solved.limit_s)
+        return result if result.verdict == "breaks" else None
+
     for condition, calls in _asked(walk(program.exported.graph_module), box.keys()).items():
         if condition in given:
             continue
         beside = related([*given, *found], free_symbols(condition))
         if beside and all(call.demand.guarded for call in calls):
             continue  # products of sizes take the solver long
-        broken = questions.broken(condition, beside)
+        broken = broken_at(condition, beside)
         for call in calls if broken is not None else ():
             # Where the op asks for more than this, the rest is to hold: else its refusal says nothing about this.
-            result = questions.broken(condition, [*beside, *call.beside]) or broken
+            result = broken_at(condition, [*beside, *call.beside]) or broken
             refused = None if result is None else _refused(program, call, result, trial)
             if refused is not None:
                 found[_stated(call.demand, program.hints)] = _origin(program, call.located, refused)
@@ -96,22 +103,6 @@ def _asked(nodes: Iterable[LocatedNode], known: AbstractSet[str]) -> dict[Condit
             if len(calls) < MOST_CALLS and all(call.located.node.target != located.node.target for call in calls):
                 calls.append(_Asked(located, demand, tuple(other for other in mine if other != one)))
     return found
-
-
-class _Questions:
-    """Asks the solver, within one budget."""
-
-    def __init__(self, box: Mapping[str, Range], hints: Mapping[str, int]) -> None:
-        self._box = box
-        self._hints = hints
-        self._solved = Solved(box)
-
-    def broken(self, condition: Condition, given: Sequence[Condition]) -> CheckResult | None:
-        """Values in the box at which ``given`` hold and ``condition`` does not; ``None`` where none are known."""
-        symbols = free_symbols(condition).union(*map(free_symbols, given))
-        here = {symbol: self._box[symbol] for symbol in symbols}
-        result = check(condition, here, self._hints, given=given, limit_s=self._solved.limit_s)
-        return result if result.verdict == "breaks" else None
 
 
 def _traced(range_: Range) -> Range:

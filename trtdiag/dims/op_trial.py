@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import torch
@@ -158,8 +159,5 @@ def _shapes(value: Any) -> tuple[Any, ...]:
 
 def _elements(value: Any) -> int:
     if isinstance(value, TensorAt):
-        count = 1
-        for size in value.sizes:
-            count *= size
-        return count
+        return prod(value.sizes)
     return sum(map(_elements, value)) if isinstance(value, tuple) else 0

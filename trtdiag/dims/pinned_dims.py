@@ -55,5 +55,4 @@ def _why(dim: InputDim, value: int, pin: Pin | None) -> str:
 def _origin(pin: Pin | None) -> GuardOrigin:
     if pin is None:
         return GuardOrigin(("input shapes",), NO_STACK)
-    frames = pin.stack.frames
-    return GuardOrigin(("ShapeEnv",), pin.stack, None if not frames else frames[-1].package not in ("torch", "python"))
+    return GuardOrigin.traced("ShapeEnv", pin.stack)

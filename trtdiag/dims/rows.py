@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from trtdiag.dims.facts import Constraint, DimRow, DimSuggestion, Pinned, Verdict
 from trtdiag.dims.solved_sets import Solved
@@ -22,40 +22,26 @@ def dim_rows(
 ) -> tuple[DimRow, ...]:
     """One row for each dim, inputs in order."""
     suggested_at = {site: suggestion.spelled for suggestion in suggestions for site in suggestion.sites}
-    pinned_at = {pin.site: pin for pin in pins}
-    box = solved.box
-    words = {symbol: _allowed(symbol, solved, constraints, sites) for symbol in box}
-    return tuple(_row(dim, box, constraints, suggested_at, pinned_at, words, sites) for dim in sites.dims)
+    pinned_at = {pin.site: pin.value for pin in pins}
+    words = {symbol: _allowed(symbol, solved, constraints, sites) for symbol in solved.box}
+    causes = [c for c in constraints if c.verdict is Verdict.BREAKS and not (c.only_at_zero or c.follows)]
+    breaking = {symbol for constraint in causes for symbol in constraint.symbols}
 
+    def row(dim: InputDim) -> DimRow:
+        value = pinned_at.get(dim.site, sites.static(dim))
+        if value is not None:
+            pinned = dim.site in pinned_at
+            said, state = dim.declared or ("dynamic" if pinned else ""), "pinned" if pinned else "static"
+            return DimRow(dim.site, None, said, Range(value, value), str(value), "", state)
+        symbols = free_symbols(dim.expr)
+        symbol = next(iter(symbols)) if len(symbols) == 1 else None
+        range_ = bounds(dim.expr, {s: solved.box.get(s, Range(0, None)) for s in symbols}).range
+        state = "breaks" if breaking & symbols else "unbounded" if range_.max is None else "ok"
+        allowed = words.get(symbol or "", "") if isinstance(dim.expr, Sym) else ""
+        suggested = suggested_at.get(dim.site, "")
+        return DimRow(dim.site, symbol, dim.declared or "", range_, allowed or str(range_), suggested, state)
 
-def _row(
-    dim: InputDim,
-    box: Mapping[str, Range],
-    constraints: Sequence[Constraint],
-    suggested_at: Mapping[str, str],
-    pinned_at: Mapping[str, Pinned],
-    words: Mapping[str, str],
-    sites: Sites,
-) -> DimRow:
-    pin = pinned_at.get(dim.site)
-    value = sites.static(dim)
-    if pin is not None:
-        return DimRow(
-            dim.site, None, dim.declared or "dynamic", Range(pin.value, pin.value), str(pin.value), "", "pinned"
-        )
-    if value is not None:
-        return DimRow(dim.site, None, dim.declared or "", Range(value, value), str(value), "", "static")
-    symbols = free_symbols(dim.expr)
-    symbol = next(iter(symbols)) if len(symbols) == 1 else None
-    range_ = bounds(dim.expr, {s: box.get(s, Range(0, None)) for s in symbols}).range
-    broken = any(
-        c.verdict is Verdict.BREAKS and not (c.only_at_zero or c.follows) and set(c.symbols) & symbols
-        for c in constraints
-    )
-    state = "breaks" if broken else "unbounded" if range_.max is None else "ok"
-    suggested = suggested_at.get(dim.site, "")
-    said = words.get(symbol or "", "") if isinstance(dim.expr, Sym) else ""
-    return DimRow(dim.site, symbol, dim.declared or "", range_, said or str(range_), suggested, state)
+    return tuple(map(row, sites.dims))
 
 
 def _allowed(symbol: str, solved: Solved, constraints: Sequence[Constraint], sites: Sites) -> str:

@@ -7,7 +7,6 @@ last map is empty at 17 x 17 fails there although every guard holds.  Only runni
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from trtdiag.dims.declare import dim_names
 from trtdiag.dims.solver.solution import Chosen
@@ -24,30 +23,19 @@ _LEAST_POINTS = 2
 _LONGEST_REFUSAL = 200
 
 
-@dataclass(frozen=True)
-class BindingRun:
-    """How a run went.
+def run_binding(program: Program, binding: Binding) -> tuple[int, str, str]:
+    """Run ``program`` on shapes at the smallest and largest sizes of ``binding``.
 
-    Attributes:
-        points: At how many sizes the program was run.
-        refused: The first sizes that it refuses, with its words; empty where it takes all.
-        unrun: Why it was not run; empty where it was.
+    Returns:
+        ``points``, ``refused`` and ``unrun`` of a ``Declaration``.
     """
-
-    points: int = 0
-    refused: str = ""
-    unrun: str = ""
-
-
-def run_binding(program: Program, binding: Binding) -> BindingRun:
-    """Run ``program`` on shapes at the smallest and largest sizes of ``binding``."""
     example = example_of(program)
     if program.exported is None or example is None:
-        return BindingRun(unrun="there is no program" if program.exported is None else "its example is not known")
+        return 0, "", "there is no program" if program.exported is None else "its example is not known"
     nodes = max(1, len(program.exported.graph.nodes))
     points = _points(binding.chosen, program.hints)
     if nodes * _LEAST_POINTS > MOST_NODE_RUNS:
-        return BindingRun(unrun=f"the graph has {nodes:,} nodes")
+        return 0, "", f"the graph has {nodes:,} nodes"
     points = points[: MOST_NODE_RUNS // nodes]
     try:
         runner = ShapeRunner(program.exported, program.inputs, *example)
@@ -55,10 +43,10 @@ def run_binding(program: Program, binding: Binding) -> BindingRun:
             refusal = runner.refusal(point)
             if refusal:
                 sizes = _sizes(program, binding, runner, point)
-                return BindingRun(len(points), f"{sizes}: {refusal[:_LONGEST_REFUSAL]}")
+                return len(points), f"{sizes}: {refusal[:_LONGEST_REFUSAL]}", ""
     except NotRunnableError as error:
-        return BindingRun(unrun=str(error))
-    return BindingRun(len(points))
+        return 0, "", str(error)
+    return len(points), "", ""
 
 
 def _points(chosen: Chosen, hints: Mapping[str, int]) -> list[dict[str, int]]:

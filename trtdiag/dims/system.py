@@ -15,8 +15,8 @@ from trtdiag.dims.rows import dim_rows
 from trtdiag.dims.solved_sets import Solved
 from trtdiag.dims.solver_input import tied_symbols
 from trtdiag.dims.suggestion import Binding, asked_of, binding_of
-from trtdiag.dims.suggestion_run import BindingRun, run_binding
-from trtdiag.dims.verdicts import judge
+from trtdiag.dims.suggestion_run import run_binding
+from trtdiag.dims.verdicts import Judge
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import Program
 from trtdiag.lower.replay import replay_guards
@@ -35,8 +35,8 @@ def dim_system(program: Program) -> DimSystem:
     solved = Solved(box)
     asked = asked_of(program)
     tied_dims = tied_symbols(program.inputs, asked.plan)
-    constraints = judge(gathered.conditions, solved, program.hints, sites, tied_dims)
-    constraints = _attributed(constraints, program)
+    judged = Judge(solved, program.hints, sites).judged(gathered.conditions, tied_dims)
+    constraints = _attributed(judged, program)
     pins = pinned(program, sites)
     binding = binding_of(program, asked, gathered.conditions, _doubtful(constraints))
     declaration = None if binding is None or not binding.changes else _declaration(program, binding, gathered)
@@ -62,17 +62,17 @@ def _doubtful(constraints: Sequence[Constraint]) -> set[str]:
 
 
 def _declaration(program: Program, binding: Binding, gathered: Gathered) -> Declaration:
-    ran = run_binding(program, binding)
-    proof = _proof(program, binding, gathered, ran)
-    return Declaration(binding.plan, binding.code, proof, ran.points, ran.refused, ran.unrun)
+    points, refused, unrun = run_binding(program, binding)
+    proof = _proof(program, binding, gathered, refused)
+    return Declaration(binding.plan, binding.code, proof, points, refused, unrun)
 
 
-def _proof(program: Program, binding: Binding, gathered: Gathered, ran: BindingRun) -> Proof:
+def _proof(program: Program, binding: Binding, gathered: Gathered, refused: str) -> Proof:
     """The solver's proof, where the conditions are complete and the program takes the sizes it was run at."""
     proof = binding.chosen.proof
     why = ""
-    if ran.refused:
-        why = f"every guard holds, and the program refuses {ran.refused}"
+    if refused:
+        why = f"every guard holds, and the program refuses {refused}"
     elif program.failure is not None and program.exported is None and not program.failure.traced:
         why = "the export stopped before the whole model was traced"
     elif gathered.unparsed:

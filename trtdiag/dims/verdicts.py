@@ -16,41 +16,36 @@ from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate,
 from trtdiag.symbolic.defined import shown_by_bounds
 from trtdiag.symbolic.expr import Condition, Expr
 
-Hints = Mapping[str, int]
-
-
-def judge(
-    conditions: Mapping[Condition, GuardOrigin],
-    solved: Solved,
-    hints: Hints,
-    sites: Sites,
-    tied: Mapping[str, Expr] | None = None,
-) -> list[Constraint]:
-    """A Constraint for every condition, in the given order.
-
-    ``tied`` are symbols that are declared with the Dim of another: what several such symbols must satisfy together is
-    judged where they fit together, and nowhere else was asked for.
-
-    Conditions on one symbol are solved exactly.  A joint condition is judged where those hold: one that breaks only
-    at values which another already refuses is marked ``follows``, for it goes away with the other, and reporting it
-    would bury the cause.
-    """
-    return _Judge(solved, hints, sites).judged(conditions, tied or {})
-
 
 @dataclass(frozen=True)
-class _Judge:
-    """Judges conditions of one program."""
+class Judge:
+    """Judges the conditions of one program.
+
+    Attributes:
+        solved: What conditions on one symbol allow.
+        hints: Symbol -> the example's size.
+        sites: The input dims.
+    """
 
     solved: Solved
-    hints: Hints
+    hints: Mapping[str, int]
     sites: Sites
 
-    def judged(self, conditions: Mapping[Condition, GuardOrigin], tied: Mapping[str, Expr]) -> list[Constraint]:
-        """See ``judge``."""
+    def judged(
+        self, conditions: Mapping[Condition, GuardOrigin], tied: Mapping[str, Expr] | None = None
+    ) -> list[Constraint]:
+        """A Constraint for every condition, in the given order.
+
+        ``tied`` are symbols that are declared with the Dim of another: what several such symbols must satisfy together
+        is judged where they fit together, and nowhere else was asked for.
+
+        Conditions on one symbol are solved exactly.  A joint condition is judged where those hold: one that breaks only
+        at values which another already refuses is marked ``follows``, for it goes away with the other, and reporting it
+        would bury the cause.
+        """
         judged: dict[Condition, Constraint] = {}
         for condition, origin in conditions.items():
-            together = _together(condition, tied)
+            together = _together(condition, tied or {})
             if not self.known(condition) or len(free_symbols(condition)) == 1:
                 judged[condition] = self.alone(condition, origin)
             elif together != condition:

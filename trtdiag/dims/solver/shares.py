@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trtdiag.symbolic import Range, free_symbols, holds_array
-from trtdiag.symbolic.evaluate_array import all_values
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.grid import Grid, tuple_count
 
 MOST_POINTS = 1 << 12
 MOST_RANKED = 64  # more conditions of one dim are left in their order behind these
@@ -50,12 +50,11 @@ def decisive_first(conditions: Sequence[Condition], ranges: Mapping[str, Range])
 def _points(ranges: Mapping[str, Range]) -> tuple[Point, bool]:
     """Sizes to look at, and whether these are all that there are."""
     spans = {name: _span(range_) for name, range_ in ranges.items()}
-    if all(span.count is not None and span.count <= MOST_POINTS for span in spans.values()):
-        axes = [np.asarray(all_values(span)) for span in spans.values()]
-        if np.prod([float(len(axis)) for axis in axes]) <= MOST_POINTS:
-            grid = np.meshgrid(*axes, indexing="ij")
-            bounded = all(range_.max is not None for range_ in ranges.values())
-            return {name: values.reshape(-1) for name, values in zip(spans, grid, strict=True)}, bounded
+    count = tuple_count(list(spans), spans)
+    if count is not None and count <= MOST_POINTS:
+        grid = Grid.of(list(spans), spans)
+        points = {name: np.broadcast_to(axis, grid.shape).ravel() for name, axis in grid.arrays().items()}
+        return points, all(range_.max is not None for range_ in ranges.values())
     # By chance, but always the same: a regular step would meet the residues that conditions ask for.
     chance = np.random.default_rng(0)
     sample = {

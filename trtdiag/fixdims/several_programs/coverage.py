@@ -11,6 +11,7 @@ import numpy.typing as npt
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.symbolic import free_symbols, holds_array
+from trtdiag.symbolic.grid import Grid, tuple_count
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tied import tied_groups
 
@@ -55,7 +56,7 @@ class Counts:
 
     def __init__(self, programs: Sequence[Conditions], coordinates: Sequence[Coordinate]) -> None:
         counted = free(coordinates)
-        self.asked = _product(window(each).count for each in counted)
+        self.asked = tuple_count([each.name for each in counted], {each.name: window(each) for each in counted})
         self.open = any(not each.range.bounded for each in counted)
         self.by_programs: dict[int, int] | None = {(1 << len(programs)) - 1: 1}
         for group in _groups(programs, counted):
@@ -83,15 +84,6 @@ class Counts:
         return None if count is None or self.asked is None or self.open else (count, self.asked)
 
 
-def _product(counts: Iterable[int | None]) -> int | None:
-    total = 1
-    for count in counts:
-        if count is None:
-            return None
-        total *= count
-    return total
-
-
 def _groups(programs: Sequence[Conditions], coordinates: Sequence[Coordinate]) -> list[list[Coordinate]]:
     """Coordinates that some condition ties together, each such group on its own."""
     names = {coordinate.name for coordinate in coordinates}
@@ -116,13 +108,12 @@ def _signatures(programs: Sequence[Conditions], group: Sequence[Coordinate]) -> 
 
 def grid(coordinates: Sequence[Coordinate], most: int) -> dict[str, npt.NDArray[np.int64]] | None:
     """Every combination of the asked values; ``None`` where there are more than ``most``."""
-    ranges = [window(coordinate) for coordinate in coordinates]
-    total = _product(range_.count for range_ in ranges)
+    ranges = {coordinate.name: window(coordinate) for coordinate in coordinates}
+    total = tuple_count(list(ranges), ranges)
     if total is None or total > most:
         return None
-    axes = [np.arange(range_.min or 0, (range_.max or 0) + 1, dtype=np.int64) for range_ in ranges]
-    full = np.meshgrid(*axes, indexing="ij") if axes else []
-    return {coordinate.name: axis.ravel() for coordinate, axis in zip(coordinates, full, strict=True)}
+    every = Grid.of(list(ranges), ranges)
+    return {name: np.broadcast_to(axis, every.shape).ravel() for name, axis in every.arrays().items()}
 
 
 def sample(coordinates: Sequence[Coordinate], count: int) -> dict[str, npt.NDArray[np.int64]]:
