@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.solver.runs import along
@@ -18,21 +18,10 @@ from trtdiag.symbolic.expr import Expr, Num
 from trtdiag.symbolic.ranges import Range
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A site's size as ``scale*root + offset`` over the root's steps."""
-
-    root: str
-    scale: int
-    offset: int
-
-
 def dim_names(asked: Plan) -> dict[str, str]:
     """Site -> what to call this dim: the name of the user's Dim where the dim is just that, else its place."""
     return {
-        site: leaf.name or (leaf.root if (leaf.scale, leaf.offset) == (1, 0) else site)
-        if leaf.kind is LeafKind.DIM
-        else site
+        site: leaf.name or (leaf.root if _whole(leaf) else site) if leaf.kind is LeafKind.DIM else site
         for site, leaf in asked.leaves.items()
     }
 
@@ -56,9 +45,7 @@ def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: 
     """
     stems = _stems(asked)
     steps = along(chosen.sets)
-    sizes: dict[str, Expr | _Line | int] = {}
-    for dim, _leaf in dims_in(inputs, tried):
-        sizes[dim.site] = _over_steps(dim, chosen, steps)
+    sizes = {dim.site: _over_steps(dim, chosen, steps) for dim, _leaf in dims_in(inputs, tried)}
     names = _root_names(sizes, chosen, asked, stems)
     definitions = {root: DimDef(name, chosen.sets[root].range) for root, name in names.items()}
     leaves: dict[str, Leaf] = {}
@@ -66,51 +53,47 @@ def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: 
     variables = _variables(sizes, stems, {d.name for d in definitions.values()})
     for dim, leaf in dims_in(inputs, tried):
         size = sizes[dim.site]
-        if isinstance(size, int):
-            leaves[dim.site] = Leaf(LeafKind.STATIC, value=size)
-        elif isinstance(size, _Line):
-            whole = (size.scale, size.offset) == (1, 0)
-            if whole and _hint_stays(leaf, definitions[size.root].range, size.root, sizes):
-                leaves[dim.site] = leaf
-                continue
-            definition = used.setdefault(size.root, definitions[size.root])
-            name = "" if whole else variables.get(dim.site, "")
-            leaves[dim.site] = Leaf(LeafKind.DIM, definition.name, size.scale, size.offset, name=name)
+        if size.kind is not LeafKind.DIM:
+            leaves[dim.site] = size
+        elif _whole(size) and _hint_stays(leaf, definitions[size.root].range, size.root, sizes):
+            leaves[dim.site] = leaf
         else:
-            leaves[dim.site] = Leaf(LeafKind.AUTO)
+            definition = used.setdefault(size.root, definitions[size.root])
+            leaves[dim.site] = replace(size, root=definition.name, name=variables.get(dim.site, ""))
     return Plan(tuple(used.values()), leaves, tried.sizes)
 
 
-def _over_steps(dim: InputDim, chosen: Chosen, steps: Mapping[str, Expr | int]) -> Expr | _Line | int:
-    size: Expr = substitute(dim.expr, dict(chosen.determined))
-    size = substitute(size, dict(steps))
+def _over_steps(dim: InputDim, chosen: Chosen, steps: Mapping[str, Expr | int]) -> Leaf:
+    """The size of a dim as a leaf; of a DIM the root is a symbol, not yet the name of a Dim."""
+    size = substitute(substitute(dim.expr, dict(chosen.determined)), dict(steps))
     if isinstance(size, Num):
-        return int(size.value)
+        return Leaf(LeafKind.STATIC, value=int(size.value))
     line = affine(size)
-    if line is None or line[1] < 1:
-        return size
-    return _Line(*line)
+    return Leaf(LeafKind.AUTO) if line is None or line[1] < 1 else Leaf(LeafKind.DIM, *line)
 
 
-def _hint_stays(leaf: Leaf, range_: Range, root: str, sizes: Mapping[str, object]) -> bool:
+def _whole(leaf: Leaf) -> bool:
+    """Whether a dim is just its Dim."""
+    return (leaf.scale, leaf.offset) == (1, 0)
+
+
+def _hint_stays(leaf: Leaf, range_: Range, root: str, sizes: Mapping[str, Leaf]) -> bool:
     """Whether a hint that the user gave says the same as the chosen range: then it stays as it is."""
     if leaf.kind not in (LeafKind.AUTO, LeafKind.DYNAMIC):
         return False
-    shared = sum(isinstance(size, _Line) and size.root == root for size in sizes.values())
+    shared = sum(size.root == root for size in sizes.values())
     lowest = (
         range_.min is None or range_.min == leaf.range.min or (leaf.range.min is None and range_.min <= LOWEST_HINTED)
     )
     return shared == 1 and lowest and range_.max == leaf.range.max
 
 
-def _root_names(
-    sizes: Mapping[str, Expr | _Line | int], chosen: Chosen, asked: Plan, stems: Mapping[str, str]
-) -> dict[str, str]:
+def _root_names(sizes: Mapping[str, Leaf], chosen: Chosen, asked: Plan, stems: Mapping[str, str]) -> dict[str, str]:
     """Root symbol -> the name of its Dim: the user's where a dim is just the root, else that with ``_`` before it."""
     names: dict[str, str] = {}
     for root in chosen.sets:
-        users = [(site, size) for site, size in sizes.items() if isinstance(size, _Line) and size.root == root]
-        whole = [site for site, size in users if (size.scale, size.offset) == (1, 0)]
+        users = [(site, size) for site, size in sizes.items() if size.root == root]
+        whole = [site for site, size in users if _whole(size)]
         if not users:
             continue
         site, size = next((user for user in users if user[0] in whole), users[0])
@@ -123,12 +106,12 @@ def _root_names(
     return names
 
 
-def _variables(sizes: Mapping[str, Expr | _Line | int], stems: Mapping[str, str], taken: set[str]) -> dict[str, str]:
+def _variables(sizes: Mapping[str, Leaf], stems: Mapping[str, str], taken: set[str]) -> dict[str, str]:
     """Site -> the variable that holds its derived size: the user's name, the same for the same size."""
     variables: dict[str, str] = {}
-    by_size: dict[_Line, str] = {}
+    by_size: dict[Leaf, str] = {}
     for site, size in sizes.items():
-        if not isinstance(size, _Line) or (size.scale, size.offset) == (1, 0):
+        if size.kind is not LeafKind.DIM or _whole(size):
             continue
         if size not in by_size:
             plain = identifier(stems.get(site, site)).lstrip("_") or "dim"
@@ -181,4 +164,4 @@ def respelled(plan: Plan, refused: Sequence[str]) -> Plan | None:
 
 def _plainly(name: str, plan: Plan) -> bool:
     """Whether some dim is just this Dim: torch compares guards with plain symbols only."""
-    return any(leaf.root == name and (leaf.scale, leaf.offset) == (1, 0) for leaf in plan.leaves.values())
+    return any(leaf.root == name and _whole(leaf) for leaf in plan.leaves.values())

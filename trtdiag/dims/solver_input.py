@@ -143,14 +143,10 @@ def corner_points(box: Mapping[str, Range], hints: Mapping[str, int]) -> list[di
         for symbol, (low, high) in ends.items():
             points.append({**points[1], symbol: low})
             points.append({**points[0], symbol: high})
-    return _distinct(points)
+    return [point for index, point in enumerate(points) if point not in points[:index]]
 
 
 def _ends(range_: Range, hint: int | None) -> tuple[int, int]:
     low = range_.min if range_.min is not None else hint if hint is not None else 1
     high = range_.max if range_.max is not None else max(low, 4 * (hint or 1))
     return low, high
-
-
-def _distinct(points: Sequence[dict[str, int]]) -> list[dict[str, int]]:
-    return [point for index, point in enumerate(points) if point not in points[:index]]

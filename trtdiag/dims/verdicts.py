@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from trtdiag.dims.compare_plans import counted_words, kept_of
@@ -240,13 +241,6 @@ def _causes(order: Sequence[int], sets: Mapping[int, ValueSet]) -> list[int]:
             reached = joined
     for i in reversed(causes[:]):  # a later, tighter condition can make an earlier one superfluous
         rest = [sets[j] for j in causes if j != i]
-        if rest and _intersection(rest) == reached:
+        if rest and reduce(ValueSet.intersect, rest) == reached:
             causes.remove(i)
     return causes
-
-
-def _intersection(sets: Sequence[ValueSet]) -> ValueSet:
-    result = sets[0]
-    for other in sets[1:]:
-        result = result.intersect(other)
-    return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cache
 from math import inf
@@ -80,7 +80,8 @@ def trial(
     """
     started = time.monotonic()
     used = spelled() if given is None else replace(recipe, dynamic_shapes=given)
-    with _assuming(used) if assume else nullcontext():
+    values = example_values(used.module, used.args, used.kwargs, used.dynamic_shapes) if assume else None
+    with nullcontext() if values is None else assumed_checks(values):
         program = attempted(used)
     began = time.thread_time()
     tried = read_program(program, finished=program.failure is None or program.failure.traced)
@@ -112,8 +113,3 @@ def ran(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, limit
         return on_shapes
     seconds = min(SECONDS_ON_DATA, (limit_s - (time.monotonic() - started)) / 2)
     return run_on_data(on_shapes, exported, plan, used, seconds)
-
-
-def _assuming(recipe: Recipe) -> AbstractContextManager[object]:
-    values = example_values(recipe.module, recipe.args, recipe.kwargs, recipe.dynamic_shapes)
-    return assumed_checks(values)

@@ -18,7 +18,7 @@ from trtdiag.fixdims.example_ranges import starting_plans
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.found import Found, joined_proof
-from trtdiag.fixdims.interrupted_exports import Unfinished
+from trtdiag.fixdims.interrupted_exports import opened
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.op_conditions import with_asked
 from trtdiag.fixdims.other_examples import OtherExamples
@@ -103,10 +103,10 @@ class Search:
                     return self._gave_up(plan, answer)
                 tried = answer
             if not tried.finished:
-                opened = OtherExamples(self).for_zero(plan, tried) or Unfinished(self, plan, tried).opened()
-                if opened is None:
+                traced = OtherExamples(self).for_zero(plan, tried) or opened(self, plan, tried)
+                if traced is None:
                     return self.found
-                plan, tried = opened
+                plan, tried = traced
             if tried is not self.known:
                 plan, tried = OtherExamples(self).for_pinned(plan, tried)
             step = self._solved(plan, tried)

@@ -95,7 +95,7 @@ def fix_dims(
             fix="give programs=4, or leave it out",
             reference="programs-out-of-range",
         )
-    step = progress or _silent
+    step = progress or (lambda _step: None)
     if inputs is not None:
         asked = module_inputs(source, inputs, beside=(args, kwargs, dynamic_shapes)).recipe()
         args, kwargs, dynamic_shapes = asked.args, asked.kwargs, asked.dynamic_shapes
@@ -114,10 +114,6 @@ def fix_dims(
     if isinstance(read, ProgramSource):
         return _fix_program(read, time_limit_s, Allowance(solve_limit_s, exports=True), rounds, programs, step)
     return _fix_model(read, time_limit_s, Allowance(solve_limit_s), rounds, programs, step)
-
-
-def _silent(step: str) -> None:
-    del step
 
 
 def _fix_model(

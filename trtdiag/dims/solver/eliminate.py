@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from math import gcd
 
-from trtdiag.dims.solver.layout import Claim, Layout, replaced
+from trtdiag.dims.solver.layout import Claim, Layout, followed, replaced
 from trtdiag.symbolic import add, evaluate, floordiv, free_symbols, is_integer, mod, mul, sub
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.conditions import compare
@@ -36,16 +37,7 @@ class Linear:
 
 def layouts(layout: Layout) -> Iterator[Layout]:
     """The layouts that equations lead to, all ways to use them up, at most ``MOST_LAYOUTS``."""
-    stack = [layout]
-    given = 0
-    while stack and given < MOST_LAYOUTS:
-        current = stack.pop()
-        found = _next(current)
-        if found is None:
-            given += 1
-            yield current
-        else:
-            stack.extend(reversed(found))
+    return followed(layout, _next, MOST_LAYOUTS)
 
 
 def linear(condition: Condition) -> Linear | None:
@@ -117,10 +109,8 @@ def _along(layout: Layout, claim: Claim, form: Linear) -> Layout | None:
 
 def fresh_name(layout: Layout) -> str:
     """A parameter's name that stands nowhere in ``layout`` yet."""
-    index = 0
-    while f"_root{index}" in layout.ranges or f"_root{index}" in layout.sizes:
-        index += 1
-    return f"_root{index}"
+    names = (f"_root{index}" for index in count())
+    return next(name for name in names if name not in layout.ranges and name not in layout.sizes)
 
 
 def _solved(layout: Layout, claim: Claim, form: Linear) -> Iterator[Layout | None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.solver.combinations import steps_of
-from trtdiag.dims.solver.joint import Parameters, joint_runs
+from trtdiag.dims.solver.joint import joint_runs
 from trtdiag.dims.solver.layout import Claim, Layout
 from trtdiag.dims.solver.runs import best_runs, keeps_all
 from trtdiag.dims.solver.sizes import Volume, volume, words
@@ -84,9 +84,13 @@ def fitted(layout: Layout, sets: Sets, best: Fitted | None = None) -> Fitted | N
     for group, claims in groups(layout.ranges, open_claims):
         if claims:
             point = {name: layout.point[name] for name in group if name in layout.point}
-            parameters = Parameters({name: values[name] for name in group}, point, layout.kept)
             found_jointly = joint_runs(
-                parameters, {name: widest[name] for name in group}, [claim.condition for claim in claims], sets
+                {name: values[name] for name in group},
+                point,
+                layout.kept,
+                {name: widest[name] for name in group},
+                [claim.condition for claim in claims],
+                sets,
             )
             if found_jointly is None:
                 return None

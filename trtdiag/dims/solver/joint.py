@@ -31,25 +31,6 @@ PATIENCE = 4  # combinations in a row that may better nothing
 
 
 @dataclass(frozen=True)
-class Parameters:
-    """What is known of a group of parameters before their joint conditions.
-
-    Attributes:
-        values: Parameter -> what its own conditions allow.
-        point: Values that satisfy everything; empty where none is known.
-        kept: The parameters whose value in ``point`` must stay.
-    """
-
-    values: Mapping[str, ValueSet]
-    point: Mapping[str, int]
-    kept: frozenset[str]
-
-    def anchor(self, name: str) -> int | None:
-        """The value that the run of ``name`` must contain, where there is one."""
-        return self.point.get(name) if name in self.kept else None
-
-
-@dataclass(frozen=True)
 class JointRuns:
     """The best runs found.
 
@@ -65,12 +46,19 @@ class JointRuns:
 
 
 def joint_runs(
-    parameters: Parameters, alone: Mapping[str, Progression], conditions: Sequence[Condition], sets: Sets
+    values: Mapping[str, ValueSet],
+    point: Mapping[str, int],
+    kept: frozenset[str],
+    alone: Mapping[str, Progression],
+    conditions: Sequence[Condition],
+    sets: Sets,
 ) -> JointRuns | None:
     """The best runs found; ``None`` where no combination is known for which the conditions hold.
 
     Args:
-        parameters: The group.
+        values: Parameter -> what its own conditions allow.
+        point: Values that satisfy everything; empty where none is known.
+        kept: The parameters whose value in ``point`` must stay.
         alone: The best run of each parameter without the conditions.
         conditions: To hold for every combination.
         sets: Solves what is asked of one parameter.
@@ -83,10 +71,10 @@ def joint_runs(
     conditions = [condition for condition, verdict in verdicts.items() if verdict is not None]
     oracle = ConstraintChecker(conditions, sets.clock)
     best: Mapping[str, Progression] | None = None
-    if len(alone) == 2 and not parameters.kept & alone.keys():
-        best = best_pair_anywhere(conditions, parameters.values, steps_of(conditions), sets.clock)
-    for point in _anchors(parameters, conditions, alone) if best is None else ():
-        found = _around(parameters.values, point, conditions, oracle, sets)
+    if len(alone) == 2 and not kept & alone.keys():
+        best = best_pair_anywhere(conditions, values, steps_of(conditions), sets.clock)
+    for anchor in _anchors(values, point, kept, conditions, alone) if best is None else ():
+        found = _around(values, anchor, conditions, oracle, sets)
         if found and (best is None or (volume(found), words(found)) < (volume(best), words(best))):
             best = found
         if sets.clock.out:
@@ -183,20 +171,21 @@ def _spread(run: Progression) -> list[int]:
 
 
 def _anchors(
-    parameters: Parameters, conditions: Sequence[Condition], alone: Mapping[str, Progression]
+    values: Mapping[str, ValueSet],
+    point: Mapping[str, int],
+    kept: frozenset[str],
+    conditions: Sequence[Condition],
+    alone: Mapping[str, Progression],
 ) -> Iterator[dict[str, int]]:
     """Points that satisfy everything, to look for runs around: the known one, and where it need not be kept others."""
-    names = sorted(parameters.values)
-    point = parameters.point
-    if all(name in point and point[name] in parameters.values[name] for name in names):
-        yield {name: point[name] for name in names}
-        if all(name in parameters.kept for name in names):
+    if all(name in point and point[name] in here for name, here in values.items()):
+        yield {name: point[name] for name in sorted(values)}
+        if values.keys() <= kept:
             return
     chooser = Random(0)  # the same points in every run
     columns = {}
-    for name in parameters.values:
-        anchor = parameters.anchor(name)
-        members = [anchor] if anchor is not None else _spread(alone[name])
+    for name in values:
+        members = [point[name]] if name in kept and name in point else _spread(alone[name])
         columns[name] = np.array([chooser.choice(members) for _ in range(TRIES)], dtype=object)
     try:
         places = np.flatnonzero(np.asarray(holds_array(all_of(conditions), columns)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trtdiag.symbolic import Range, conjuncts, free_symbols, normalise, substitute
@@ -68,6 +68,19 @@ def first_layout(
         dict(point),
         kept,
     )
+
+
+def followed(start: Layout, options: Callable[[Layout], list[Layout] | None], most: int) -> Iterator[Layout]:
+    """The layouts at which ``options`` has nothing more to offer (``None``), depth first, at most ``most`` of them."""
+    waiting, given = [start], 0
+    while waiting and given < most:
+        current = waiting.pop()
+        made = options(current)
+        if made is None:
+            given += 1
+            yield current
+        else:
+            waiting.extend(reversed(made))
 
 
 def replaced(

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from trtdiag.dims.solver.eliminate import layouts
 from trtdiag.dims.solver.fitting import Fitted, fitted, groups
-from trtdiag.dims.solver.layout import Layout, Origins
+from trtdiag.dims.solver.layout import Layout, Origins, followed
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.variants import on_lines, straightened
 
@@ -37,15 +37,7 @@ def searched(start: Layout, determine: bool, sets: Sets) -> Fitted | None:
 
 
 def _affine(layout: Layout) -> Iterator[Layout]:
-    waiting, given = [layout], 0
-    while waiting and given < MOST_STRAIGHTENED:
-        current = waiting.pop()
-        made = straightened(current)
-        if made is None:
-            given += 1
-            yield current
-        else:
-            waiting.extend(reversed(made))
+    return followed(layout, straightened, MOST_STRAIGHTENED)
 
 
 def _on_lines(best: Fitted, determine: bool, sets: Sets) -> Fitted:

@@ -132,7 +132,9 @@ class _Words:
         for leaf in derived:
             if leaf.name and _key(leaf) not in self._variables:
                 self._variables[_key(leaf)] = names.take(leaf.name, derived=False)
-        self._dims = {name: _dim(self._names[name], values) for name, values in self._ranges.items()}
+        self._dims = {
+            name: Dim(self._names[name], min=values.min, max=values.max) for name, values in self._ranges.items()
+        }
         self._derived: dict[_Derived, Any] = {}
 
     def object(self, leaf: Leaf) -> Any:
@@ -180,7 +182,3 @@ class _Words:
 
 def _key(leaf: Leaf) -> _Derived:
     return leaf.root, leaf.scale, leaf.offset
-
-
-def _dim(name: str, values: Range) -> Any:
-    return Dim(name, min=values.min, max=values.max)

@@ -188,5 +188,4 @@ def hints_for_integers(leaves: Mapping[str, Leaf], defs: Iterable[DimDef]) -> di
 
 def range_of(leaf: Leaf, root: Range) -> Range:
     """The sizes that a DIM leaf takes when its root has the range ``root``."""
-    low = leaf.scale * (root.min or 0) + leaf.offset
-    return Range(low, None if root.max is None else leaf.scale * root.max + leaf.offset)
+    return Range(root.min or 0, root.max).scaled(leaf.scale, leaf.offset)

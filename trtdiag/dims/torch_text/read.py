@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass, fields, replace
+from itertools import takewhile
 from typing import Any
 
 from trtdiag.dims.torch_text.bare import SUGGESTION, bare_guards, bare_suggestions
@@ -18,7 +19,7 @@ from trtdiag.dims.torch_text.joins import Piece, Settled, settle
 from trtdiag.dims.torch_text.lines import MOST_CHARACTERS, physical_lines
 from trtdiag.dims.torch_text.phrases import BEGINS, MIDDLE, TELLING
 from trtdiag.dims.torch_text.sentences import MOST_STATEMENT_CHARACTERS, read_specialised
-from trtdiag.dims.torch_text.stacks import MOST_LINES, advice_in, frames_from, named_at, stack_around, stack_in
+from trtdiag.dims.torch_text.stacks import MOST_LINES, advice_in, named_at, stack_around, stack_in
 from trtdiag.dims.torch_text.wraps import Pasted, starts, unwrapped
 
 MOST_GUARDS = 10_000
@@ -256,7 +257,8 @@ class _Reader:
             after = self.lines[statement.end : statement.end + 2]
             heading = next((i for i, line in enumerate(after) if line.strip().lower() == "user stack:"), None)
             if heading is not None:
-                return replace(guard, stack=stack_in(list(frames_from(self.lines, statement.end + heading + 1))))
+                begin = statement.end + heading + 1
+                return replace(guard, stack=stack_in([*takewhile(str.strip, self.lines[begin : begin + MOST_LINES])]))
         elif "[guard added]" in statement.text:
             return replace(guard, stack=named_at(statement.text.partition("\n")[0]))
         return guard

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from trtdiag.graph.source import NO_STACK, Frame, Stack, parse_stack
 
@@ -124,11 +124,3 @@ def advice_in(lines: Sequence[str]) -> tuple[str, ...]:
         return ()
     found = (_ADVICE.match(line) for line in after[index + 1 : index + 6])
     return tuple(match["code"] for match in found if match is not None)
-
-
-def frames_from(lines: Sequence[str], start: int) -> Iterator[str]:
-    """Lines of a stack: up to the first empty one."""
-    for line in lines[start : start + MOST_LINES]:
-        if not line.strip():
-            return
-        yield line

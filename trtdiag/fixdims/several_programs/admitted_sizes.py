@@ -21,22 +21,15 @@ from trtdiag.symbolic.ranges import Range
 Conditions = tuple[Condition, ...]
 
 
-@dataclass(frozen=True)
-class Placed:
-    """Symbols of an export over the coordinates.
+def placed(
+    sizes: Mapping[str, Expr], ranges: Mapping[str, Range], coordinates: Sequence[Coordinate]
+) -> tuple[dict[str, Expr], Conditions] | None:
+    """``sizes`` (site -> size over symbols) read backwards; ``None`` where a symbol cannot be read off any size.
 
-    Attributes:
-        values: Symbol -> its value.
-        conditions: What the coordinates must satisfy to have such sizes at all: symbols are whole, inside their
-            ranges, and equal where they size several dims.
+    Returns:
+        Symbol -> its value over the coordinates; and what the coordinates must satisfy to have such sizes at all:
+        symbols are whole, inside their ranges, and equal where they size several dims.
     """
-
-    values: Mapping[str, Expr]
-    conditions: Conditions
-
-
-def placed(sizes: Mapping[str, Expr], ranges: Mapping[str, Range], coordinates: Sequence[Coordinate]) -> Placed | None:
-    """``sizes`` (site -> size over symbols) read backwards; ``None`` where a symbol cannot be read off any size."""
     values: dict[str, Expr] = {}
     found: list[Condition] = []
     lines = [(c, site) for c in coordinates for site in c.lines if site in sizes]
@@ -60,7 +53,7 @@ def placed(sizes: Mapping[str, Expr], ranges: Mapping[str, Range], coordinates: 
     for coordinate, site in lines:
         if (coordinate.name, coordinate.lines[site], sizes[site]) not in used:
             found.append(_equal(coordinate, site, substitute(sizes[site], values)))
-    return Placed(values, _distinct(found))
+    return values, _distinct(found)
 
 
 def _value(coordinate: Coordinate, site: str, scale: int, offset: int, range_: Range, found: list[Condition]) -> Expr:
@@ -107,8 +100,8 @@ def taken_by_plan(tried: Tried, plan: Plan, coordinates: Sequence[Coordinate]) -
     found = placed(sizes_in(tried.inputs), system.box, coordinates)
     if found is None:
         return None
-    asked = [substitute(condition, found.values) for condition in system.asked]
-    return _distinct([*found.conditions, *asked])
+    values, conditions = found
+    return _distinct([*conditions, *(substitute(condition, values) for condition in system.asked)])
 
 
 def taken_by_choice(tried: Tried, chosen: Chosen, coordinates: Sequence[Coordinate]) -> Conditions | None:
@@ -119,7 +112,7 @@ def taken_by_choice(tried: Tried, chosen: Chosen, coordinates: Sequence[Coordina
         site: substitute(substitute(size, chosen.determined), roots) for site, size in sizes_in(tried.inputs).items()
     }
     found = placed(sizes, ranges, coordinates)
-    return None if found is None else found.conditions
+    return None if found is None else found[1]
 
 
 @dataclass(frozen=True)
@@ -129,14 +122,14 @@ class View:
     Attributes:
         tried: The export.
         plan: What it was declared with.
-        placed: Its symbols over the coordinates.
+        values: Its symbols over the coordinates.
         conditions: What the sizes satisfy, over the coordinates, each with the condition over symbols that it comes
             from (``None``: from how dims became one).
     """
 
     tried: Tried
     plan: Plan
-    placed: Placed
+    values: Mapping[str, Expr]
     conditions: tuple[tuple[Condition, Condition | None], ...]
 
 
@@ -146,10 +139,11 @@ def view_of(tried: Tried, plan: Plan, coordinates: Sequence[Coordinate]) -> View
     found = placed(sizes_in(tried.inputs), system.box, coordinates)
     if found is None:
         return None
-    stated = [c for c in tried.conditions if not from_data(c, system.box) and free_symbols(c) <= found.values.keys()]
+    values, placing = found
+    stated = [c for c in tried.conditions if not from_data(c, system.box) and free_symbols(c) <= values.keys()]
     conditions = [
-        *((condition, None) for condition in found.conditions),
-        *((normalise(substitute(condition, found.values)), condition) for condition in stated),
-        *((normalise(substitute(condition, found.values)), None) for condition in system.asked),
+        *((condition, None) for condition in placing),
+        *((normalise(substitute(condition, values)), condition) for condition in stated),
+        *((normalise(substitute(condition, values)), None) for condition in system.asked),
     ]
-    return View(tried, plan, found, tuple(pair for pair in conditions if pair[0] != TRUE))
+    return View(tried, plan, values, tuple(pair for pair in conditions if pair[0] != TRUE))

@@ -162,7 +162,7 @@ class Cover:
         """The best declaration that the conditions of ``view`` allow around ``point``."""
         system = system_of(view.tried.inputs, view.plan)
         try:
-            hints = {symbol: int(evaluate(value, point)) for symbol, value in view.placed.values.items()}
+            hints = {symbol: int(evaluate(value, point)) for symbol, value in view.values.items()}
         except (KeyError, ZeroDivisionError):
             return None  # a size that torch works out from others is not among the counted ones
         chosen = choose(stated(view.tried.conditions, system), system.box, hints, limit_s=SOLVING_S)
@@ -216,7 +216,7 @@ class Cover:
             for each in self.coordinates:
                 if each.follows and each.site in inputs:
                     try:
-                        values = {s: int(evaluate(value, point)) for s, value in seen.placed.values.items()}
+                        values = {s: int(evaluate(value, point)) for s, value in seen.values.items()}
                         sizes[each.site] = int(evaluate(inputs[each.site], values))
                     except (KeyError, ZeroDivisionError):
                         continue
