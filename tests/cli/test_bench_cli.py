@@ -7,11 +7,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import torch
 from markupsafe import escape
 
 import trtdiag
 from tests.benchmark.bench_models import build
+from tests.compiling.programs import saved
 from trtdiag.cli.main import main
 from trtdiag.report.json_report import SCHEMA_PATH
 
@@ -26,8 +26,7 @@ def run(*arguments: str) -> int:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
-    module, args, kwargs, dims = build()
-    torch.export.save(torch.export.export(module, args, kwargs, dynamic_shapes=dims), "small.pt2")
+    Path("small.pt2").write_bytes(saved(build))
     compiled = trtdiag.compile("small.pt2", backend="reference", verify=False, min_segment_ops=0)
     trtdiag.save(compiled, "small_trt.ep")
     return tmp_path

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import trtdiag.pipeline.compile
-from tests.compiling.programs import exported, mlp
+from tests.compiling.programs import mlp, saved
 from trtdiag.cli.build_options import BUILD_OPTIONS
 from trtdiag.cli.compile import GROUPS, compile_command
 from trtdiag.cli.main import main
@@ -60,7 +60,7 @@ def run(*arguments: str) -> int:
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
-    torch.export.save(exported(mlp()), tmp_path / "model.pt2")
+    (tmp_path / "model.pt2").write_bytes(saved(mlp))
     return tmp_path
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.compiling.programs import exported, mlp, registry_with_wrong_relu, unbounded
+from tests.compiling.programs import mlp, registry_with_wrong_relu, saved, unbounded
 from tests.frontend.archive_samples import changed, members
 from trtdiag.cli.main import main
 from trtdiag.convert import registry
@@ -26,7 +26,7 @@ def run(*arguments: str) -> int:
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
-    torch.export.save(exported(mlp()), tmp_path / "model.pt2")
+    (tmp_path / "model.pt2").write_bytes(saved(mlp))
     return tmp_path
 
 
@@ -59,7 +59,7 @@ def test_a_file_from_a_device_that_is_not_here(model: Path, capsys: pytest.Captu
 
 
 def test_errors_stop_with_1_and_write_the_report(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    torch.export.save(exported(unbounded()), model / "wide.pt2")
+    (model / "wide.pt2").write_bytes(saved(unbounded))
     assert run("compile", "wide.pt2", "--backend", "reference") == 1
     told = capsys.readouterr()
     assert "SYM" in told.out
@@ -200,7 +200,7 @@ def test_machine_reports_of_a_program_that_differs(
 
 
 def test_errors_are_told_to_machines_too(model: Path) -> None:
-    torch.export.save(exported(unbounded()), model / "wide.pt2")
+    (model / "wide.pt2").write_bytes(saved(unbounded))
     arguments = ("compile", "wide.pt2", "--backend", "reference", "--no-html", "-q")
     assert run(*arguments, "--json", "wide.json", "--sarif", "wide.sarif") == 1
     body = json.loads(Path("wide.json").read_text())

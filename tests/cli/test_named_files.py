@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.compiling.programs import exported, mlp
+from tests.compiling.programs import mlp, saved
 from tests.harness.forked_runs import run_forked
 from trtdiag.artifact.save import save
 from trtdiag.cli.main import main
@@ -153,7 +153,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compiled")
-    torch.export.save(exported(mlp()), folder / "model.pt2")
+    (folder / "model.pt2").write_bytes(saved(mlp))
     save(compile_program(folder / "model.pt2", backend="reference", verify=False), folder / "model.ep")
     return folder
 

@@ -10,9 +10,9 @@ import click
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.export import Dim, export
+from torch.export import Dim
 
-from tests.compiling.programs import exported, mlp
+from tests.compiling.programs import Asked, mlp, saved
 from trtdiag.cli.analyze import analyze
 from trtdiag.cli.compile import compile_command
 from trtdiag.cli.main import main
@@ -33,13 +33,16 @@ def run(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
+def sorts() -> Asked:
+    return Sorts(), (torch.randn(3, 5),), {}, {"x": {0: Dim("rows", min=1, max=13)}}
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
-    shapes = {"x": {0: Dim("rows", min=1, max=13)}}
-    torch.export.save(export(Sorts(), (torch.randn(3, 5),), dynamic_shapes=shapes), tmp_path / "model.pt2")
-    torch.export.save(exported(mlp()), tmp_path / "plain.pt2")
+    (tmp_path / "model.pt2").write_bytes(saved(sorts))
+    (tmp_path / "plain.pt2").write_bytes(saved(mlp))
     return tmp_path
 
 

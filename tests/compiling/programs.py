@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -56,6 +59,15 @@ def exported(asked: Asked) -> ExportedProgram:
     """The program of what a factory gives."""
     module, args, kwargs, dims = asked
     return export(module, args, kwargs, dynamic_shapes=dims)
+
+
+@cache
+def saved(factory: Callable[[], Asked]) -> bytes:
+    """The file of the program of a factory: one export for all tests that begin with such a file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.pt2"
+        torch.export.save(exported(factory()), path)
+        return path.read_bytes()
 
 
 def _wrong_relu(call: Call) -> Value:

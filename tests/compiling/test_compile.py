@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import trtdiag
-from tests.compiling.programs import exported, mlp, refused, registry_with_wrong_relu, unbounded
+from tests.compiling.programs import mlp, refused, registry_with_wrong_relu, saved, unbounded
 from trtdiag.convert import registry
 from trtdiag.errors import DiagnosisError, DimsError, ShapeOutOfRangeError, UnsupportedOpError, UserError
 from trtdiag.options import CompileOptions, Precision
@@ -121,7 +121,7 @@ def test_a_wrong_converter_is_named_by_op_and_line(monkeypatch: pytest.MonkeyPat
 
 def test_a_saved_program_is_verified_against_its_source(tmp_path: Path) -> None:
     original, path = tmp_path / "model.pt2", tmp_path / "model_trt.ep"
-    torch.export.save(exported(mlp()), original)
+    original.write_bytes(saved(mlp))
     trtdiag.save(trtdiag.compile(str(original), backend="reference", verify=False), path)
     found = verify_saved(path)
     assert found.verification.passed
@@ -148,7 +148,7 @@ def test_without_an_original_it_says_what_to_give(tmp_path: Path) -> None:
 
 def test_an_original_that_is_gone_is_named(tmp_path: Path) -> None:
     original, path = tmp_path / "model.pt2", tmp_path / "model_trt.ep"
-    torch.export.save(exported(mlp()), original)
+    original.write_bytes(saved(mlp))
     trtdiag.save(trtdiag.compile(str(original), backend="reference", verify=False), path)
     original.unlink()
     with pytest.raises(UserError, match=r"model\.pt2"):
