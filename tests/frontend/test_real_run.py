@@ -12,8 +12,9 @@ from torch.export import Dim
 from torch.nn import functional
 
 from trtdiag.frontend.capture import capture
+from trtdiag.frontend.failing_op import MOST_ELEMENTS
 from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner
-from trtdiag.frontend.real_run import MOST_ELEMENTS, RealRunner, RunOutcome
+from trtdiag.frontend.real_run import RealRunner, RunOutcome
 
 
 class _Module(torch.nn.Module):

@@ -14,8 +14,9 @@ from trtdiag.dims.solver_input import dims_in, from_data, system_of
 from trtdiag.dims.unequal_points import Point, UnequalPoints
 from trtdiag.fixdims.export_result import OnData, Run, Tried
 from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.failing_op import Failing
 from trtdiag.frontend.fake_run import FailsAtExampleError, NotRunnableError
-from trtdiag.frontend.real_run import Failing, Ran, RealRunner, RunOutcome
+from trtdiag.frontend.real_run import Ran, RealRunner, RunOutcome
 from trtdiag.symbolic import compare, evaluate, free_symbols
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
 

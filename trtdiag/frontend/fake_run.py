@@ -60,7 +60,7 @@ class ShapeRunner:
             if isinstance(leaf, torch.Tensor)
             for dim in tensor.dims
         }
-        self._module = exported.module()
+        self._module: Any = exported.module()
 
     def size(self, dim: InputDim, point: Mapping[str, int]) -> int:
         """The size of an input dim at ``point``; the example's where a symbol of it has no value there."""
