@@ -46,7 +46,7 @@ def capture(source: Source, *, progress: Callable[[str], None] | None = None) ->
         CaptureError: The source is missing, damaged, unsafe, of a newer schema, or no program.
     """
     with TORCH_TURN:
-        return _captured(source, progress or _silent)
+        return _captured(source, progress or (lambda _step: None))
 
 
 def _captured(source: Source, step: Callable[[str], None]) -> Program:
@@ -84,10 +84,6 @@ def names_factory(text: str) -> bool:
     module, colon, attribute = text.partition(":")
     dotted = all(part.isidentifier() for part in f"{module}.{attribute}".split("."))
     return bool(colon) and dotted and not os.path.exists(text)  # of a name that no file system takes, too
-
-
-def _silent(step: str) -> None:
-    del step
 
 
 def _from_file(path: Path, step: Callable[[str], None]) -> Program:

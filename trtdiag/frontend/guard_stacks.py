@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from types import FrameType
 from typing import Any, NamedTuple
@@ -90,6 +91,11 @@ def running_op(frame: FrameType | None) -> str | None:
     return None
 
 
+def with_code(frame: Frame) -> Frame:
+    """The frame with the text of its line."""
+    return replace(frame, code=linecache.getline(frame.file, frame.line).strip())
+
+
 def python_stack(frame: FrameType | None) -> Stack:
     """The model's frames from ``frame`` outwards, outermost first, without torch's and Python's.
 
@@ -114,7 +120,7 @@ def python_stack(frame: FrameType | None) -> Stack:
                 frames.append(here)
                 innermost = False
         elif package != OWN and here.package != "python":
-            frames.append(Frame(here.file, here.line, here.function, linecache.getline(here.file, here.line).strip()))
+            frames.append(with_code(here))
             innermost = False
         frame = frame.f_back
     return Stack(tuple(reversed(frames)))

@@ -41,6 +41,13 @@ class Node:
     value: int | None = None
     gathers: str = ""
 
+    def filled(self, parts: Sequence[Any]) -> Any:
+        """A container of this form with these parts."""
+        if self.form is dict:
+            return dict(zip(self.keys, parts, strict=True))
+        assert self.form is not None
+        return self.form(*parts) if hasattr(self.form, "_fields") else self.form(parts)
+
     def inputs(self) -> Iterator[Node]:
         """The inputs below, in order."""
         if self.form is None:

@@ -165,8 +165,10 @@ def module_inputs(module: Any, inputs: Any, beside: Sequence[Any] = ()) -> Modul
     device = next((each.device for each in chain(module.parameters(), module.buffers())), torch.device("cpu"))
     generator = torch.Generator().manual_seed(_SEED)
     leaves, spec = pytree.tree_flatten((args, kwargs))
-    plain = [_fixed(leaf) if isinstance(leaf, Input) else leaf for leaf in leaves]
-    shapes = _tree(module, pytree.tree_unflatten(plain, spec))
+    # Tensors without content, for their places among the inputs.
+    plain = [torch.empty(each.opt, device="meta") if isinstance(each, Input) else each for each in leaves]
+    args, kwargs = pytree.tree_unflatten(plain, spec)
+    shapes = nested_inputs(Recipe(module, args, kwargs, None))
     dims: list[AskedDim] = []
     made: list[Any] = []
     for leaf, node in zip(leaves, shapes.inputs(), strict=True):
@@ -175,10 +177,6 @@ def module_inputs(module: Any, inputs: Any, beside: Sequence[Any] = ()) -> Modul
         dims += own
     args, kwargs = pytree.tree_unflatten(made, spec)
     return ModuleInputs(module, tuple(args), dict(kwargs), shapes, tuple(dims))
-
-
-def _tree(module: torch.nn.Module, called: tuple[tuple[Any, ...], dict[str, Any]]) -> Node:
-    return nested_inputs(Recipe(module, called[0], called[1], None))
 
 
 def _called_with(module: torch.nn.Module, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -209,11 +207,6 @@ def _called_with(module: torch.nn.Module, inputs: Any) -> tuple[tuple[Any, ...],
     return bound.args, bound.kwargs
 
 
-def _fixed(asked: Input) -> torch.Tensor:
-    """A tensor without content, for its place among the inputs."""
-    return torch.empty(asked.opt, dtype=asked.dtype, device="meta")
-
-
 def _dims(name: str, asked: Input) -> list[AskedDim]:
     word = "".join(char if char.isalnum() else "_" for char in name).strip("_")
     sizes = enumerate(zip(asked.min, asked.opt, asked.max, strict=True))
@@ -241,7 +234,4 @@ def _spec(node: Node, dims: Mapping[str, Any]) -> Any:
     if node.form is None:
         found = {index: dims.get(f"{node.name}.shape[{index}]") for index in range(len(node.sizes or ()))}
         return {index: dim for index, dim in found.items() if dim is not None} or None
-    parts = [_spec(child, dims) for child in node.children]
-    if node.form is dict:
-        return dict(zip(node.keys, parts, strict=True))
-    return node.form(*parts) if hasattr(node.form, "_fields") else node.form(parts)
+    return node.filled([_spec(child, dims) for child in node.children])

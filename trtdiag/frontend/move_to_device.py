@@ -89,8 +89,9 @@ def on_device(exported: ExportedProgram, device: torch.device | str, *, stays: C
     where = _settled(torch.device(device), before)
     if all(found == where for found in _devices(exported, stays)):
         return exported
-    held = [*exported.state_dict.values(), *exported.constants.values()]
-    tensors = MovedTensors(where, [*held, *tree_leaves(exported.example_inputs), *_attributes(exported.graph_module)])
+    held = [*exported.state_dict.values(), *exported.constants.values(), *tree_leaves(exported.example_inputs)]
+    read = [attribute_of(each.owner, each.node) for each in walk(exported.graph_module)]
+    tensors = MovedTensors(where, [*held, *read])
     graph_module = _Move(where, before, tensors, stays).of(exported.graph_module)
     signature = copy.copy(exported.graph_signature)
     kept = {spec.target for spec in signature.input_specs if getattr(spec.arg, "name", None) in stays}
@@ -121,11 +122,6 @@ def _devices(exported: ExportedProgram, stays: Collection[str]) -> Iterator[torc
             for entry in _VALUES:
                 values = tree_leaves(located.node.meta.get(entry))
                 yield from (value.device for value in values if isinstance(value, torch.Tensor))
-
-
-def _attributes(root: GraphModule) -> Iterator[Any]:
-    """Tensors that nodes read from their modules."""
-    return (attribute_of(located.owner, located.node) for located in walk(root) if located.node.op == "get_attr")
 
 
 class _Move:
@@ -173,15 +169,13 @@ class _Move:
         self._values(node)
         if node.op != "call_function":
             return
-        node.args = map_aggregate(node.args, self._argument)
-        node.kwargs = map_aggregate(node.kwargs, self._argument)
+        node.args, node.kwargs = map_aggregate(
+            (node.args, node.kwargs), lambda each: self._where if isinstance(each, torch.device) else each
+        )
         if isinstance(node.target, OpOverload):
             node.kwargs = {**node.kwargs, **self._made_there(node.target, node.kwargs)}
         elif _name(node) in _AUTOCAST:
             node.args = (self._autocast(str(node.args[0])), *node.args[1:])
-
-    def _argument(self, argument: Any) -> Any:
-        return self._where if isinstance(argument, torch.device) else argument
 
     def _made_there(self, op: OpOverload, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The device of an op that makes a tensor from none, else on the CPU; there alone a tensor can be pinned."""

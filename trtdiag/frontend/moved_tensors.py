@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 
+from trtdiag.graph.inputs import storage_key
+
 _ALIAS: OpOverload = torch.ops.aten.alias.default
 
 
@@ -25,7 +27,7 @@ class MovedTensors:
     def __init__(self, device: torch.device, every: Iterable[Any] = ()) -> None:
         self._device = device
         distinct = {id(tensor): tensor for tensor in every if _is_plain(tensor)}
-        self._users = Counter(_storage(tensor) for tensor in distinct.values())
+        self._users = Counter(storage_key(tensor) for tensor in distinct.values())
         self._moved: dict[int, tuple[Any, Any]] = {}  # with the original: its id is another's once it is gone
         self._storages: dict[int, Tensor] = {}
 
@@ -47,7 +49,7 @@ class MovedTensors:
             return tensor
         if not _is_plain(tensor):
             return tensor.to(self._device)
-        shared = self._users[_storage(tensor)] > 1
+        shared = self._users[storage_key(tensor)] > 1
         moved = None if shared else tensor.detach().to(self._device)
         if moved is None or moved.stride() != tensor.stride():
             moved = self._viewed(tensor)
@@ -57,7 +59,7 @@ class MovedTensors:
 
     def _viewed(self, tensor: Tensor) -> Tensor:
         """The same elements of the same storage, as strided."""
-        at = _storage(tensor)
+        at = storage_key(tensor)
         if at not in self._storages:
             bytes_ = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
             self._storages[at] = bytes_.to(self._device)
@@ -75,7 +77,3 @@ def fake_on(value: FakeTensor, device: torch.device) -> FakeTensor:
 
 def _is_plain(value: Any) -> bool:
     return type(value) in (Tensor, nn.Parameter, nn.Buffer) and value.layout is torch.strided
-
-
-def _storage(tensor: Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)

@@ -9,24 +9,16 @@ from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.source import NO_STACK, parse_stack
+from trtdiag.graph.walk import walk
 
 _SELF = re.compile(r"L\['self'\]|L__self__|\b__self__\b")
 _INDEX = re.compile(r"\[['\"]?([^\]'\"]+)['\"]?\]")
 
 
-def op_origins(graph_module: GraphModule, prefix: str = "") -> dict[str, OpOrigin]:
+def op_origins(graph_module: GraphModule) -> dict[str, OpOrigin]:
     """Each node's origin by name; nodes of a nested subgraph under ``<attribute>.<node>``."""
-    origins: dict[str, OpOrigin] = {}
-    for node in graph_module.graph.nodes:
-        if node.op in ("placeholder", "output"):
-            continue
-        if node.op == "get_attr":
-            child = getattr(graph_module, str(node.target), None) if "." not in str(node.target) else None
-            if isinstance(child, GraphModule):
-                origins.update(op_origins(child, f"{prefix}{node.target}."))
-            continue
-        origins[prefix + node.name] = origin_of(node)
-    return origins
+    others = ("placeholder", "output", "get_attr")
+    return {each.name: origin_of(each.node) for each in walk(graph_module) if each.node.op not in others}
 
 
 def origin_of(node: Node) -> OpOrigin:

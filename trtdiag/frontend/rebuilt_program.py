@@ -47,6 +47,5 @@ def rebuilt_program(
         constants=dict(constants),
         verifiers=exported.verifiers,
     )
-    if hasattr(exported, "_guards_code"):
-        made._guards_code = list(exported._guards_code)
+    made._guards_code = list(exported._guards_code)
     return made

@@ -8,13 +8,16 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from trtdiag.frontend.node_origins import origin_of
 from trtdiag.frontend.program import RawGuard
 from trtdiag.frontend.torch_private import guards_code, replacements, shape_env_guards, symbol_sources
 from trtdiag.graph.source import NO_STACK, OWN, Stack, parse_stack
+from trtdiag.graph.walk import walk
 
+_ASSERTIONS = (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range_for_size.default)
 _EXPORT_FILE = re.compile(r"[/\\]torch[/\\]export[/\\]__init__\.py$")
 _ASSERTED = re.compile(r"Runtime assertion failed for expression (?P<condition>.+) on node '[^']*'$", re.DOTALL)
 
@@ -36,7 +39,10 @@ def recorded_guards(exported: ExportedProgram, env: ShapeEnv | None) -> Iterator
                 yield RawGuard(in_roots(deferred.expr, known), "ShapeEnv", stack)
     for text in guards_code(exported):
         yield RawGuard(text, "_guards_code")
-    yield from _assertions(exported.graph_module, "")
+    for located in walk(exported.graph_module):
+        if located.node.target in _ASSERTIONS:
+            condition, stack = _condition(located.node), origin_of(located.node).stack
+            yield RawGuard(condition, "_assert_scalar", stack, located.name)
 
 
 def in_roots(condition: Any, known: Mapping[str, Any]) -> Any:
@@ -59,25 +65,6 @@ def _of_model(stack: Stack) -> Stack:
     """The frames inside the export: who called it is no part of the model."""
     outside = [i for i, frame in enumerate(stack.frames) if frame.package == OWN or _EXPORT_FILE.search(frame.file)]
     return Stack(stack.frames[outside[-1] + 1 :]) if outside else stack
-
-
-def _assertions(graph_module: GraphModule, prefix: str) -> Iterator[RawGuard]:
-    for node in graph_module.graph.nodes:
-        if node.op == "get_attr":
-            child = getattr(graph_module, str(node.target), None) if "." not in str(node.target) else None
-            if isinstance(child, GraphModule):
-                yield from _assertions(child, f"{prefix}{node.target}.")
-        elif node.op == "call_function" and _is_assertion(node):
-            yield RawGuard(_condition(node), "_assert_scalar", _stack(node), prefix + node.name)
-
-
-def _is_assertion(node: Node) -> bool:
-    return node.target in (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range_for_size.default)
-
-
-def _stack(node: Node) -> Stack:
-    trace = node.meta.get("stack_trace")
-    return parse_stack(trace) if isinstance(trace, str) else NO_STACK
 
 
 def _condition(node: Node) -> object:

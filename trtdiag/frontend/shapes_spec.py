@@ -85,10 +85,8 @@ class _Reader:
         """What is written for one input or container."""
         if node.form is None:
             return self._tensor(node, entry) if node.sizes is not None else self._number(node, entry)
-        parts = [self.node(child, below) for child, below in zip(node.children, _entries(node, entry), strict=True)]
-        if node.form is dict:
-            return dict(zip(node.keys, parts, strict=True))
-        return node.form(*parts) if hasattr(node.form, "_fields") else node.form(parts)
+        below = zip(node.children, _entries(node, entry), strict=True)
+        return node.filled([self.node(child, part) for child, part in below])
 
     def _tensor(self, node: Node, entry: Any) -> Any:
         if entry is None:

@@ -47,34 +47,26 @@ class InputMaker:
         generator = torch.Generator().manual_seed(SEED)
         shapes = [[self._size(dim.expr, sizes, dim.hint) for dim in tensor.dims] for tensor in self._inputs]
         examples = self._example or [None] * len(self._inputs)
+        pairs = list(zip(examples, shapes, strict=True))
         resized = [
-            pair
-            for example, shape in zip(examples, shapes, strict=True)
+            sizes
+            for example, shape in pairs
             if isinstance(example, torch.Tensor)
-            for pair in zip(example.shape, shape, strict=True)
+            for sizes in zip(example.shape, shape, strict=True)
         ]
-        return [
-            self._one(example, tensor, shape, resized, generator)
-            for example, tensor, shape in zip(examples, self._inputs, shapes, strict=True)
-        ]
-
-    def _one(
-        self,
-        example: Any,
-        tensor: InputTensor,
-        shape: Sequence[int],
-        resized: Sequence[tuple[int, int]],
-        generator: torch.Generator,
-    ) -> Any:
-        if tensor.dtype is None:  # a plain number, which the program was exported for
-            return example
-        if not isinstance(example, torch.Tensor):
-            return _without_example(tensor.dtype, shape, generator)
-        here = example.detach().cpu()
-        made = _like(here, shape, generator)
-        if self._indices is None or tensor.placeholder in self._indices:
-            made = _inside(made, here, resized)
-        return made.to(example.device)
+        made: list[Any] = []
+        for (example, shape), tensor in zip(pairs, self._inputs, strict=True):
+            if tensor.dtype is None:  # a plain number, which the program was exported for
+                made.append(example)
+            elif not isinstance(example, torch.Tensor):
+                made.append(_without_example(tensor.dtype, shape, generator))
+            else:
+                here = example.detach().cpu()
+                there = _like(here, shape, generator)
+                if self._indices is None or tensor.placeholder in self._indices:
+                    there = _inside(there, here, resized)
+                made.append(there.to(example.device))
+        return made
 
     def _size(self, expr: Any, sizes: Mapping[str, int], hint: int | None) -> int:
         try:

@@ -1,12 +1,12 @@
 """The one place that reads torch's private attributes of programs and shape environments.
 
-Names changed over versions (``var_to_val`` became ``backed_var_to_val`` in 2.11, ``Source.name()`` a property in
-2.10); everything else in the package sees plain values.
+Everything else in the package sees plain values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -34,7 +34,7 @@ def shape_env_of(graph_module: GraphModule) -> ShapeEnv | None:
 
 def guards_code(exported: ExportedProgram) -> list[str]:
     """The Python text of the program's guards; empty for programs of torch 2.8 and before."""
-    return list(getattr(exported, "_guards_code", None) or [])
+    return list(exported._guards_code or [])
 
 
 def shape_env_guards(env: ShapeEnv) -> list[tuple[object, Stack]]:
@@ -56,29 +56,21 @@ def _sloc_stack(sloc: Any) -> Stack:
 
 def backed_hints(env: ShapeEnv) -> dict[str, int]:
     """Each backed symbol's size in the example inputs."""
-    values = getattr(env, "backed_var_to_val", None)
-    if values is None:
-        values = getattr(env, "var_to_val", {})
     hints: dict[str, int] = {}
-    for symbol, value in values.items():
-        try:
+    for symbol, value in env.backed_var_to_val.items():
+        with suppress(TypeError, ValueError):  # a float symbol; sizes never depend on it
             hints[str(symbol)] = int(value)
-        except (TypeError, ValueError):  # a float symbol; sizes never depend on it
-            continue
     return hints
 
 
 def symbol_sources(env: ShapeEnv) -> dict[str, list[str]]:
     """Each symbol's sources as text (``L['x'].size()[2]``); empty in a loaded program."""
-    found: dict[str, list[str]] = {}
-    for symbol, sources in getattr(env, "var_to_sources", {}).items():
-        found[str(symbol)] = [str(s.name() if callable(s.name) else s.name) for s in sources]
-    return found
+    return {str(symbol): [str(each.name) for each in sources] for symbol, sources in env.var_to_sources.items()}
 
 
 def replacements(env: ShapeEnv) -> dict[str, Any]:
     """Symbols that torch replaced by another expression during tracing."""
-    return {str(symbol): expr for symbol, expr in getattr(env, "replacements", {}).items()}
+    return {str(symbol): expr for symbol, expr in env.replacements.items()}
 
 
 def value_range(vr: Any) -> Range:
@@ -104,5 +96,4 @@ def running_schema() -> str | None:
     """``major.minor`` of the schema that this torch writes, where it says so."""
     from torch._export.serde import schema
 
-    version = getattr(schema, "SCHEMA_VERSION", None)
-    return None if version is None else ".".join(str(part) for part in version)
+    return ".".join(str(part) for part in schema.SCHEMA_VERSION)

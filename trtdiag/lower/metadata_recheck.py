@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from trtdiag.graph.walk import attribute_of
 from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError, same, spell
 from trtdiag.lower.facts import Defect
@@ -94,10 +95,7 @@ def needs_value(node: Node, graph_module: GraphModule) -> bool:
     if node.op == "output":
         return False
     if node.op == "get_attr":
-        owner: Any = graph_module
-        for part in str(node.target).split("."):
-            owner = getattr(owner, part, None)
-        return isinstance(owner, torch.Tensor)
+        return isinstance(attribute_of(graph_module, node), torch.Tensor)
     if isinstance(node.target, OpOverload):
         return bool(node.target._schema.returns) and not _answers_python(node)
     return True

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -86,9 +85,12 @@ def _check_context(kind: Any, context: Any) -> None:
     known = pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE
     if not isinstance(kind, str) or kind not in known:
         raise UnknownTypeError(str(kind)[:200])
-    read: Callable[..., Any] | None = pytree.SUPPORTED_SERIALIZED_TYPES[known[kind]].from_dumpable_context
+    read = pytree.SUPPORTED_SERIALIZED_TYPES[known[kind]].from_dumpable_context
     if kind == "collections.defaultdict":
-        _check_defaultdict(context)
+        given = context if isinstance(context, dict) else {}
+        factory = (given.get("default_factory_module"), given.get("default_factory_name"))
+        if factory not in _FACTORIES:
+            raise UnsafeSpecError(f"a defaultdict would import {str(factory[0])[:60]} and call {str(factory[1])[:60]}")
     elif read is pytree._namedtuple_deserialize:
         if not isinstance(context, str) or context not in known:
             raise UnknownTypeError(str(context)[:200])
@@ -96,24 +98,12 @@ def _check_context(kind: Any, context: Any) -> None:
         _check_enums(_parsed(context))
 
 
-def _check_defaultdict(context: Any) -> None:
-    if not isinstance(context, dict):
-        raise UnsafeSpecError("a defaultdict has no factory")
-    factory = (context.get("default_factory_module"), context.get("default_factory_name"))
-    if factory not in _FACTORIES:
-        raise UnsafeSpecError(f"a defaultdict would import {str(factory[0])[:60]} and call {str(factory[1])[:60]}")
-
-
 def _check_enums(value: Any) -> None:
     """Enum members among dict keys: torch imports the module of their class."""
-    if isinstance(value, list):
-        for element in value:
-            _check_enums(element)
-    elif isinstance(value, dict):
-        if "__enum__" in value:
-            _check_enum(str(value.get("fqn")))
-        for element in value.values():
-            _check_enums(element)
+    if isinstance(value, dict) and "__enum__" in value:
+        _check_enum(str(value.get("fqn")))
+    for element in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_enums(element)
 
 
 def _check_enum(qualified: str) -> None:

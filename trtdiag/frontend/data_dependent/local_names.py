@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -24,24 +23,7 @@ from trtdiag.symbolic import (
     to_text,
 )
 from trtdiag.symbolic.build import affine
-from trtdiag.symbolic.expr import (
-    Add,
-    And,
-    Ceil,
-    Compare,
-    Floor,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    Pow,
-    TrueDiv,
-    Trunc,
-    Truth,
-)
+from trtdiag.symbolic.expr import Add, And, Compare, Max, Min, Mul, Not, Or, Truth, Where
 
 _MOST_LEAVES = 2000
 
@@ -133,24 +115,20 @@ def _rebuilt(node: Any, parts: list[Any]) -> Expr | Condition:
             return node
         case Add() | Mul():
             return type(node)(tuple(parts))
-        case FloorDiv() | Mod() | TrueDiv() | Pow():
-            return type(node)(*parts)
         case Compare():
             return Compare(node.relation, *parts)
-        case Floor() | Ceil() | Trunc():
-            return type(node)(parts[0])
-        case _:  # a choice between two sizes has no Python that torch takes
+        case Where():  # a choice between two sizes has no Python that torch takes
             raise _UnnamedError
+        case _:
+            return type(node)(*parts)  # type: ignore[no-any-return]
 
 
-def _local_values(frame: FrameType) -> Iterator[tuple[str, Any]]:
+def _local_values(frame: FrameType) -> list[tuple[str, Any]]:
     """Every symbolic number that the locals hold, as the text that reads it and its sympy expression.
 
     Plain variables come before sizes of tensors, shallow before deep.
     """
-    plain: list[tuple[str, Any]] = []
-    sizes: list[tuple[str, Any]] = []
-    nested: list[tuple[str, Any]] = []
+    found: list[tuple[int, str, Any]] = []
     # Reading a shape must not be seen by the tracing that is under way.
     with torch._C.DisableTorchFunction():
         for name, value in list(frame.f_locals.items()):
@@ -163,10 +141,9 @@ def _local_values(frame: FrameType) -> Iterator[tuple[str, Any]]:
             for path, leaf in leaves:
                 text = name + pytree.keystr(path)
                 if isinstance(leaf, (torch.SymInt, torch.SymBool, torch.SymFloat)):
-                    (nested if path else plain).append((text, leaf.node.expr))
+                    found.append((2 if path else 0, text, leaf.node.expr))
                 elif isinstance(leaf, torch.Tensor):
-                    found = nested if path else sizes
                     for index, size in enumerate(leaf.shape):
                         if isinstance(size, torch.SymInt):
-                            found.append((f"{text}.shape[{index}]", size.node.expr))
-    yield from (*plain, *sizes, *nested)
+                            found.append((2 if path else 1, f"{text}.shape[{index}]", size.node.expr))
+    return [(text, expr) for _, text, expr in sorted(found, key=lambda each: each[0])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from trtdiag.frontend.data_dependent.assume import Undecided
 from trtdiag.frontend.data_dependent.example_values import EXPORT_MODULE, made_at
 from trtdiag.frontend.data_dependent.insertion_points import before, statement_at
 from trtdiag.frontend.data_dependent.local_names import LocalNames
-from trtdiag.frontend.guard_stacks import running_op
+from trtdiag.frontend.guard_stacks import running_op, with_code
 from trtdiag.frontend.torch_private import backed_hints, value_range
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.symbolic import Condition, ExpressionError, condition_from_sympy, expr_from_sympy, to_text
@@ -176,13 +175,9 @@ def _package(frame: FrameType) -> str:
 def _where(frame: FrameType, frames: Sequence[FrameType]) -> Stack:
     """The model's frames outside torch; where there is none, the one of ``torch.nn`` that asked."""
     if frames:
-        return Stack(tuple(_with_code(_as_frame(f)) for f in reversed(frames)))
+        return Stack(tuple(with_code(_as_frame(f)) for f in reversed(frames)))
     modules = (f for f in _of_model(frame) if str(f.f_globals.get("__name__", "")).startswith("torch.nn."))
-    return Stack(tuple(_with_code(_as_frame(f)) for f in modules if f.f_code.co_name != "_call_impl")[:1])
-
-
-def _with_code(frame: Frame) -> Frame:
-    return Frame(frame.file, frame.line, frame.function, linecache.getline(frame.file, frame.line).strip())
+    return Stack(tuple(with_code(_as_frame(f)) for f in modules if f.f_code.co_name != "_call_impl")[:1])
 
 
 def _as_frame(frame: FrameType) -> Frame:
