@@ -34,7 +34,10 @@ def written_through(path: str | os.PathLike[str]) -> bool:
     Raises:
         OSError: Nothing can be written there: it is a folder, a socket, a disk, or has an empty name.
     """
-    _check_name(os.fspath(path))
+    if not os.fspath(path):
+        raise FileNotFoundError(errno.ENOENT, "the name is empty")
+    if not may_be_named(os.fspath(path)):
+        raise OSError(errno.EINVAL, "no file can have that name")
     if open_descriptor(path) is not None:
         return True
     try:
@@ -58,15 +61,12 @@ def is_written_through(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def _check_name(name: str) -> None:
-    if not name:
-        raise FileNotFoundError(errno.ENOENT, "the name is empty")
+def may_be_named(name: str) -> bool:
+    """Whether a file can have such a name or path."""
     try:
-        wrong = b"\0" in os.fsencode(name)
+        return b"\0" not in os.fsencode(name)
     except UnicodeEncodeError:
-        wrong = True
-    if wrong:
-        raise OSError(errno.EINVAL, "no file can have that name")
+        return False
 
 
 def check_destination(path: str | os.PathLike[str]) -> None:

@@ -12,6 +12,8 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
+from trtdiag.files.destination import may_be_named
+
 _KINDS = (
     (stat.S_ISDIR, errno.EISDIR, "it is a directory"),
     (stat.S_ISFIFO, errno.EINVAL, "it is a named pipe, not a regular file"),
@@ -85,11 +87,7 @@ def reason(error: OSError) -> str:
 
 def _name(path: str | os.PathLike[str]) -> str:
     name = os.fspath(path)
-    try:
-        fits = b"\0" not in os.fsencode(name)
-    except UnicodeEncodeError:
-        fits = False
-    if not fits:
+    if not may_be_named(name):
         raise OSError(errno.EILSEQ, "its name has characters that no file's has")
     return name
 

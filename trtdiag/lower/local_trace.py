@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, nullcontext
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -171,12 +172,7 @@ def _other_outputs(template: Template, vals: Sequence[Any], out: Any) -> frozens
     wanted, got = (value if isinstance(value, (tuple, list)) else (value,) for value in (out, made))
     if len(wanted) != len(got):
         raise UntraceableError(_DISAGREES)
-    return frozenset(index for index, pair in enumerate(zip(wanted, got, strict=True)) if not _all_alike(*pair))
-
-
-def _all_alike(left: Any, right: Any) -> bool:
-    wanted, got = pytree.tree_leaves(left), pytree.tree_leaves(right)
-    return len(wanted) == len(got) and all(map(_alike, wanted, got))
+    return frozenset(index for index, pair in enumerate(zip(wanted, got, strict=True)) if not _alike(*pair))
 
 
 def _read_outputs(template: Template) -> dict[int, set[int]]:
@@ -216,16 +212,17 @@ def _inlined(body: Template, given: list[Ref], append: Callable[[Step], Ref]) ->
 
 
 def _alike(left: Any, right: Any) -> bool:
-    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
-        return type(left) is type(right)
-    if left.dtype != right.dtype or left.dim() != right.dim():
-        return False
-    return all(_same_size(a, b) for a, b in zip(left.shape, right.shape, strict=True))
+    """Whether values have tensors of the same dtypes and sizes in the same places."""
+    pairs = zip_longest(pytree.tree_leaves(left), pytree.tree_leaves(right), fillvalue=...)
+    return all(
+        one.dtype == other.dtype and one.dim() == other.dim() and all(map(_same_size, one.shape, other.shape))
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+        else type(one) is type(other)
+        for one, other in pairs
+    )
 
 
 def _same_size(left: Any, right: Any) -> bool:
-    if isinstance(left, int) and isinstance(right, int):
-        return left == right
     # Two ways to write a size may differ in form; at the example's sizes equal ones agree.
     numbers = [size if isinstance(size, int) else size.node.hint for size in (left, right)]
     return None in numbers or numbers[0] == numbers[1]

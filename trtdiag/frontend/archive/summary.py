@@ -122,6 +122,8 @@ def summarize(container: Container, parts: Parts) -> ArchiveSummary:
     version_member = "version" if legacy else "archive_version"
     version = container.read(version_member)[:100].decode("utf-8", "replace") if version_member in container else "0"
     torch_version = parts.program.get("torch_version")
+    # Control characters of a file do not reach a terminal.
+    shown = isinstance(torch_version, str) and len(torch_version) <= 100 and torch_version.isprintable()
     return ArchiveSummary(
         path=container.file,
         size_bytes=container.size_bytes,
@@ -129,7 +131,7 @@ def summarize(container: Container, parts: Parts) -> ArchiveSummary:
         archive_version=version.strip(),
         models=("model",) if legacy else tuple(_models(container)),
         model="model" if legacy else parts.program_member[len(MODELS) : -len(".json")],
-        torch_version=torch_version if isinstance(torch_version, str) and _is_version(torch_version) else None,
+        torch_version=torch_version if shown else None,
         schema_version=_schema_version(parts.program.get("schema_version")),
         custom_namespaces=tuple(sorted(_namespaces(parts.program))),
         has_compiled_code=any(name.startswith(COMPILED) for name in container.names),
@@ -169,20 +171,14 @@ def _payloads(container: Container, folder: str, model: str, kind: str) -> State
 
 
 def _first_of(container: Container, names: tuple[str, ...]) -> str:
-    for name in names:
-        if name in container:
-            return name
-    raise errors.corrupt_program(container.file, names[0], "the member is missing")
+    if not (found := [name for name in names if name in container]):
+        raise errors.corrupt_program(container.file, names[0], "the member is missing")
+    return found[0]
 
 
 def _schema_version(value: object) -> tuple[int, int] | None:
     major, minor = (_dict(value).get(name) for name in ("major", "minor"))
     return (major, minor) if type(major) is int and type(minor) is int else None
-
-
-def _is_version(text: str) -> bool:
-    """Whether a text may be shown as a version: control characters of a file do not reach a terminal."""
-    return len(text) <= 100 and text.isprintable()
 
 
 def namespace_of(target: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -12,7 +11,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.data_dependent.assume import Assumption, Undecided, fact_of
 from trtdiag.frontend.data_dependent.example_values import DataValues, made_at
-from trtdiag.frontend.data_dependent.wording import NeededCheck, Worded, range_of, worded_check
+from trtdiag.frontend.data_dependent.wording import NeededCheck, range_of, worded_check
 from trtdiag.frontend.torch_private import backed_hints
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Condition, negate, normalise
@@ -21,13 +20,8 @@ from trtdiag.symbolic.expr import Compare, Num, Relation
 _GENERAL_SIZES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049)  # neither 0 nor 1, and no multiple of anything
 
 
-@dataclass(frozen=True)
-class _Excluded:
-    """A value that a symbol must not have, and the least value that torch knew for it."""
-
-    symbol: str
-    value: int
-    least: int | None
+_Excluded = tuple[str, int, int | None]
+"""A symbol, a value that it must not have, and the least value that torch knew for it."""
 
 
 class CheckRecorder:
@@ -49,7 +43,7 @@ class CheckRecorder:
         self._bounds = dict(lower_bounds or {})
         self._excluded: list[_Excluded] = []
         self._placed: list[tuple[Frame | None, Condition | None, str]] = []
-        self._worded: dict[str, Worded] = {}
+        self._worded: dict[str, tuple[NeededCheck, Condition | None]] = {}
         self._trouble = ""
 
     def decide(self, undecided: Undecided) -> Assumption | None:
@@ -74,9 +68,8 @@ class CheckRecorder:
             words = str(undecided.error).strip().splitlines()[0]
             self._trouble = self._trouble or f"even with {assumption.facts[-1]} assumed: {words}"
             fact = assumption.facts[0]
-        worded = self._worded[str(fact)]
-        check = worded.check
-        self._placed.append((check.before, worded.named, check.code))
+        check, named = self._worded[str(fact)]
+        self._placed.append((check.before, named, check.code))
         if not any(check.code == other.code and check.before == other.before for other in self.checks):
             self.checks.append(check)
 
@@ -96,9 +89,9 @@ class CheckRecorder:
     def lower_bounds(self) -> dict[str, int]:
         """Symbol -> least value that says the same as several single values that it must not have."""
         bounds: dict[str, int] = {}
-        for symbol in dict.fromkeys(excluded.symbol for excluded in self._excluded):
-            gone = {e.value for e in self._excluded if e.symbol == symbol}
-            least = min((e.least for e in self._excluded if e.symbol == symbol and e.least is not None), default=None)
+        for symbol in dict.fromkeys(symbol for symbol, _, _ in self._excluded):
+            gone = {value for each, value, _ in self._excluded if each == symbol}
+            least = min((low for each, _, low in self._excluded if each == symbol and low is not None), default=None)
             if least is not None and len(gone) > 1 and gone == set(range(least, least + len(gone))):
                 bounds[symbol] = least + len(gone)
         return bounds
@@ -135,9 +128,8 @@ class CheckRecorder:
         if excluded is None:
             return fact
         self._excluded.append(excluded)
-        bound = self._bounds.get(excluded.symbol)
-        if bound is None and excluded.least == excluded.value:
-            bound = excluded.value + 1
+        name, value, least = excluded
+        bound = self._bounds.get(name, value + 1 if least == value else None)
         (symbol,) = fact.free_symbols
         return fact if bound is None else sympy.Ge(symbol, bound)
 
@@ -151,7 +143,7 @@ def _excluded(env: ShapeEnv, fact: Any) -> _Excluded | None:
     if line is None or line.degree() != 1 or str(symbol) in backed_hints(env) or not symbol.is_integer:
         return None
     value = -line.nth(0) / line.nth(1)
-    return _Excluded(str(symbol), int(value), range_of(env, symbol)[0]) if value.is_Integer else None
+    return (str(symbol), int(value), range_of(env, symbol)[0]) if value.is_Integer else None
 
 
 def _contradict(first: Condition | None, second: Condition | None) -> bool:

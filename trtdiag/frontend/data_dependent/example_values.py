@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -97,7 +97,11 @@ def _noting(values: DataValues) -> Iterator[None]:
 
     def note(self: ShapeEnv, key: Any, value: Any) -> None:
         original(self, key, value)
-        _note(values, self, key, value)
+        symbol = key if key.is_Symbol else next(iter(key.free_symbols), None)  # a truth value is known as Eq(u0, 1)
+        with suppress(TypeError, ValueError, OverflowError):  # a symbolic value: nothing is known yet
+            number = float(value) if isinstance(value, float) else int(value)
+            if symbol is not None and str(symbol) not in values.found:
+                values.found[str(symbol)] = (number, made_at(self, symbol).best)
 
     setattr(ShapeEnv, _VALUE_SETTER, note)
     try:
@@ -105,13 +109,3 @@ def _noting(values: DataValues) -> Iterator[None]:
             yield
     finally:
         setattr(ShapeEnv, _VALUE_SETTER, original)
-
-
-def _note(values: DataValues, env: ShapeEnv, key: Any, value: Any) -> None:
-    symbol = key if key.is_Symbol else next(iter(key.free_symbols), None)  # a truth value is known as Eq(u0, 1)
-    try:
-        number = float(value) if isinstance(value, float) else int(value)
-    except (TypeError, ValueError, OverflowError):  # a symbolic value: nothing is known yet
-        return
-    if symbol is not None and str(symbol) not in values.found:
-        values.found[str(symbol)] = (number, made_at(env, symbol).best)

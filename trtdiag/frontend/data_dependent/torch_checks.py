@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -69,17 +69,24 @@ def needed_checks(
     named = dict(kwargs or {})
     values = example_values(module, args, named, dynamic_shapes)
 
-    def attempt(lower_bounds: Mapping[str, int]) -> _Attempt:
-        return _attempt(module, args, named, dynamic_shapes, CheckRecorder(values, limit, lower_bounds))
+    def attempt(lower_bounds: Mapping[str, int]) -> tuple[CheckRecorder, str, bool]:
+        """One export with the assumptions of a recorder, why it failed, and whether it was traced to its end."""
+        recorder = CheckRecorder(values, limit, lower_bounds)
+        with assuming(recorder.decide, recorder.settled), quiet():
+            try:
+                torch.export.export(module, args, named or None, dynamic_shapes=dynamic_shapes, strict=False)
+            except Exception as error:  # torch raises anything here; the caller reads the words
+                failed = export_failure(error, None)
+                return recorder, failed.message or failed.error_type, failed.traced
+        return recorder, recorder.trouble(), True
 
-    found = attempt({})
-    lower_bounds = found.recorder.lower_bounds()
-    if lower_bounds and not found.failure:
-        merged = attempt(lower_bounds)
-        if not merged.failure and len(merged.recorder.checks) < len(found.recorder.checks):
-            found = merged
-    seconds = time.perf_counter() - started
-    return DataChecks(tuple(found.recorder.checks), not found.failure, found.failure, seconds, found.traced)
+    recorder, failure, traced = attempt({})
+    lower_bounds = recorder.lower_bounds()
+    if lower_bounds and not failure:
+        merged, still_fails, _ = attempt(lower_bounds)
+        if not still_fails and len(merged.checks) < len(recorder.checks):
+            recorder = merged
+    return DataChecks(tuple(recorder.checks), not failure, failure, time.perf_counter() - started, traced)
 
 
 @contextmanager
@@ -93,23 +100,3 @@ def assumed_checks(values: DataValues, limit: int = 50) -> Iterator[CheckRecorde
     recorder = CheckRecorder(values, limit)
     with assuming(recorder.decide, recorder.settled):
         yield recorder
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    recorder: CheckRecorder
-    failure: str
-    traced: bool
-
-
-def _attempt(
-    module: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any], dynamic_shapes: Any, recorder: CheckRecorder
-) -> _Attempt:
-    """One export with the assumptions of ``recorder``, and why it failed."""
-    with assuming(recorder.decide, recorder.settled), quiet():
-        try:
-            torch.export.export(module, tuple(args), kwargs or None, dynamic_shapes=dynamic_shapes, strict=False)
-        except Exception as error:  # torch raises anything here; the caller reads the words
-            failure = export_failure(error, None)
-            return _Attempt(recorder, failure.message or failure.error_type, failure.traced)
-    return _Attempt(recorder, recorder.trouble(), traced=True)

@@ -25,7 +25,6 @@ from trtdiag.symbolic.expr import And, Compare, Num, Or, Relation, Sym
 from trtdiag.symbolic.functions import RELATIONS
 
 _IN_PLACE = "  # in place of the assert"
-_RELATIONS = {"Eq": "==", "Ne": "!=", "Unequality": "!=", "Equality": "=="}
 
 
 @dataclass(frozen=True)
@@ -73,14 +72,6 @@ class NeededCheck:
         return Stack((*frames[: ends[-1] if ends else len(frames)], self.before))
 
 
-@dataclass(frozen=True)
-class Worded:
-    """A check, and its condition over the names that its line has; ``None`` where it is said in torch's symbols."""
-
-    check: NeededCheck
-    named: Condition | None
-
-
 def range_of(env: ShapeEnv, symbol: Any) -> tuple[int | None, int | None]:
     """The least and greatest value that torch knows for ``symbol``; ``None`` for an open end."""
     known = env.var_to_range.get(symbol)
@@ -90,8 +81,14 @@ def range_of(env: ShapeEnv, symbol: Any) -> tuple[int | None, int | None]:
     return bounds.min, bounds.max
 
 
-def worded_check(undecided: Undecided, answer: Any, fact: Any, known: Mapping[str, int | float]) -> Worded:
-    """The check that states ``fact``, for an expression that the example decides as ``answer``."""
+def worded_check(
+    undecided: Undecided, answer: Any, fact: Any, known: Mapping[str, int | float]
+) -> tuple[NeededCheck, Condition | None]:
+    """The check that states ``fact``, for an expression that the example decides as ``answer``.
+
+    Returns:
+        The check, and its condition over the names that its line has; ``None`` where it is said in torch's symbols.
+    """
     env = undecided.env
     of_data = sorted(
         (s for s in fact.free_symbols if str(s) not in backed_hints(env)), key=lambda s: (len(str(s)), str(s))
@@ -108,6 +105,11 @@ def worded_check(undecided: Undecided, answer: Any, fact: Any, known: Mapping[st
     op = running_op(undecided.frame) or ""
     where = _where(undecided.frame, frames)
     asked_by = _asked_by(where.frames[-1].code if where.frames else "", op) if number else ""
+    torchs_own = []
+    if place is None:
+        line = f" ({where.frames[-1]})" if where.frames else ""
+        told = f"torch's own code asks{line}, where nothing can be written: other arguments may keep it from asking"
+        torchs_own = [told]
     check = NeededCheck(
         condition=str(undecided.expr),
         holds=answer is not sympy.false,
@@ -116,13 +118,11 @@ def worded_check(undecided: Undecided, answer: Any, fact: Any, known: Mapping[st
         where=where,
         before=place,
         defined_at=made,
-        note="; ".join(
-            (*_values_said(of_data, known, names, truth), *_cost(asked_by, branches, pins), *_torchs_own(place, where))
-        ),
+        note="; ".join((*_values_said(of_data, known, names, truth), *_cost(asked_by, branches, pins), *torchs_own)),
         pins=pins,
         by=op,
     )
-    return Worded(check, named)
+    return check, named
 
 
 def _condition(fact: Any) -> Condition | None:
@@ -204,8 +204,9 @@ def _line(
     place = None if innermost is None else before(innermost)
     origin = made.best if made is not None else None
     symbols = ", ".join(sorted(map(str, fact.free_symbols)))
-    if truth and innermost is not None and origin is not None and _same_line(origin, innermost):
-        statement = statement_at(innermost.file, innermost.line)
+    if truth and innermost is not None and origin is not None:
+        same_line = (origin.file, origin.line) == (innermost.file, innermost.line)
+        statement = statement_at(innermost.file, innermost.line) if same_line else None
         if statement is not None and statement.test:
             positive = _positive(fact)
             if statement.asserted and positive:
@@ -217,10 +218,6 @@ def _line(
         return f"torch._check({text})  # {symbols}: made inside torch", place, None, None
     line = f"{PurePath(origin.file).name}:{origin.line}"
     return f"torch._check({text})  # {symbols}: made at {line}; give it a name there", place, None, None
-
-
-def _same_line(one: Frame, other: Frame) -> bool:
-    return (one.file, one.line) == (other.file, other.line)
 
 
 def _positive(fact: Any) -> bool:
@@ -240,7 +237,7 @@ def _float_text(fact: Any, names: LocalNames) -> str | None:
         repr(float(side)) if side.is_Float else str(side.xreplace({s: sympy.Symbol(str(n)) for s, n in called.items()}))
         for side in fact.args
     ]
-    return f"{sides[0]} {_RELATIONS.get(fact.rel_op, fact.rel_op)} {sides[1]}"
+    return f"{sides[0]} {fact.rel_op} {sides[1]}"
 
 
 def _asked_by(line: str, op: str) -> str:
@@ -278,9 +275,3 @@ def _cost(number: str, truth: bool, pins: bool) -> Iterator[str]:
         )
     elif pins:
         yield "the program is right for that value only"
-
-
-def _torchs_own(place: Frame | None, where: Stack) -> Iterator[str]:
-    if place is None:
-        line = f" ({where.frames[-1]})" if where.frames else ""
-        yield f"torch's own code asks{line}, where nothing can be written: other arguments may keep it from asking"
