@@ -300,6 +300,10 @@ def _spec(kind: object, context: object, *children: object) -> str:
             _spec("collections.defaultdict", {"default_factory_module": "os", "default_factory_name": "system"}),
             UnsafeSpecError,
         ),
+        (
+            _spec("collections.defaultdict", {"default_factory_module": ["os"], "default_factory_name": "system"}),
+            UnsafeSpecError,
+        ),
         (_spec("collections.defaultdict", "text"), UnsafeSpecError),
         (_spec("builtins.dict", json.dumps([{"__enum__": True, "fqn": "os:system", "name": "a"}])), UnsafeSpecError),
         (_spec("builtins.dict", json.dumps([{"__enum__": True, "fqn": "os:path.join", "name": "a"}])), UnsafeSpecError),

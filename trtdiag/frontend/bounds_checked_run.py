@@ -59,14 +59,11 @@ def has_trusting_calls(module: torch.nn.Module) -> bool:
 def sizes_vary(module: torch.nn.Module) -> bool:
     """Whether the data may decide what ops trust: one call then tells nothing of another with inputs of these sizes."""
     return any(
-        isinstance(node.target, HigherOrderOperator) or (isinstance(node.target, OpOverload) and _varies(node.target))
+        isinstance(node.target, HigherOrderOperator)
+        or (isinstance(op := node.target, OpOverload) and (trusts_elements(op) or _DECIDED_BY_DATA & {*op.tags}))
         for graph in _graphs(module)
         for node in graph.graph.nodes
     )
-
-
-def _varies(op: OpOverload) -> bool:
-    return trusts_elements(op) or not _DECIDED_BY_DATA.isdisjoint(op.tags)
 
 
 def stated_too(error: BeyondTensorsError, numbers: Mapping[str, int]) -> bool:
@@ -143,8 +140,10 @@ def _beyond(op: OpOverload, reach: str, module: torch.nn.Module | None) -> Beyon
     name = _node_name()
     nodes = (node for graph in _graphs(module) for node in graph.graph.nodes if node.name == name)
     node = next((node for node in nodes if _trusts(node)), None)
+    line = None if node is None else origin_of(node).stack.best
+    place = (f" in the node {name}" if name else "") + (f" ({line})" if line is not None else "")
     error = BeyondTensorsError(
-        f"{op} would reach beyond its tensors{_place(node, name)}",
+        f"{op} would reach beyond its tensors{place}",
         because=f"{reach}; PyTorch's kernel does not compare them, so it was not called",
         fix="where the program is a file, it was changed or is broken: export the model again and save it anew;"
         " otherwise the model does not take these sizes",
@@ -152,12 +151,6 @@ def _beyond(op: OpOverload, reach: str, module: torch.nn.Module | None) -> Beyon
     )
     error.node = node
     return error
-
-
-def _place(node: Node | None, name: str) -> str:
-    line = None if node is None else origin_of(node).stack.best
-    named = f" in the node {name}" if name else ""
-    return f"{named} ({line})" if line is not None else named
 
 
 def _node_name() -> str:

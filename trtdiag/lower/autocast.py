@@ -21,9 +21,6 @@ from trtdiag.lower.template import Keys, Template, UntraceableError, filled, sta
 from trtdiag.lower.tracing_conditions import asking
 
 _CAST = torch.ops.aten._to_copy.default
-_Seen = list[tuple[Any, tuple[Any, ...]]]
-# Ops with the dtypes of their results, which input each of them casts, and the result of the call.
-_Ran = tuple[_Seen, list[int | None], Any]
 
 
 class Autocast:
@@ -78,18 +75,18 @@ class Autocast:
     ) -> dict[int, torch.dtype]:
         inputs = [stand_in(val, self._mode) for val in vals]
         off = dict.fromkeys(modes)
-        seen, sources, _ = self._run(op, args, kwargs, inputs, modes)
-        plain, _, made = self._run(op, args, kwargs, inputs, off)
-        if seen == plain and _dtypes(made) == _dtypes(out):
+        ran = self._run(op, args, kwargs, inputs, modes)
+        plain = self._run(op, args, kwargs, inputs, off)
+        if ran.seen == plain.seen and plain.made == _dtypes(out):
             return {}
         casts: dict[int, torch.dtype] = {}
-        for source, (_, dtypes) in zip(sources, seen, strict=True):
+        for source, (_, dtypes) in zip(ran.sources, ran.seen, strict=True):
             if source is None:
                 break  # from the first op that is no cast of an input on, it is the op itself
             casts[source] = dtypes[0]
         cast = [self._as(value, casts.get(index)) for index, value in enumerate(inputs)]
-        again, _, made = self._run(op, args, kwargs, cast, off)
-        if seen[len(casts) :] != again or _dtypes(made) != _dtypes(out):
+        again = self._run(op, args, kwargs, cast, off)
+        if ran.seen[len(casts) :] != again.seen or again.made != _dtypes(out):
             raise UntraceableError(f"autocast changes more of {op} than the dtypes of its inputs")
         return casts
 
@@ -99,25 +96,25 @@ class Autocast:
         with self._mode:
             return torch.empty_strided(value.shape, value.stride(), dtype=dtype, device=value.device)
 
-    def _run(self, op: OpOverload, args: Any, kwargs: Any, inputs: list[Any], modes: Modes) -> _Ran:
+    def _run(self, op: OpOverload, args: Any, kwargs: Any, inputs: list[Any], modes: Modes) -> _Recorder:
         """The ops below autocast that one call becomes."""
-        args = filled(args, inputs)
-        kwargs = filled(kwargs, inputs)
+        args, kwargs = filled((args, kwargs), inputs)
         positions = {id(value): index for index, value in reversed(list(enumerate(inputs)))}
         recorder = _Recorder(positions)
         try:
             with torch.no_grad(), self._mode, asking(self._mode.shape_env), autocast_switched(modes), recorder:
-                made = op(*args, **kwargs)
+                recorder.made = _dtypes(op(*args, **kwargs))
         except Exception as error:  # a fake kernel may raise anything; the reason is reported
             raise UntraceableError(f"{op} cannot be run under autocast here: {type(error).__name__}") from error
-        return recorder.seen, recorder.sources, made
+        return recorder
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's class has no types
     def __init__(self, positions: Mapping[int, int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # as above
-        self.seen: _Seen = []
-        self.sources: list[int | None] = []
+        self.seen: list[tuple[Any, tuple[Any, ...]]] = []  # the ops with the dtypes of their results
+        self.sources: list[int | None] = []  # which input each of them casts
+        self.made: tuple[Any, ...] = ()  # the dtypes of the call's result
         self._positions = positions
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

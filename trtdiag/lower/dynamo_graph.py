@@ -6,9 +6,11 @@ import copy
 from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import guard_float
 from torch.fx.node import map_arg
+
+from trtdiag.graph.copies import copied_graph
 
 
 def traceable_graph(graph_module: GraphModule) -> GraphModule:
@@ -18,12 +20,8 @@ def traceable_graph(graph_module: GraphModule) -> GraphModule:
     would be traced in the dtypes of outside.  Floats of the model (``eps``), which enter as tensors where everything
     is dynamic, are numbers, and guards of torch.compile: an engine holds them as constants.
     """
-    graph = Graph()
-    copies: dict[Node, Node] = {}
-    returned = graph.graph_copy(graph_module.graph, copies)
-    graph.output(returned)
+    graph, copies = copied_graph(graph_module.graph)
     for old, new in copies.items():
-        new.name = old.name
         if old.target is torch.amp.autocast_mode._enter_autocast:
             new.target = _enter
         elif old.target is torch.amp.autocast_mode._exit_autocast:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch.fx import Graph, GraphModule, Node
 
@@ -11,7 +9,7 @@ from trtdiag.graph.operators import CAST, HigherOrderOperator, operator_of, targ
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of, walk
 from trtdiag.lower.autocast import Autocast
 from trtdiag.lower.draft import Draft, insert_call, insert_steps
-from trtdiag.lower.graph_copy import free_attribute
+from trtdiag.lower.graph_copy import copied, free_attribute
 from trtdiag.lower.nested import ENTERS, LEAVES, Modes, is_on, modes_of_nodes, opened
 from trtdiag.lower.template import Ref, Template, UntraceableError, filled, with_refs
 
@@ -70,8 +68,7 @@ class ExplicitCasts:
         nested = subgraph_of(owner, source)
         if nested is None or not (is_on(modes) or _has_autocast(nested)):
             return None
-        fresh = GraphModule(nested, copy.deepcopy(nested.graph))
-        fresh.meta.update(nested.meta)
+        fresh = copied(nested)
         self.write(fresh, modes)
         fresh.recompile()
         return fresh
@@ -86,17 +83,13 @@ class ExplicitCasts:
         except UntraceableError:
             self._splice(graph, node, self._autocast.parts(op, args, kwargs, vals, modes))
             return
-        cast: dict[int, Node] = {}
         with graph.inserting_before(node):
             for index, dtype in casts.items():
-                cast[index] = self._cast(graph, node, inputs[index], dtype)
-        now = [cast.get(index, source) for index, source in enumerate(inputs)]
-        node.args, node.kwargs = filled((args, kwargs), now)
-
-    def _cast(self, graph: Graph, node: Node, source: Node, dtype: torch.dtype) -> Node:
-        with self._draft.mode:
-            val = torch.empty_like(source.meta["val"], dtype=dtype)
-        return insert_call(graph, CAST, (source,), val, node, "autocast", {"dtype": dtype})
+                source = inputs[index]
+                with self._draft.mode:
+                    val = torch.empty_like(source.meta["val"], dtype=dtype)
+                inputs[index] = insert_call(graph, CAST, (source,), val, node, "autocast", {"dtype": dtype})
+        node.args, node.kwargs = filled((args, kwargs), inputs)
 
     def _splice(self, graph: Graph, node: Node, parts: Template) -> None:
         """Replace an op that autocast changes inside by the ops that it becomes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from trtdiag.graph.fake_values import fake_mode_of
 from trtdiag.graph.recurrent import is_recurrent, recurrent_value
 from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete_values import spell
-from trtdiag.lower.graph_copy import brought_tensors
+from trtdiag.lower.graph_copy import brought_tensors, copied
 from trtdiag.lower.metadata_recheck import Suspect
 from trtdiag.lower.nested import Modes
 
@@ -32,8 +31,7 @@ def repaired_copy(
     """
     mode = fake_mode_of(graph_module.graph)
     names = {suspect.node.name for suspect in suspects}
-    fresh = GraphModule(graph_module, copy.deepcopy(graph_module.graph))
-    fresh.meta.update(graph_module.meta)
+    fresh = copied(graph_module)
     done: dict[str, str] = {}
     failed: dict[str, str] = {}
     tensors = brought_tensors(exported)

@@ -12,7 +12,7 @@ import torch
 from torch import _weights_only_unpickler as restricted
 
 from trtdiag.errors import CaptureError
-from trtdiag.frontend.archive.zip_members import Container, container_of_bytes
+from trtdiag.frontend.archive.zip_members import Container
 
 # Plain containers that the restricted reader of torch does not list.  torch.export marks example inputs with sets of
 # dims, so they are in many files; calling one of these with anything runs nothing.
@@ -65,8 +65,9 @@ def load_plain(payload: bytes, member: str) -> object:
         # torch.load would fall back to the formats before 1.6 here; no exported program has them.
         raise UnsafePickleError(tuple(foreign_globals(payload)), "it is not a zip file of torch.save")
     try:
-        inner = container_of_bytes(payload, member)
-        asked = tuple(name for name in _pickles(inner) for name in foreign_globals(inner.read(name)))
+        inner = Container(io.BytesIO(payload), member, len(payload))
+        pickles = [inner.read(name) for name in inner.names if name.endswith(".pkl")]
+        asked = tuple(name for program in pickles for name in foreign_globals(program))
     except CaptureError as error:
         raise UnsafePickleError((), error.because) from error
     if asked:
@@ -79,10 +80,6 @@ def load_plain(payload: bytes, member: str) -> object:
             return torch.load(io.BytesIO(payload), weights_only=True, map_location=place)
     except _LOAD_ERRORS as error:
         raise UnsafePickleError((), str(error).strip().partition("\n")[0][:200]) from error
-
-
-def _pickles(inner: Container) -> list[str]:
-    return [name for name in inner.names if name.endswith(".pkl")]
 
 
 def foreign_globals(program: bytes) -> Iterator[str]:

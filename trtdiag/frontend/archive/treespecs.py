@@ -88,9 +88,9 @@ def _check_context(kind: Any, context: Any) -> None:
     read = pytree.SUPPORTED_SERIALIZED_TYPES[known[kind]].from_dumpable_context
     if kind == "collections.defaultdict":
         given = context if isinstance(context, dict) else {}
-        factory = (given.get("default_factory_module"), given.get("default_factory_name"))
-        if factory not in _FACTORIES:
-            raise UnsafeSpecError(f"a defaultdict would import {str(factory[0])[:60]} and call {str(factory[1])[:60]}")
+        module, name = (str(given.get(f"default_factory_{part}"))[:60] for part in ("module", "name"))
+        if (module, name) not in _FACTORIES:
+            raise UnsafeSpecError(f"a defaultdict would import {module} and call {name}")
     elif read is pytree._namedtuple_deserialize:
         if not isinstance(context, str) or context not in known:
             raise UnknownTypeError(str(context)[:200])

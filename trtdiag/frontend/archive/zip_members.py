@@ -119,11 +119,6 @@ def open_container(path: str | os.PathLike[str]) -> Iterator[Container]:
         yield Container(stream, file, os.fstat(stream.fileno()).st_size)
 
 
-def container_of_bytes(content: bytes, file: str) -> Container:
-    """The members of a zip that is itself a member of another, under the same limits."""
-    return Container(io.BytesIO(content), file, len(content))
-
-
 def _check_ends(stream: IO[bytes], file: str, size_bytes: int) -> None:
     """The file begins with a member and ends with the end record, with nothing behind it.
 
