@@ -213,6 +213,7 @@ def _strided(program: dict[str, Any], target: str, *given: tuple[str, dict[str, 
 
 REACHING = {
     "far sizes": ("aten.as_strided.default", ("size", _ints(100_000)), ("stride", _ints(1))),
+    "a number for a list": ("aten.as_strided.default", ("size", {"as_int": 100_000}), ("stride", {"as_int": 1})),
     "one element": ("aten.as_strided.default", ("size", _ints(8)), ("stride", _ints(1))),
     "far strides": ("aten.as_strided.default", ("size", _ints(2, 2)), ("stride", _ints(1 << 40, 1))),
     "far start": (

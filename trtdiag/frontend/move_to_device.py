@@ -26,6 +26,7 @@ from trtdiag.frontend.rebuilt_program import rebuilt_program
 from trtdiag.graph.copies import copied_graph
 from trtdiag.graph.operators import HigherOrderOperator, target_name
 from trtdiag.graph.walk import attribute_of, walk
+from trtdiag.wording import listed
 
 _VALUES = ("val", "example_value", "eager_input_vals")
 """Entries of a node's metadata that hold tensors."""
@@ -52,7 +53,7 @@ def program_device(exported: ExportedProgram, *, but: Collection[str] = ()) -> t
         if spec.kind in _HELD and node.name not in but and isinstance(value, torch.Tensor):
             names.setdefault(value.device, []).append(spec.target or node.name)
     if len(names) > 1:
-        told = "; ".join(f"{_few(found)} on {device}" for device, found in names.items())
+        told = "; ".join(f"{listed(found, 3)} on {device}" for device, found in names.items())
         raise UserError(
             f"the program is on several devices: {', '.join(map(str, names))}",
             because=f"{told}; an engine takes what is on one device",
@@ -205,7 +206,3 @@ def _name(node: Node) -> str:
     if isinstance(node.target, HigherOrderOperator):
         return str(node.target.name())  # type: ignore[no-untyped-call]
     return target_name(node.target)
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -19,6 +19,8 @@ from torch.fx import GraphModule, Node
 from trtdiag.frontend.archive.example_sizes import dim_fault, stated_sizes
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.kernel_bounds.check import reach_of_sizes
+from trtdiag.graph.operators import named_arguments
+from trtdiag.graph.walk import subgraph_of
 
 _HELD = {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
 _NUMBERS = (int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -219,12 +221,11 @@ def _branch_fault(module: GraphModule, node: Node) -> str:
         if not isinstance(operands, (list, tuple)):
             return "what it hands on is no list"
         handed += len(operands)
-    graphs: Sequence[Any] = node.args[first:last]
-    for graph in graphs:
-        child = getattr(module, str(graph.target), None) if isinstance(graph, Node) and graph.op == "get_attr" else None
-        if not isinstance(child, GraphModule):
+    for graph in node.args[first:last]:
+        child = subgraph_of(module, graph) if isinstance(graph, Node) else None
+        if child is None:
             return "a branch of it is no graph"
-        taken = sum(one.op == "placeholder" for one in child.graph.nodes)
+        taken = len(child.graph.find_nodes(op="placeholder"))
         if taken != handed:
             return f"it hands on {handed} values to a graph that takes {taken}"
     return ""
@@ -232,64 +233,48 @@ def _branch_fault(module: GraphModule, node: Node) -> str:
 
 def _check_views(module: GraphModule) -> None:
     """That views by strides stay within the memory of their tensor, at the sizes of the example."""
-    views = [node for node in module.graph.nodes if _schema_name(node) in (_STRIDED | _RELABELLED)]
-    if not views:
-        return
-    roots = alias_roots(module.graph)
-    for node in views:
-        given = dict(zip((argument.name for argument in node.target._schema.arguments), node.args, strict=False))
-        given.update(node.kwargs)
-        base = given.get("self")
-        if not isinstance(base, Node):
+    roots: dict[Node, Node] = {}
+    for node in module.graph.nodes:
+        op = node.target
+        if not isinstance(op, OpOverload) or op._schema.name not in (_STRIDED | _RELABELLED):
             continue
-        memory = _elements(roots.get(base, base).meta.get("val"))
-        own = base.meta.get("val")
-        start = given.get("storage_offset")
-        if start is None and isinstance(own, torch.Tensor):
-            start = 0 if _schema_name(node) in _RELABELLED else own.storage_offset()
-        if len(given["size"]) != len(given["stride"]):
+        roots = roots or alias_roots(module.graph)
+        given = named_arguments(node, op)
+        base, start = given["self"], given.get("storage_offset")
+        # One number stands for a list of one.
+        lists = [each if isinstance(each, (list, tuple)) else [each] for each in (given["size"], given["stride"])]
+        if len(lists[0]) != len(lists[1]):
             raise DisagreementError(f"the node {node.name} is given sizes and strides of different numbers")
-        read = [_number(each) for each in (start, *given["size"], *given["stride"])]
-        numbers = [each for each in read if each is not None]
-        if memory is None or len(numbers) < len(read):
+        own, whole = (
+            each.meta.get("val") if isinstance(each, Node) else None for each in (base, roots.get(base, base))
+        )
+        if not isinstance(own, torch.Tensor) or not isinstance(whole, torch.Tensor):
             continue
-        last = _last_element(numbers)
-        if last is not None and last >= memory:
-            reason = f"it reads element {last:,} of a tensor that has {memory:,} in memory"
-            raise BeyondMemoryError(node.name, str(node.target), reason)
-        if min(numbers, default=0) < 0:
-            raise BeyondMemoryError(node.name, str(node.target), "it is given a negative size, stride or offset")
+        if start is None:
+            start = 0 if op._schema.name in _RELABELLED else own.storage_offset()
+        memory, read = _elements(whole.storage_offset(), whole.shape, whole.stride()), _elements(start, *lists)
+        if memory is None or read is None:
+            continue
+        if read > memory:
+            reason = f"it reads element {read - 1:,} of a tensor that has {memory:,} in memory"
+            raise BeyondMemoryError(node.name, str(op), reason)
+        if any((_number(each) or 0) < 0 for each in (start, *lists[0], *lists[1])):
+            raise BeyondMemoryError(node.name, str(op), "it is given a negative size, stride or offset")
 
 
-def _schema_name(node: Node) -> str:
-    return node.target._schema.name if isinstance(node.target, OpOverload) else ""
-
-
-def _elements(value: Any) -> int | None:
-    """The elements in a tensor's memory, as far as its sizes and strides say."""
-    if not isinstance(value, torch.Tensor):
+def _elements(start: Any, sizes: Sequence[Any], strides: Sequence[Any]) -> int | None:
+    """The elements in memory up to the last one of a tensor; ``None`` where the example does not tell."""
+    numbers = [_number(each) for each in (start, *sizes, *strides)]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
         return None
-    numbers = [_number(each) for each in (value.storage_offset(), *value.shape, *value.stride())]
-    if None in numbers:
-        return None
-    last = _last_element(numbers)
-    return 0 if last is None else last + 1
-
-
-def _last_element(numbers: Sequence[Any]) -> int | None:
-    """The place of the last element, from offset, sizes and strides; ``None`` where there is no element."""
-    start, rest = numbers[0], numbers[1:]
-    sizes, strides = rest[: len(rest) // 2], rest[len(rest) // 2 :]
-    if any(size <= 0 for size in sizes):
-        return None
-    return int(start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)))
+    pairs = list(zip(known[1 : 1 + len(sizes)], known[1 + len(sizes) :], strict=True))
+    return 1 + known[0] + sum((size - 1) * step for size, step in pairs) if all(size > 0 for size, _ in pairs) else 0
 
 
 def _number(value: Any) -> int | None:
     """A size at the example."""
     if isinstance(value, Node):
         value = value.meta.get("val")
-    if isinstance(value, int):
-        return int(value)
-    hint = value.node.hint if isinstance(value, torch.SymInt) else None
+    hint = value.node.hint if isinstance(value, torch.SymInt) else value
     return int(hint) if isinstance(hint, int) else None

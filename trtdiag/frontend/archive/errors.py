@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.errors import CaptureError
+from trtdiag.wording import listed
 
 _EXPORT_AGAIN = "export the model again and save it with torch.export.save(program, 'model.pt2')"
 _TRANSFER = "compare its size or checksum with the original, copy or download it again, or save it again"
@@ -173,9 +174,8 @@ def corrupt_program(file: str, member: str, detail: str) -> CaptureError:
 
 def unknown_custom_op(file: str, ops: Sequence[str], hint: str) -> CaptureError:
     """Ops that nothing in this Python process has registered."""
-    shown = ", ".join(ops[:5]) + (f" and {len(ops) - 5} more" if len(ops) > 5 else "")
     return _refusal(
-        f"{file} calls ops that are not registered here: {shown}",
+        f"{file} calls ops that are not registered here: {listed(ops)}",
         because="a custom op exists only after the package that defines it was imported",
         fix=hint,
         reference="unknown-custom-op",
@@ -291,5 +291,4 @@ def _plain(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    shown = text if len(text) <= 120 else text[:117] + "..."
-    return repr(shown)
+    return repr(text if len(text) <= 120 else text[:117] + "...")

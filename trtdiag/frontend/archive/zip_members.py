@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -26,7 +27,7 @@ from trtdiag.frontend.archive.file_kinds import HEAD_BYTES, kind_of_bytes
 LIMIT_EXPANSION = 50
 LIMIT_MEMBERS = 200_000
 _LOCAL_HEADER = b"PK\x03\x04"
-_END_RECORD = b"PK\x05\x06"
+_END_RECORD = re.compile(rb"(?=PK\x05\x06.{16}(..))", re.DOTALL)  # looked ahead at: one may begin within another
 _END_RECORD_BYTES = 22
 _LONGEST_COMMENT = 65_535
 _PIECE_BYTES = 1 << 24
@@ -139,16 +140,12 @@ def _check_ends(stream: IO[bytes], file: str, size_bytes: int) -> None:
             raise errors.truncated_archive(file, size_bytes, "there is nothing more")
         kind = kind_of_bytes(head)
         raise errors.not_a_zip(file, kind.looks_like, kind.advice)
-    place = tail.rfind(_END_RECORD)
-    while place >= 0:
-        record = tail[place : place + _END_RECORD_BYTES]
-        if len(record) == _END_RECORD_BYTES:
-            comment_bytes = int.from_bytes(record[20:22], "little")
-            if place + _END_RECORD_BYTES + comment_bytes == len(tail):
-                if comment_bytes:
-                    raise errors.unsupported_archive(file, "it carries a comment behind its table of contents")
-                return
-        place = tail.rfind(_END_RECORD, 0, place)
+    for record in reversed([*_END_RECORD.finditer(tail)]):
+        comment_bytes = int.from_bytes(record[1], "little")
+        if record.start() + _END_RECORD_BYTES + comment_bytes == len(tail):
+            if comment_bytes:
+                raise errors.unsupported_archive(file, "it carries a comment behind its table of contents")
+            return
     raise errors.truncated_archive(file, size_bytes, "the table of contents, which is written last, is missing")
 
 
