@@ -14,7 +14,7 @@ def test_dims_that_share_a_declaration_state_their_sizes_once() -> None:
     shared = Coordinate("h", "h", {"left.shape[2]": (1, 0), "right.shape[2]": (1, 0)}, "left.shape[2]", Range(4, 2160))
     found = placed(dict.fromkeys(shared.lines, size), {"s0": Range(1, 20)}, [shared])
     assert found is not None
-    assert [to_text(condition) for condition in found.conditions] == ["h >= 13", "h <= 165", "h % 8 == 5"]
+    assert [to_text(condition) for condition in found[1]] == ["h >= 13", "h <= 165", "h % 8 == 5"]
 
 
 def test_dims_that_differ_from_what_was_shared_state_both() -> None:
@@ -22,5 +22,5 @@ def test_dims_that_differ_from_what_was_shared_state_both() -> None:
     sizes = {"left.shape[2]": mul(8, Sym("s0")), "right.shape[2]": Sym("s1")}
     found = placed(sizes, {"s0": Range(1, 20), "s1": Range(2, 50)}, [shared])
     assert found is not None
-    texts = [to_text(condition) for condition in found.conditions]
+    texts = [to_text(condition) for condition in found[1]]
     assert texts == ["h >= 8", "h <= 160", "h % 8 == 0", "h >= 2", "h <= 50"]
