@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 SHOWN_NAME_CHARS = 240
+LONG_CHARS = 400
+"""Of a sentence, which has more room than a name."""
 _INDEX = re.compile(r"(?<=\.)[0-9]+(?=\.|$)|^[0-9]+(?=\.|$)")
 _KEPT_CONTROLS = "\n\t"
 # Other/control, format (bidi marks, zero-width), surrogate, private use, unassigned, line and paragraph separators.

@@ -11,11 +11,10 @@ from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
 from trtdiag.graph.source import Frame
 from trtdiag.report.source_context import place
 from trtdiag.symbolic.proof import Proof, ProofKind
-from trtdiag.wording import amount, joined, one_line, share_text
+from trtdiag.wording import LONG_CHARS, amount, joined, one_line, share_text
 
 _MOST_NAMED = 4
 _BOTH_ENDS = 2
-_LONGEST_CHARS = 400
 # torch 2.11 to 2.15: AssertionError "expected sympy.Symbol"; the live program works.
 _DERIVED = (
     "a program with derived Dims (8*_h) that was saved and loaded cannot run_decompositions() in torch 2.11 to 2.15: "
@@ -57,7 +56,7 @@ def proof_words(proof: Proof) -> str:
         # Values of what is left of the conditions, not of the dim: 8*_h % 8 == 0 leaves none to try.
         return f"exact, every case tried{f' ({proof.checked:,})' if proof.checked > 1 else ''}"
     tried = f", {amount(proof.checked, 'value')} tried" if proof.kind is ProofKind.SAMPLED else ""
-    detail = f": {one_line(proof.detail, _LONGEST_CHARS)}" if proof.detail else ""
+    detail = f": {one_line(proof.detail, LONG_CHARS)}" if proof.detail else ""
     return _EXACT.get(proof.kind, f"not proven{tried}{detail}")
 
 
@@ -201,7 +200,7 @@ def _impossible(fix: Fix) -> str:
         return f"no dims alone can make this export: the model needs {amount(len(fix.checks), 'check')}"
     if fix.failure.strip():
         return f"the export fails: {one_line(fix.failure.strip().splitlines()[0], 200)}"
-    return f"no answer: {one_line(fix.notes[0], _LONGEST_CHARS) if fix.notes else 'no reason was found'}"
+    return f"no answer: {one_line(fix.notes[0], LONG_CHARS) if fix.notes else 'no reason was found'}"
 
 
 MOST_CHECKS = 12

@@ -12,12 +12,11 @@ from rich.text import Text
 from trtdiag.analysis.compilation import EngineFacts
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.report.plain_table import plain_table
-from trtdiag.wording import amount, one_line
+from trtdiag.wording import LONG_CHARS, amount, one_line
 
 _MOST_LAYERS = 8
 _MOST_OPS = 3
 _LONGEST_OP_CHARS = 120
-_LONGEST_WHY_CHARS = 400
 
 
 def slowest_text(engines: Sequence[EngineFacts]) -> RenderableType:
@@ -33,7 +32,7 @@ def slowest_text(engines: Sequence[EngineFacts]) -> RenderableType:
     for index, one in enumerate(engines):
         if one.built.why:
             parts.append(
-                Text(one_line(f"engine {index}: no times of its layers: {one.built.why}", 400), style="yellow")
+                Text(one_line(f"engine {index}: no times of its layers: {one.built.why}", LONG_CHARS), style="yellow")
             )
     return Group(*parts)
 

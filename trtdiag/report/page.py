@@ -15,10 +15,9 @@ from trtdiag.errors import UserError
 from trtdiag.report.strict_json import Json
 from trtdiag.report.strict_json import shown as told
 from trtdiag.symbolic.text import in_words
-from trtdiag.wording import SHOWN_NAME_CHARS, one_line
+from trtdiag.wording import LONG_CHARS, SHOWN_NAME_CHARS, one_line
 
 FORMAT = "trtdiag-page/1"
-_LONG_CHARS = 400
 _SHOWN_ROWS = 8
 _LISTED_ROWS = 100
 
@@ -40,7 +39,7 @@ def cell(value: object, limit: int = SHOWN_NAME_CHARS) -> str:
         return f"{value:,}"
     if isinstance(value, Enum):
         return str(value.value)
-    return one_line(str(value), _LONG_CHARS if isinstance(value, Long) else limit)
+    return one_line(str(value), LONG_CHARS if isinstance(value, Long) else limit)
 
 
 def cells(*values: object) -> tuple[str, ...]:

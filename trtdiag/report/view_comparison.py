@@ -10,10 +10,9 @@ from trtdiag.report.verdict import severity_word
 from trtdiag.report.view_inputs import profile_text
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic.ranges import Range
-from trtdiag.wording import amount, bytes_text, one_line
+from trtdiag.wording import LONG_CHARS, amount, bytes_text, one_line
 
 _MOST_CHANGES = 100
-_LONGEST_CHARS = 400
 _SIDES = ("before", "after")
 
 
@@ -23,7 +22,7 @@ def comparison_view(found: Body) -> Part:
     changed += [("unchanged", each) for each in found["unchanged"] if each["severity_before"]]
     same = [("unchanged", each) for each in found["unchanged"] if not each["severity_before"]]
     hidden = max(0, len(changed) - _MOST_CHANGES)
-    notes = [one_line(note, _LONGEST_CHARS) for note in found["notes"]]
+    notes = [one_line(note, LONG_CHARS) for note in found["notes"]]
     if hidden:
         notes.append(f"{hidden:,} more changes are in the JSON report")
     return {
@@ -68,7 +67,7 @@ def _change(state: str, change: Body) -> Part:
         "id": one_line(change["id"]),
         "severity": change["severity"],
         "word": severity_word(change["severity"]) + was,
-        "message": one_line(change["message"], _LONGEST_CHARS),
+        "message": one_line(change["message"], LONG_CHARS),
     }
 
 

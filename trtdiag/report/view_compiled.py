@@ -25,14 +25,13 @@ from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import to_text
 from trtdiag.targets import target_name
 from trtdiag.verification.facts import PointResult, Verification
-from trtdiag.wording import amount, bytes_text, one_line
+from trtdiag.wording import LONG_CHARS, amount, bytes_text, one_line
 
 _MOST_ENGINES = 40
 _SHOWN_ROWS = 24
 _LISTED_ROWS = 400
 _OPEN_ENGINES = 2
 _NUMBERS = ("max_abs", "max_rel", "allowed")
-_LONGEST_WHY_CHARS = 400
 
 
 def compiled_view(analysis: Analysis, facts: CompilationFacts) -> Part:
@@ -69,7 +68,7 @@ def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
     text += f" {cached}." if cached else ""
     if all(engine.manifest.tensorrt is None for engine in engines):
         text += " PyTorch runs them; no engine of TensorRT's was built."
-    return text + "".join(f" {one_line(note[:1].upper() + note[1:], _LONGEST_WHY_CHARS)}." for note in facts.notes)
+    return text + "".join(f" {one_line(note[:1].upper() + note[1:], LONG_CHARS)}." for note in facts.notes)
 
 
 def _verification(found: Verification, names: Mapping[str, str]) -> Part:
@@ -88,18 +87,18 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Part:
         "rows": rows[:_SHOWN_ROWS],
         "folded": rows[_SHOWN_ROWS:_LISTED_ROWS],
         "more": fold_label(more, hidden, _LISTED_ROWS - _SHOWN_ROWS),
-        "allowed": one_line(allowed_line(found), _LONGEST_WHY_CHARS),
+        "allowed": one_line(allowed_line(found), LONG_CHARS),
         "culprit": told[:1].upper() + told[1:],
         "source": source_view(frame),
-        "notes": [one_line(note, _LONGEST_WHY_CHARS) for note in found.notes],
+        "notes": [one_line(note, LONG_CHARS) for note in found.notes],
     }
 
 
 def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Part]:
     label = one_line(point_label(result.point, names))
-    sizes = one_line(point_sizes(result.point.sizes, names), _LONGEST_WHY_CHARS)
+    sizes = one_line(point_sizes(result.point.sizes, names), LONG_CHARS)
     if result.skipped or result.failed:
-        why = one_line(result.skipped or result.failed, _LONGEST_WHY_CHARS)
+        why = one_line(result.skipped or result.failed, LONG_CHARS)
         numbers = dict.fromkeys(("output", *_NUMBERS), "")
         state = "skipped" if result.skipped else "failed"
         yield {"point": label, "sizes": sizes, **numbers, "state": state, "why": why}
@@ -111,7 +110,7 @@ def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Part]
             "output": one_line(output.output),
             **{key: f"{off:.2e}" if (off := getattr(output, key)) else "0" for key in _NUMBERS},
             "state": "unstable" if output.unstable else "agrees" if output.passed else "differs",
-            "why": one_line(output.why or movement_words(output), _LONGEST_WHY_CHARS),
+            "why": one_line(output.why or movement_words(output), LONG_CHARS),
         }
 
 

@@ -7,9 +7,8 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.graph.walk import NodeKind
 from trtdiag.lower.facts import Checked
 from trtdiag.report.page import Part, cells, folded_table, folding_table
-from trtdiag.wording import amount, joined, one_line
+from trtdiag.wording import LONG_CHARS, amount, joined, one_line
 
-_LONGEST_REASON_CHARS = 400
 _KINDS = {
     NodeKind.NO_OP: ("no-op", "hands its input on: nothing runs"),
     NodeKind.ASSERT: ("assert", "checks a condition and computes nothing: it is no fallback"),
@@ -47,7 +46,7 @@ def _reason(each: OpCoverage) -> str:
     rest = len(each.reasons) - 1
     count = f" ({times:,} of {each.in_pytorch:,} calls)" if rest else ""
     more = f"; {amount(rest, 'other reason')}" if rest else ""
-    return one_line(f"{why} [{code}]{count}{more}", _LONGEST_REASON_CHARS)
+    return one_line(f"{why} [{code}]{count}{more}", LONG_CHARS)
 
 
 def no_work_view(checked: Checked, facts: PartitionFacts | None) -> Part | None:

@@ -10,15 +10,13 @@ from trtdiag.network.origin import Origin
 from trtdiag.report.page import Part, cell, shown
 from trtdiag.report.source_context import short_place
 from trtdiag.runtime.engine_layers import ToldLayers
-from trtdiag.wording import amount, listed, one_line
+from trtdiag.wording import LONG_CHARS, amount, listed, one_line
 
 MOST_ROWS = 400
 _SHOWN_OPS = 6
 _SHOWN_MODULES = 2
 _SHOWN_LINES = 3
 _LISTED_OPS = 100
-_LONGEST_NAME_CHARS = 400
-_LONGEST_WHY_CHARS = 400
 _SLOWEST = 5
 _DERIVED = "The engine does not name all of them: they are what its outputs are computed from and no other layer has."
 
@@ -37,7 +35,7 @@ def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> Par
         "rows": [_row(index, layers[index], whole, origins) for index in order[:MOST_ROWS]],
         "more": f"and {amount(hidden, 'more layer')}: see the JSON report" if hidden > 0 else "",
         "timed": timed,
-        "why": one_line(told.why, _LONGEST_WHY_CHARS),
+        "why": one_line(told.why, LONG_CHARS),
     }
 
 
@@ -75,9 +73,9 @@ def _row(index: int, layer: LayerInfo, whole: float, origins: Mapping[str, OpOri
         "moves": not layer.ops,
         "note": "" if layer.named else _DERIVED,
         "kind": one_line(layer.kind),
-        "name": one_line(layer.name, _LONGEST_NAME_CHARS),
+        "name": one_line(layer.name, LONG_CHARS),
         "precision": one_line(_precision(layer)),
-        "tactic": one_line(layer.tactic, _LONGEST_NAME_CHARS),
+        "tactic": one_line(layer.tactic, LONG_CHARS),
         "time": "" if layer.time_ms is None else _milliseconds(layer.time_ms),
         "share": "" if layer.time_ms is None or not whole else f"{layer.time_ms / whole:.1%}",
     }

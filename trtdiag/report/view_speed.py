@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from trtdiag.report.comparison import Body, sizes_text
 from trtdiag.report.page import Part, table
-from trtdiag.wording import one_line
+from trtdiag.wording import LONG_CHARS, one_line
 
 _HEADS = ("", "ms", "tenths", "to trtdiag", "computes in", "")
 _KINDS = ("", "number", "number", "number")
-_LONGEST_WHY_CHARS = 400
 
 
 def speed_view(bench: Body) -> Part:
@@ -18,7 +17,7 @@ def speed_view(bench: Body) -> Part:
     return {
         "summary": one_line(
             f"Milliseconds of a call among others in a row, medians and tenths, on {bench['device']}; {made_with}.",
-            _LONGEST_WHY_CHARS,
+            LONG_CHARS,
         ),
         "tables": [
             {
@@ -37,7 +36,7 @@ def _row(way: Body) -> tuple[str, ...]:
         *(("", "") if ms is None else (ms_text(ms["median"]), f"{ms_text(ms['low'])}..{ms_text(ms['high'])}")),
         "" if way["ratio"] is None else f"{way['ratio']:.2f}x",
         one_line(way["computes"]),
-        one_line(f"cannot run: {way['failed']}", _LONGEST_WHY_CHARS) if way["failed"] else "",
+        one_line(f"cannot run: {way['failed']}", LONG_CHARS) if way["failed"] else "",
     )
 
 

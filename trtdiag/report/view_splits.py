@@ -14,12 +14,11 @@ from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.engine_words import op_counts
 from trtdiag.report.page import Part, cells, fold_label, table
 from trtdiag.report.source_context import short_place
-from trtdiag.wording import amount, bytes_text, listed, one_line, starred
+from trtdiag.wording import LONG_CHARS, amount, bytes_text, listed, one_line, starred
 
 _MOST_ROWS = 40
 _MOST_OUTCOMES = 3
 _SHOWN_MODULES = 2
-_LONGEST_REASON_CHARS = 400
 _KEPT, _KEPT_CODE = "kept by you", "kept-in-torch"
 _DEFAULT = PartitionOptions().min_segment_ops
 
@@ -117,7 +116,7 @@ def _others(group: FallbackGroup) -> str:
 def _row(group: FallbackGroup, ids: Mapping[_Key, str]) -> Part:
     return {
         "op": one_line(group.op) + _others(group),
-        "reason": _KEPT if group.code == _KEPT_CODE else one_line(group.left[0].limit.why, _LONGEST_REASON_CHARS),
+        "reason": _KEPT if group.code == _KEPT_CODE else one_line(group.left[0].limit.why, LONG_CHARS),
         "code": one_line(group.code),
         **_places(group.left, group.cost, "not worked out"),
         "crossing": crossing_text(group.crossing),
@@ -131,7 +130,7 @@ def _where(places: Sequence[Place]) -> str:
     lines = list(dict.fromkeys(short_place(place.frame) for place in places if place.frame is not None))
     told = listed(modules, _SHOWN_MODULES)
     at = listed(lines, 1)
-    return one_line(f"{told} at {at}" if told and at else told or at, _LONGEST_REASON_CHARS)
+    return one_line(f"{told} at {at}" if told and at else told or at, LONG_CHARS)
 
 
 def _finding(ids: Mapping[_Key, str], rule: str, left: Sequence[LeftOp]) -> str:

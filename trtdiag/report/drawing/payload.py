@@ -17,11 +17,10 @@ from trtdiag.report.drawing.plan import Layout, LevelGraph
 from trtdiag.report.drawing.sides import Side, Sides
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.verdict import severity_word
-from trtdiag.wording import one_line
+from trtdiag.wording import LONG_CHARS, one_line
 
 _ROLES = tuple(Role)
 _SIDES = tuple(Side)
-_LONGEST_MESSAGE_CHARS = 400
 
 
 def _numbers() -> defaultdict[Any, int]:
@@ -115,8 +114,7 @@ def payload(
         "stacks": stacks.listed,
         "frames": [list(frame) for frame in stacks.frames],
         "findings": [
-            [f.id, f.severity.value, severity_word(f.severity), one_line(f.message, _LONGEST_MESSAGE_CHARS)]
-            for f in findings
+            [f.id, f.severity.value, severity_word(f.severity), one_line(f.message, LONG_CHARS)] for f in findings
         ],
         "marks": [[node, *found] for node, found in sorted(views[0].marks.nodes.items())],
         "layers": [[texts[each] for each in layer] for layer in layers.told],
