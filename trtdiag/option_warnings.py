@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
 
 from trtdiag.arguments import shown
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions, CompileOptions, Precision
@@ -57,7 +56,7 @@ def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None
         options: What was asked for.
         backend: The name of the backend that builds; ``None`` where nothing is built.
     """
-    if options.precision is Precision.KEEP and options.keep_fp32:
+    if options.precision is Precision.KEEP:
         for entry in options.keep_fp32:
             yield OptionWarning("keep_fp32", entry, "precision is keep, so that nothing leaves float32")
     usual = type(options.partition)()
@@ -68,7 +67,8 @@ def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None
         if options.build_limit_s != BUILD_LIMIT_S and not options.try_build:
             yield OptionWarning("build_limit_s", options.build_limit_s, "try_build is not asked for")
         return
-    asked = _asked(options)
+    default = vars(CompileOptions())
+    asked = {name for name, value in vars(options).items() if value != default[name]}
     if "engine_cache_mib" in asked and options.engine_cache is None:
         yield OptionWarning("engine_cache_mib", options.engine_cache_mib, "no engine_cache is given")
     if "rtx_cuda_graphs" in asked and options.cuda_graphs:
@@ -88,8 +88,3 @@ def warn_of(found: Iterable[OptionWarning]) -> None:
         level, frame = level + 1, frame.f_back
     for each in found:
         warnings.warn(each, stacklevel=level)
-
-
-def _asked(options: CompileOptions) -> frozenset[str]:
-    usual = CompileOptions()
-    return frozenset(each.name for each in fields(options) if getattr(options, each.name) != getattr(usual, each.name))

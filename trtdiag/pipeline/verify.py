@@ -76,7 +76,9 @@ def verify_saved(
     options = compiled.options or CompileOptions()
     versions = {manifest.target for manifest in compiled.manifests}
     target = get_target(next(iter(versions), options.target))
-    cannot_run = _cannot_run(compiled)
+    # Why its engines cannot run here although their backend is here; empty where they can.
+    reasons = (get_backend(each.backend).cannot_run(each.compatibility.gpus) for each in compiled.manifests)
+    cannot_run = next(filter(None, reasons), "")
     state = State(examine(original, diagnosis_options(options, target), clock), assembled=compiled)
     clock.progress("verify")
     with TORCH_TURN:
@@ -117,12 +119,6 @@ def original_of(compiled: CompiledProgram, against: Source | None, fix: str = _N
         fix=fix,
         reference="verify-without-original",
     )
-
-
-def _cannot_run(compiled: CompiledProgram) -> str:
-    """Why its engines cannot run here although their backend is here; empty where they can."""
-    reasons = (get_backend(each.backend).cannot_run(each.compatibility.gpus) for each in compiled.manifests)
-    return next(filter(None, reasons), "")
 
 
 def _planned(state: State, options: CompileOptions, target: Target) -> State:

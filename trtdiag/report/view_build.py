@@ -39,6 +39,8 @@ def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", 
     """
     graph = graph_view(analysis, layout)
     parts = analysis.partition
+    halves = None if parts is None else parts.plan.lowered.precision
+    precision = None if halves is None else precision_view(halves)
     footer = [f"trtdiag {analysis.trtdiag_version}"]
     if graph is not None:
         footer.append(graph["layout_note"])
@@ -50,7 +52,7 @@ def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", 
         "splits": None if parts is None else splits_view(parts, analysis.findings),
         "inputs": inputs_view(analysis),
         "dims": dims_view(analysis.dims),
-        "types": None if analysis.dtypes is None else types_view(analysis.dtypes, parts, _precision(analysis)),
+        "types": None if analysis.dtypes is None else types_view(analysis.dtypes, parts, precision),
         "strip": None if parts is None else strip_view(parts),
         "partition": None if parts is None else partition_view(analysis, parts),
         "graph": graph,
@@ -99,11 +101,6 @@ def _first_cause(finding: Finding) -> str:
     if frame is not None and str(frame) not in finding.message:
         told += f", at {one_line(str(frame))}"
     return told + (f" ({amount(len(finding.places), 'place')})" if len(finding.places) > 1 else "")
-
-
-def _precision(analysis: Analysis) -> Part | None:
-    facts = None if analysis.partition is None else analysis.partition.plan.lowered.precision
-    return None if facts is None else precision_view(facts)
 
 
 def _stages(analysis: Analysis) -> list[Part]:

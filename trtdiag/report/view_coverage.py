@@ -25,18 +25,16 @@ def coverage_view(facts: PartitionFacts) -> Part:
         text += f", {len(found) - len(whole):,} with calls in PyTorch"
     heads = ("op", "calls", "engine", "PyTorch", "no work", "reason")
     kinds = ("code", "number", "number", "number", "number")
-    rows = [_row(each) for each in found]
+    rows = []
+    for each in found:
+        numbers = (each.calls, each.in_engines, each.in_pytorch, each.idle)
+        rows.append((one_line(each.op), *(f"{number:,}" if number else "·" for number in numbers), _reason(each)))
     if len(whole) == len(found):
         return {
             "summary": f"{amount(len(found), 'kind')} of ops after lowering, none with calls in PyTorch.",
             "table": folded_table(heads, rows, amount(sum(each.calls for each in found), "call"), kinds),
         }
     return {"summary": f"{text}.", "table": folding_table(heads, rows, kinds)}
-
-
-def _row(each: OpCoverage) -> tuple[str, ...]:
-    numbers = (each.calls, each.in_engines, each.in_pytorch, each.idle)
-    return one_line(each.op), *(f"{number:,}" if number else "·" for number in numbers), _reason(each)
 
 
 def _reason(each: OpCoverage) -> str:

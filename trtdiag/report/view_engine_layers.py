@@ -29,19 +29,15 @@ def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> Par
     # What takes longest is what one looks for; the first column leads back to the order of execution.
     order = sorted(range(len(layers)), key=lambda index: -(layers[index].time_ms or 0.0))
     hidden = len(layers) - MOST_ROWS
+    time = f", {_milliseconds(whole)} ms" if timed else ""
     return {
-        "label": _label(layers, whole if timed else None) if layers else "",
+        "label": f"Layers as built: {amount(len(layers), 'layer')}{time}" if layers else "",
         "summary": _summary(layers, whole if timed else None) if layers else "",
         "rows": [_row(index, layers[index], whole, origins) for index in order[:MOST_ROWS]],
         "more": f"and {amount(hidden, 'more layer')}: see the JSON report" if hidden > 0 else "",
         "timed": timed,
         "why": one_line(told.why, LONG_CHARS),
     }
-
-
-def _label(layers: tuple[LayerInfo, ...], whole: float | None) -> str:
-    time = "" if whole is None else f", {_milliseconds(whole)} ms"
-    return f"Layers as built: {amount(len(layers), 'layer')}{time}"
 
 
 def _summary(layers: tuple[LayerInfo, ...], whole: float | None) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, WideTensor
+from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor
 from trtdiag.dtypes.plan_facts import PlannedTensor
 from trtdiag.lower.facts import Checked, MetadataDefect
 from trtdiag.report.page import Long, Part, cells, folded_table, folding_table, table
@@ -26,6 +26,8 @@ def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precisio
         fits = sum(tensor.fit is Fit.FITS for tensor in wide)
         native = "has int64" if dtypes.native_int64 else "has no int64: these become int32"
         note = f"{amount(len(wide), 'int64 tensor')}; {fits:,} proved to fit int32. {target_name(target)} {native}."
+    rows = [cells(each.node, each.role, each.values, _FITS[each.fit], Long(each.why), each.frame) for each in wide]
+    int64 = ("tensor", "role", "values", "int32", "why", "line"), rows
     return {
         "target": target_name(target),
         "counts": table(
@@ -34,35 +36,24 @@ def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precisio
             kinds=("code", "number"),
         ),
         "int64_note": note,
-        "int64": _int64_table([_wide(tensor) for tensor in wide], native=dtypes.native_int64),
+        # Where the target has int64 nothing becomes of them.
+        "int64": folded_table(*int64, amount(len(wide), "int64 tensor"), ("code",))
+        if dtypes.native_int64
+        else folding_table(*int64, ("code",)),
         "float64": _odd_table(dtypes.float64),
         "unsupported": _odd_table(dtypes.unsupported),
-        "planned": None if parts is None else _planned(parts),
+        "planned": None if parts is None else _planned(parts.plan.types.entries),
         "precision": precision,
     }
 
 
-def _planned(parts: PartitionFacts) -> Part | None:
+def _planned(entries: Iterable[PlannedTensor]) -> Part | None:
     """The tensors that are of another type inside engines than in the program."""
-    rows = [_planned_row(entry) for entry in parts.plan.types.entries]
+    rows = []
+    for each in entries:
+        dtypes = dtype_text(each.program_dtype), dtype_text(each.engine_dtype or "none")
+        rows.append(cells(each.node, each.role, *dtypes, Long(each.why), each.frame))
     return folding_table(("tensor", "role", "in the program", "in engines", "why", "line"), rows, ("code",))
-
-
-def _planned_row(entry: PlannedTensor) -> tuple[str, ...]:
-    program, engine = dtype_text(entry.program_dtype), dtype_text(entry.engine_dtype or "none")
-    return cells(entry.node, entry.role, program, engine, Long(entry.why), entry.frame)
-
-
-def _int64_table(rows: Sequence[tuple[str, ...]], *, native: bool) -> Part | None:
-    """Folded where the target has int64: then nothing becomes of them."""
-    heads, kinds = ("tensor", "role", "values", "int32", "why", "line"), ("code",)
-    if native:
-        return folded_table(heads, rows, amount(len(rows), "int64 tensor"), kinds)
-    return folding_table(heads, rows, kinds)
-
-
-def _wide(tensor: WideTensor) -> tuple[str, ...]:
-    return cells(tensor.node, tensor.role, tensor.values, _FITS[tensor.fit], Long(tensor.why), tensor.frame)
 
 
 def _odd_table(tensors: Iterable[OddTensor]) -> Part | None:

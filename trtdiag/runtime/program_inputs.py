@@ -61,12 +61,15 @@ class ProgramInputs:
         program = program or capture(exported)
         self._exported = exported
         self._inputs = program.inputs
-        given = dict(_tensors(exported))
+        values = {node.name: node.meta.get("val") for node in exported.graph.find_nodes(op="placeholder")}
+        given = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
         self._devices = {name: value.device.type for name, value in given.items()}
         self._layouts = {name: value.layout for name, value in given.items()} | _example_layouts(exported)
         self._ranges = program.ranges
         self._sites = Sites(program)
-        self._guards = tuple(_readable(program))
+        # torch checks the other conditions itself when it is called.
+        read = [guard.condition for guard in read_guards(program)]
+        self._guards = [condition for condition in read if condition is not None and free_symbols(condition)]
         self._plain = _tensors_by_place(exported)
 
     def leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
@@ -166,13 +169,6 @@ class ProgramInputs:
                 raise _size_refused(dim, size, f"{expected}, as another input with this dim says")
 
 
-def _readable(program: Program) -> Iterator[Condition]:
-    """The conditions on sizes that the program was exported under; torch checks the others itself when it is called."""
-    for read in read_guards(program):
-        if read.condition is not None and free_symbols(read.condition):
-            yield read.condition
-
-
 def _tensors_by_place(exported: ExportedProgram) -> int:
     """The number of arguments where all are given by place and none is nested, else -1."""
     spec = exported.call_spec.in_spec
@@ -183,14 +179,6 @@ def _tensors_by_place(exported: ExportedProgram) -> int:
     # An empty list beside a list of one has as many leaves as children.
     nested = any(places.child(index).num_children for index in range(places.num_children))
     return places.num_children if flat and not nested else -1
-
-
-def _tensors(exported: ExportedProgram) -> Iterator[tuple[str, torch.Tensor]]:
-    """The inputs that are tensors, as the export saw them, by the name of their placeholder."""
-    for node in exported.graph.nodes:
-        value = node.meta.get("val")
-        if node.op == "placeholder" and isinstance(value, torch.Tensor):
-            yield node.name, value
 
 
 def _example_layouts(exported: ExportedProgram) -> dict[str, torch.layout]:

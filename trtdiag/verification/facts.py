@@ -126,12 +126,6 @@ class Culprit:
     ends: tuple[int, ...] = ()
 
 
-def _off(worst: OutputError) -> str:
-    """How far the worst output is off, or what else is wrong of it."""
-    how = told_name(worst.why) if worst.why else f"at most {worst.max_rel:.1e} of its magnitude off"
-    return f"{told_name(worst.output)}: {how}"
-
-
 @dataclass(frozen=True, repr=False)
 class Verification:
     """The comparison of a compiled program with the original.
@@ -173,8 +167,10 @@ class Verification:
         agrees = f"{len(ran) - len(wrong)} of {len(ran)} points agree"
         if wrong and wrong[0].failed:
             return f"Verification({agrees}; at {wrong[0].point.label} it failed: {told_name(wrong[0].failed)})"
-        worst = self.worst
-        off = "" if worst is None else f"; {_off(worst)}"
+        worst, off = self.worst, ""
+        if worst is not None:
+            how = told_name(worst.why) if worst.why else f"at most {worst.max_rel:.1e} of its magnitude off"
+            off = f"; {told_name(worst.output)}: {how}"
         return f"Verification({agrees}{off}; allowed is {self.tolerance.relative:g} of the magnitude)"
 
     @property

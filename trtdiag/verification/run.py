@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
 
 from trtdiag.arguments import instance, keep_checked, whole
 from trtdiag.errors import TrtdiagError, UserError
@@ -116,7 +115,9 @@ class Comparison:
                 fix="give a program that exports",
                 reference="verify-without-program",
             )
-        self._tolerance = self.tolerance or tolerance_for(self.precision, _dtypes(exported))
+        values = (node.meta.get("val") for node in exported.graph.nodes)
+        dtypes = {value.dtype for value in values if isinstance(value, torch.Tensor)}
+        self._tolerance = self.tolerance or tolerance_for(self.precision, dtypes)
         self._sides = Sides(self.program, exported, self.compiled)
         self._pace: float | None = None  # seconds per element
         self._culprit: Culprit | None = None
@@ -286,11 +287,6 @@ class Comparison:
             compare(path or "output", wanted, got, self._tolerance)
             for (path, wanted), got in zip(left, right, strict=True)
         )
-
-
-def _dtypes(exported: ExportedProgram) -> set[torch.dtype]:
-    values = (node.meta.get("val") for node in exported.graph.nodes)
-    return {value.dtype for value in values if isinstance(value, torch.Tensor)}
 
 
 def tied_notes(results: Sequence[PointResult]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -12,6 +12,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.source import Stack
+from trtdiag.graph.values import leaves
 from trtdiag.graph.walk import LocatedNode, NodeKind, subgraph_of, walk
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.wording import one_line
@@ -149,7 +150,7 @@ class _Wiring:
             arguments = [inner for inner in nested.graph.nodes if inner.op == "placeholder"]
             for user in node.users:
                 # Operands come last in every higher-order op; what stands before them says how to run the graph.
-                operands = list(_flat((user.args, user.kwargs)))[-len(arguments) :] if arguments else []
+                operands = list(leaves((user.args, user.kwargs)))[-len(arguments) :] if arguments else []
                 for argument, operand in zip(arguments, operands, strict=False):
                     if isinstance(operand, Node) and operand is not node:
                         self._behind[argument] = (*self._behind.get(argument, ()), operand)
@@ -178,14 +179,3 @@ class _Wiring:
     def see_through(self, node: Node) -> None:
         """Let readers of ``node`` read its first input instead."""
         self._behind[node] = tuple(node.all_input_nodes[:1])
-
-
-def _flat(value: object) -> Iterator[object]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _flat(item)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _flat(item)
-    else:
-        yield value

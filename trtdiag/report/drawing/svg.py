@@ -23,7 +23,7 @@ def picture(level: Level, layout: Layout, nodes: tuple[DrawnNode, ...], marks: M
         "width": _number(layout.width + 2 * _EDGE),
         "height": _number(layout.height + 2 * _EDGE),
         "boxes": boxes,
-        "edges": [_path(curve) for curve in layout.curves],
+        "edges": [f"M{first}C{' '.join(rest)}" for first, *rest in map(_points, layout.curves)],
     }
 
 
@@ -64,9 +64,8 @@ def _box(box: Box, size: Point, centre: Point, nodes: tuple[DrawnNode, ...], mar
     }
 
 
-def _path(points: tuple[Point, ...]) -> str:
-    moved = [f"{_number(x + _EDGE)} {_number(y + _EDGE)}" for x, y in points]
-    return f"M{moved[0]}C{' '.join(moved[1:])}"
+def _points(curve: tuple[Point, ...]) -> list[str]:
+    return [f"{_number(x + _EDGE)} {_number(y + _EDGE)}" for x, y in curve]
 
 
 def _number(value: float) -> str:
