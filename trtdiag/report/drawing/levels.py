@@ -25,18 +25,16 @@ _WIDTH_STEP = 4  # in characters: layers.9 and layers.10 get the same box, so th
 
 @dataclass(frozen=True)
 class Box:
-    """One box of a level: ``node`` or ``group`` is its position in the list of nodes or groups.
+    """One box of a level: ``number`` is the position of its ``group`` in the list of groups, else that of its node.
 
-    ``chips`` are the positions of the nodes it reads that are not drawn as arrows, ``step`` the step of the execution
-    that it is.
+    ``chips`` are the positions of the nodes it reads that are not drawn as arrows.
     """
 
-    node: int | None
-    group: int | None
+    group: Group | None
+    number: int
     label: str
     sub: str
     chips: tuple[int, ...]
-    step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,13 +114,13 @@ class _Levels:
         if isinstance(item, Group):
             kind = item.path if item.step is not None else item.module_type.rpartition(".")[2]
             sub = amount(item.ops, "op") + (f" · {kind}" if kind else "")
-            return Box(None, self._number[id(item)], _short(item.label), _short(sub), chips, item.step)
+            return Box(item, self._number[id(item)], _short(item.label), _short(sub), chips)
         node = self._nodes[item]
         label = node.label
         # An op of a dissolved module keeps its module's own name beside it.
         if node.role is Role.OP and node.module_path not in modules:
             label = f"{label} {node.module_path.rpartition('.')[2]}"
-        return Box(item, None, _short(label), _short(node.shape), chips)
+        return Box(None, item, _short(label), _short(node.shape), chips)
 
 
 def _short(text: str) -> str:

@@ -12,11 +12,9 @@ _MOST_WIDTH = 1600.0
 
 def connected_part(graph: LevelGraph) -> LevelGraph:
     """The graph without its lone boxes."""
-    kept = _connected(graph)
-    number = {box: at for at, box in enumerate(kept)}
-    return LevelGraph(
-        tuple(graph.sizes[box] for box in kept), tuple((number[tail], number[head]) for tail, head in graph.edges)
-    )
+    number = _connected(graph)
+    sizes = tuple(graph.sizes[box] for box in number)
+    return LevelGraph(sizes, tuple((number[tail], number[head]) for tail, head in graph.edges))
 
 
 def with_lone_boxes(graph: LevelGraph, part: Layout) -> Layout:
@@ -27,14 +25,13 @@ def with_lone_boxes(graph: LevelGraph, part: Layout) -> Layout:
     centres: list[Point] = [(0.0, 0.0)] * len(graph.sizes)
     for box, centre in zip(kept, part.centres, strict=True):
         centres[box] = centre
-    connected = set(kept)
     room = max(_LEAST_WIDTH, min(part.width, _MOST_WIDTH))
     start = max(0.0, (part.width - room) / 2) + _MARGIN  # under the middle of a wide part, where one looks first
     limit = start + room - _MARGIN
     x, y = start, part.height + _GAP if kept else _MARGIN
     width, row_height = part.width if kept else 0.0, 0.0
     for box, (box_width, box_height) in enumerate(graph.sizes):
-        if box in connected:
+        if box in kept:
             continue
         if x > start and x + box_width + _MARGIN > limit:
             x, y, row_height = start, y + row_height + _GAP, 0.0
@@ -45,5 +42,6 @@ def with_lone_boxes(graph: LevelGraph, part: Layout) -> Layout:
     return Layout(round(width, 2), round(y + row_height + _MARGIN, 2), tuple(centres), part.curves)
 
 
-def _connected(graph: LevelGraph) -> list[int]:
-    return sorted({end for edge in graph.edges for end in edge})
+def _connected(graph: LevelGraph) -> dict[int, int]:
+    """The boxes with an edge, and their numbers among each other."""
+    return {box: at for at, box in enumerate(sorted({end for edge in graph.edges for end in edge}))}

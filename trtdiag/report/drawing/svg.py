@@ -31,15 +31,12 @@ def _box(box: Box, size: Point, centre: Point, nodes: tuple[DrawnNode, ...], mar
     width, height = size
     left, top = centre[0] - width / 2 + _EDGE, centre[1] - height / 2 + _EDGE
     if box.group is not None:
-        kind, found, title = "group", marks.groups[box.group], box.label
-        if where is not None and box.step is not None:
-            kind += " engine" if where.in_engine[box.step] else " torch"
+        kind, found, title = "group", marks.groups[box.number], box.label
+        if where is not None and box.group.step is not None:
+            kind += " engine" if where.in_engine[box.group.step] else " torch"
     else:
-        node = nodes[box.node if box.node is not None else 0]
-        kind = node.role.value
-        if where is not None and box.node is not None:
-            kind = f"{kind} {where.side[box.node].value}".strip()
-        found = marks.nodes.get(box.node if box.node is not None else -1, ())
+        node, found = nodes[box.number], marks.nodes.get(box.number, ())
+        kind = node.role.value if where is None else f"{node.role.value} {where.side[box.number].value}".strip()
         title = f"{node.name}: {node.op} {node.shape}"
     worst = marks.worst(found)
     return {
