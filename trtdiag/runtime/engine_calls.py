@@ -50,46 +50,32 @@ class EngineCall:
         """Write it."""
         pairs = zip(self.converted.inputs, self.manifest.inputs, strict=True)
         inputs = [self._entering(crossing, port) for crossing, port in pairs]
-        outputs = self.converted.outputs
+        outputs, text = self.converted.outputs, manifest_to_text(self.manifest)
         device = self._device()
         values = [
             self.draft.values.tensor(self._nodes[crossing.node].meta["val"].shape, crossing.engine_dtype, device)
             for crossing in outputs
         ]
         values += [self._counted(crossing, device) for crossing in self.converted.counts]
-        values += self._shown(inputs, len(values))
-        index = self.converted.segment.index
-        call = self.draft.call(
-            EXECUTE_ENGINE,
-            (inputs, self.engine, manifest_to_text(self.manifest)),
-            {},
-            values,
-            like=self._first,
-            hint=f"engine_{index}",
-        )
+        if len(self.manifest.outputs) > len(values):  # what the segment does not need, and nobody reads
+            given = [node.meta["val"] for node in inputs]
+            every = self.draft.values.given_by(EXECUTE_ENGINE, given, self.engine.meta["val"], text)
+            values += list(every)[len(values) :]
+        name = f"engine_{self.converted.segment.index}"
+        call = self.draft.call(EXECUTE_ENGINE, (inputs, self.engine, text), {}, values, like=self._first, hint=name)
         born = bindings(values, self.converted.network.counts.keys() - borne(self.draft.graph))
         if born:
             call.meta[BINDINGS] = born
         for place, (crossing, value) in enumerate(zip(outputs, values, strict=False)):
             self._leaving(crossing, call, place, value)
 
-    def _shown(self, inputs: list[Node], first: int) -> list[torch.Tensor]:
-        """What the engine gives beyond what the segment needs; nobody reads it."""
-        if len(self.manifest.outputs) == first:
-            return []
-        given = [node.meta["val"] for node in inputs]
-        text = manifest_to_text(self.manifest)
-        return list(self.draft.values.given_by(EXECUTE_ENGINE, given, self.engine.meta["val"], text))[first:]
-
     def _counted(self, crossing: CountCrossing, device: Any) -> torch.Tensor:
         bearer: Any = list(leaves(self._nodes[crossing.node].meta["val"]))[crossing.output]
         return self.draft.values.tensor((bearer.shape[crossing.dim], crossing.columns), crossing.engine_dtype, device)
 
     def _device(self) -> Any:
-        for crossing in self.converted.inputs:
-            if not crossing.is_size:
-                return self._nodes[crossing.node].meta["val"].device
-        return self.manifest.device
+        tensors = (self._nodes[crossing.node].meta["val"] for crossing in self.converted.inputs if not crossing.is_size)
+        return next((tensor.device for tensor in tensors), self.manifest.device)
 
     def _like(self, crossing: Crossing) -> Node:
         """Whose line what is done to a value belongs to: its own; an input of the program has none."""

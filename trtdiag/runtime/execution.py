@@ -74,10 +74,8 @@ def _entered(port: EngineInput, tensor: torch.Tensor) -> torch.Tensor:
 
 def _device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> str:
     """Where the outputs are: with the first tensor, else on the current device of the engine's type."""
-    for port, tensor in zip(manifest.inputs, inputs, strict=True):
-        if not port.is_size:
-            return str(tensor.device)
-    return manifest.device
+    given = zip(manifest.inputs, inputs, strict=True)
+    return next((str(tensor.device) for port, tensor in given if not port.is_size), manifest.device)
 
 
 def _new_size(allowed: Range) -> torch.SymInt:

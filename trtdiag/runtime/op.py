@@ -20,8 +20,7 @@ SCHEMA = "(Tensor[] inputs, Tensor engine, str manifest) -> Tensor[]"
 def _execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, manifest: str) -> list[torch.Tensor]:
     from trtdiag.runtime.execution import execute
 
-    outputs: list[torch.Tensor] = execute(inputs, engine, manifest)
-    return outputs
+    return execute(inputs, engine, manifest)  # type: ignore[no-any-return]
 
 
 def _describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, manifest: str) -> list[torch.Tensor]:
