@@ -19,20 +19,13 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
     Raises:
         PlatformError: ``no-cuda-graphs`` where the engines do not run on a GPU, or cannot be recorded.
     """
+    message, why, instead = "the engines cannot be recorded as CUDA graphs", "", "for fixed sizes"
     if original.device.type != "cuda":
-        raise PlatformError(
-            "there are no CUDA graphs here",
-            because=f"the engines run on {original.device}",
-            fix="leave cuda-graphs out, or compile with the backend 'tensorrt'",
-            reference="no-cuda-graphs",
-        )
-    why = unrecordable(compiled)
+        message, why = "there are no CUDA graphs here", f"the engines run on {original.device}"
+        instead = "with the backend 'tensorrt'"
+    why = why or unrecordable(compiled)
     if why:
-        raise PlatformError(
-            "the engines cannot be recorded as CUDA graphs",
-            because=why,
-            fix="leave cuda-graphs out, or compile for fixed sizes",
-            reference="no-cuda-graphs",
-        )
+        fix = f"leave cuda-graphs out, or compile {instead}"
+        raise PlatformError(message, because=why, fix=fix, reference="no-cuda-graphs")
     recorded = CompiledProgram(compiled.exported_program, options=compiled.options, build_s=compiled.build_s)
     return of_program(recorded.cuda_graphs(_SIZES))
