@@ -12,7 +12,7 @@ from sample_analysis import analysis, exported_net, finding, graph_analysis
 
 from trtdiag.analysis.finding import Place, Severity
 from trtdiag.frontend.program import OpOrigin
-from trtdiag.graph.source import NO_STACK, Frame, Stack
+from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.drawing.graph_model import MOST_BOXES, Group, all_groups, hierarchy
 from trtdiag.report.drawing.levels import MOST_ARROWS, levels
@@ -22,7 +22,8 @@ from trtdiag.report.page import Part
 
 
 def node(name: str, path: str = "", reads: Sequence[int] = (), role: Role = Role.OP) -> DrawnNode:
-    return DrawnNode(name, f"aten.{name}.default", name, role, "f32[2]", "", path, "net.Block", NO_STACK, tuple(reads))
+    origin = OpOrigin(path, "net.Block")
+    return DrawnNode(name, f"aten.{name}.default", name, role, "f32[2]", "", origin, tuple(reads))
 
 
 def chain(*paths: str) -> list[DrawnNode]:

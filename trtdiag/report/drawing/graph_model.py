@@ -89,7 +89,7 @@ def hierarchy_by_step(nodes: Sequence[DrawnNode], sides: Sides) -> Group:
 
 
 def _insert(root: Group, position: int, node: DrawnNode, *, runs: bool = True) -> None:
-    path = node.module_path if node.role not in (Role.INPUT, Role.OUTPUT, Role.WEIGHT) else ""
+    path = node.origin.module_path if node.role not in (Role.INPUT, Role.OUTPUT, Role.WEIGHT) else ""
     is_op = runs and node.role is Role.OP
     here = root
     here.ops += is_op
@@ -103,7 +103,7 @@ def _insert(root: Group, position: int, node: DrawnNode, *, runs: bool = True) -
         here = child
         here.ops += is_op
     if path:
-        here.module_type = here.module_type or node.module_type
+        here.module_type = here.module_type or node.origin.module_type
     (here.items if node.role.drawn else here.undrawn).append(position)
 
 

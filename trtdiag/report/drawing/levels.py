@@ -118,8 +118,8 @@ class _Levels:
         node = self._nodes[item]
         label = node.label
         # An op of a dissolved module keeps its module's own name beside it.
-        if node.role is Role.OP and node.module_path not in modules:
-            label = f"{label} {node.module_path.rpartition('.')[2]}"
+        if node.role is Role.OP and node.origin.module_path not in modules:
+            label = f"{label} {node.origin.module_path.rpartition('.')[2]}"
         return Box(None, item, _short(label), _short(node.shape), chips)
 
 

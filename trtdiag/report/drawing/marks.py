@@ -43,8 +43,8 @@ def marks(findings: Sequence[Finding], nodes: Sequence[DrawnNode], root: Group) 
             by_path.setdefault(path, at)
     dissolved: dict[str, list[int]] = {}
     for position, node in enumerate(nodes):
-        if node.module_path not in by_path:
-            dissolved.setdefault(node.module_path, []).append(position)
+        if node.origin.module_path not in by_path:
+            dissolved.setdefault(node.origin.module_path, []).append(position)
     on_nodes: dict[int, dict[int, None]] = {}
     on_groups: list[dict[int, None]] = [{} for _ in groups]
     for at, finding in enumerate(findings):

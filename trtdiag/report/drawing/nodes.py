@@ -11,7 +11,6 @@ from torch.fx import GraphModule, Node
 from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.source import Stack
 from trtdiag.graph.values import leaves
 from trtdiag.graph.walk import LocatedNode, NodeKind, subgraph_of, walk
 from trtdiag.report.drawing.shape_words import ShapeWords
@@ -60,9 +59,7 @@ class DrawnNode:
         role: What it is in the picture.
         shape: ``f32[batch, 8, seq]``; empty where it has none.
         ranges: ``batch 1..8, seq 2..256``.
-        module_path: The innermost module.
-        module_type: Its class.
-        stack: The Python stack of the call.
+        origin: The innermost module, and the Python stack of the call.
         reads: Positions of the nodes whose values it reads, seen through what only hands them on.
     """
 
@@ -72,29 +69,23 @@ class DrawnNode:
     role: Role
     shape: str
     ranges: str
-    module_path: str
-    module_type: str
-    stack: Stack
+    origin: OpOrigin
     reads: tuple[int, ...]
 
 
 def drawn_nodes(analysis: Analysis, graph_module: GraphModule) -> tuple[DrawnNode, ...]:
     """Every node in graph order, nested graphs in place of their calls.  Cost: linear in nodes and edges."""
     user_inputs = {tensor.placeholder: tensor.name for tensor in analysis.program.inputs}
-    located = [at for at in walk(graph_module) if _is_shown(at)]
+    # Arguments and results of a nested graph are the values of the graph around it.
+    edges = (NodeKind.PLACEHOLDER, NodeKind.OUTPUT)
+    every = (at for at in walk(graph_module) if at.depth == 0 or at.kind not in edges)
+    located = [at for at in every if at.kind is not NodeKind.SUBGRAPH]
     wiring = _Wiring(graph_module, {at.node: position for position, at in enumerate(located)})
     for at in located:
         if at.kind in _TRANSPARENT:
             wiring.see_through(at.node)
     words = ShapeWords(analysis)
     return tuple(_drawn(at, analysis.program.origins, user_inputs, words, wiring) for at in located)
-
-
-def _is_shown(at: LocatedNode) -> bool:
-    if at.kind is NodeKind.SUBGRAPH:
-        return False
-    # Arguments and results of a nested graph are the values of the graph around it.
-    return at.depth == 0 or at.kind not in (NodeKind.PLACEHOLDER, NodeKind.OUTPUT)
 
 
 def _drawn(
@@ -110,18 +101,7 @@ def _drawn(
         role = _ROLES[at.kind]
         op = role.value if role is Role.OUTPUT else target_name(at.node.target)
         label = _op_words(op)
-    return DrawnNode(
-        name=at.name,
-        op=one_line(op),
-        label=label,
-        role=role,
-        shape=shape,
-        ranges=ranges,
-        module_path=origin.module_path,
-        module_type=origin.module_type,
-        stack=origin.stack,
-        reads=wiring.reads(at.node),
-    )
+    return DrawnNode(at.name, one_line(op), label, role, shape, ranges, origin, wiring.reads(at.node))
 
 
 def _op_words(op: str) -> str:

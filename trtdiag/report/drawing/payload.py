@@ -86,9 +86,9 @@ def payload(
         "role": [_ROLES.index(node.role) for node in nodes],
         "shape": [texts[node.shape] for node in nodes],
         "ranges": [texts[node.ranges] for node in nodes],
-        "module": [texts[node.module_path] for node in nodes],
-        "type": [texts[node.module_type] for node in nodes],
-        "stack": [stacks.add(node.stack) for node in nodes],
+        "module": [texts[node.origin.module_path] for node in nodes],
+        "type": [texts[node.origin.module_type] for node in nodes],
+        "stack": [stacks.add(node.origin.stack) for node in nodes],
         "reads": [[at - source for source in node.reads] for at, node in enumerate(nodes)],
     }
     if sides is not None:
