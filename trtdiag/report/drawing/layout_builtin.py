@@ -64,7 +64,10 @@ def _layered(graph: LevelGraph) -> _Layers:
     for at in range(number):  # execution order is a topological order of the downward edges
         for head in readers[at]:
             layer[head] = max(layer[head], layer[at] + 1)
-    _lower_sources(layer, readers, {head for _, head in downward})
+    read = {head for _, head in downward}
+    for at, heads in enumerate(readers):  # what reads nothing stands just above its first reader
+        if heads and at not in read:
+            layer[at] = min(layer[head] for head in heads) - 1
     sizes = list(graph.sizes)
     bends = sum(max(0, layer[head] - layer[tail] - 1) for tail, head in downward)
     chains = []
@@ -89,13 +92,6 @@ def _layered(graph: LevelGraph) -> _Layers:
     back = {index for index, edge in enumerate(graph.edges) if edge[0] > edge[1]}
     chains = [chain[::-1] if index in back else chain for index, chain in enumerate(chains)]
     return _Layers(sizes, layer, rows, above, below, chains, number)
-
-
-def _lower_sources(layer: list[int], readers: list[list[int]], read: set[int]) -> None:
-    """Put boxes that read nothing just above their first reader."""
-    for at, heads in enumerate(readers):
-        if heads and at not in read:
-            layer[at] = min(layer[head] for head in heads) - 1
 
 
 def _order(layers: _Layers) -> None:
@@ -145,11 +141,9 @@ def _pool(layers: _Layers, row: list[int], wished: list[float], xs: list[float])
             before = pools.pop()
             total, members = total + before[0], members + before[1]
         pools.append((total, members))
-    at = 0
-    for total, members in pools:
-        for _ in range(members):
-            xs[row[at]] = total / members + offsets[at]
-            at += 1
+    places = (total / members for total, members in pools for _ in range(members))
+    for box, place, offset in zip(row, places, offsets, strict=True):
+        xs[box] = place + offset
 
 
 def _tops(layers: _Layers) -> list[float]:
@@ -163,24 +157,18 @@ def _tops(layers: _Layers) -> list[float]:
 def _curve(layers: _Layers, places: list[Point], tops: list[float], chain: list[int]) -> tuple[Point, ...]:
     down = layers.layer[chain[0]] < layers.layer[chain[-1]]
     sign = 1 if down else -1
-    points: list[Point] = []
+    stops: list[Point] = []
     for at in chain:
         x, y = places[at]
-        half = layers.sizes[at][1] / 2
+        half = sign * layers.sizes[at][1] / 2
         if at >= layers.boxes:
             # A bend passes its whole layer upright, so that it stays clear of tall boxes beside it.
-            half = (tops[layers.layer[at] + 1] - _LAYER_GAP - tops[layers.layer[at]]) / 2
-            _append_curve(points, (x, round(y - sign * half, 2)))
-            _append_curve(points, (x, round(y + sign * half, 2)))
-        elif not points:
-            points.append((x, round(y + sign * half, 2)))
-        else:
-            _append_curve(points, (x, round(y - sign * half, 2)))
+            half = sign * (tops[layers.layer[at] + 1] - _LAYER_GAP - tops[layers.layer[at]]) / 2
+            stops.append((x, round(y - half, 2)))
+        ends_here = at < layers.boxes and stops
+        stops.append((x, round(y - half if ends_here else y + half, 2)))
+    points = stops[:1]
+    for (left, y), (x, end) in pairwise(stops):  # curves that leave and arrive upright
+        middle = round((y + end) / 2, 2)
+        points += [(left, middle), (x, middle), (x, end)]
     return tuple(points)
-
-
-def _append_curve(points: list[Point], end: Point) -> None:
-    """Go on to ``end`` by a curve that leaves and arrives upright."""
-    x, y = points[-1]
-    middle = round((y + end[1]) / 2, 2)
-    points += [(x, middle), (end[0], middle), end]
