@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import click
@@ -39,13 +38,14 @@ def last_words(step: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     sizes that it was built for.  Nothing is told of commands that end by themselves, with an error or not.
     """
     context = click.get_current_context(silent=True)
-    if context is not None and isinstance(context.obj, Guard):
-        yield partial(_told_to, context.obj, step)
-        return
-    watchdog = _started()
+    guard = None if context is None or not isinstance(context.obj, Guard) else context.obj
+    watchdog = _started() if guard is None else None
 
     def noted(words: str) -> None:
-        _write(watchdog, f"{one_line(words)}\t{_fix_for(words)}\n")
+        told, fix = one_line(words), next((fix for begin, fix in _FIXES if words.startswith(begin)), _FIX)
+        if guard is not None:
+            guard.step(told, fix, loads=words == LOADING)
+        _write(watchdog, f"{told}\t{fix}\n")
         step(words)
 
     try:
@@ -55,15 +55,6 @@ def last_words(step: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
         if watchdog is not None:
             with suppress(OSError, subprocess.TimeoutExpired):  # the command's own end comes first
                 watchdog.communicate(timeout=5)
-
-
-def _told_to(guard: Guard, step: Callable[[str], None], words: str) -> None:
-    guard.step(one_line(words), _fix_for(words), loads=words == LOADING)
-    step(words)
-
-
-def _fix_for(words: str) -> str:
-    return next((fix for begin, fix in _FIXES if words.startswith(begin)), _FIX)
 
 
 def _started() -> subprocess.Popen[bytes] | None:
