@@ -53,24 +53,13 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
         raise _not_saved(path, f"{unsavable.part}: {unsavable.why}", unsavable.fix)
     engines = engine_nodes(compiled.exported_program)
     networks = [compiled.networks[index] if compiled.networks else None for index in range(len(engines))]
-    entries = tuple(
-        EngineEntry(
-            engine.buffer,
-            engine.manifest.engine_sha256,
-            None if network is None else hashlib.sha256(network).hexdigest(),
-        )
-        for engine, network in zip(engines, networks, strict=True)
-    )
-    description = Description(
-        __version__,
-        torch.__version__,
-        engines[0].manifest.target if engines else None,
-        entries,
-        {} if compiled.options is None else plain_options(compiled.options),
-        compiled.source,
-        compiled.build_s,
-    )
-    extra = {MEMBER: description_to_text(description)}
+    digests = [None if network is None else hashlib.sha256(network).hexdigest() for network in networks]
+    pairs = zip(engines, digests, strict=True)
+    entries = tuple(EngineEntry(engine.buffer, engine.manifest.engine_sha256, digest) for engine, digest in pairs)
+    target = engines[0].manifest.target if engines else None
+    options = {} if compiled.options is None else plain_options(compiled.options)
+    told = Description(__version__, torch.__version__, target, entries, options, compiled.source, compiled.build_s)
+    extra = {MEMBER: description_to_text(told)}
     for index, network in enumerate(networks):
         if network is not None:
             extra[NETWORK_MEMBER.format(index)] = base64.b64encode(network).decode("ascii")

@@ -83,15 +83,9 @@ def _row(way: Way, timed: Timed, first_s: float, memory: int | None) -> WayResul
     found = spread(timed.row)
     if timed.failed or found is None:
         return WayResult(way.name, way.ready.computes, failed=timed.failed or "it was not run")
-    return WayResult(
-        way.name,
-        way.ready.computes,
-        found,
-        spread(timed.alone),
-        len(timed.row) / timed.wall_s,
-        build_s=first_s if way.ready.build_is_first_call else way.ready.build_s,
-        bytes=memory,
-    )
+    build_s = first_s if way.ready.build_is_first_call else way.ready.build_s
+    alone, per_s = spread(timed.alone), len(timed.row) / timed.wall_s
+    return WayResult(way.name, way.ready.computes, found, alone, per_s, build_s=build_s, bytes=memory)
 
 
 def of_program(compiled: CompiledProgram) -> Ready:

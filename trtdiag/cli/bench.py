@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from trtdiag.cli.list_options import listed, sizes_of
-from trtdiag.cli.option_groups import debug_option, quiet_option
+from trtdiag.cli.option_groups import Options, debug_option, quiet_option, several, with_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
@@ -18,28 +18,21 @@ from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile
 from trtdiag.files.same import Named, refuse_same
 
+_OPTIONS: Options = {
+    "against": several("WAY", "eager, inductor, onnx-trt, cuda-graphs; several with commas  [default: eager]"),
+    "model": {"metavar": "SOURCE", "help": "The original  [default: the file that it was compiled from]"},
+    "sizes": several(
+        "min|opt|max|DIM=SIZE",
+        "Where to time, each in a table; DIM=SIZE,DIM=SIZE for one of your own  [default: opt]",
+    ),
+}
+
 
 @click.command("bench", cls=CheckedCommand)
 @click.argument("compiled")
+@with_options(_OPTIONS)
 @click.option(
-    "--against",
-    multiple=True,
-    metavar="WAY",
-    help="eager, inductor, onnx-trt, cuda-graphs; several with commas  [default: eager]",
-)
-@click.option("--model", metavar="SOURCE", help="The original  [default: the file that it was compiled from]")
-@click.option(
-    "--sizes",
-    multiple=True,
-    metavar="min|opt|max|DIM=SIZE",
-    help="Where to time, each in a table; DIM=SIZE,DIM=SIZE for one of your own  [default: opt]",
-)
-@click.option(
-    "--rounds",
-    type=click.IntRange(1, MOST_COUNT),
-    default=8,
-    show_default=True,
-    help="How often ways take turns.",
+    "--rounds", type=click.IntRange(1, MOST_COUNT), default=8, show_default=True, help="How often ways take turns."
 )
 @users_options
 @json_option("Also write it as JSON; - for standard output.")

@@ -165,20 +165,8 @@ def _facts(
         profiles = sizes.profiles()
     with clock("dtypes"):
         dtypes = dtype_facts(program, checked, shapes, target)
-    facts = Analysis(
-        program,
-        dims,
-        target.version,
-        __version__,
-        checked,
-        symbols,
-        shapes,
-        memory,
-        dtypes,
-        options=chosen,
-        op_nodes=_op_nodes(checked),
-        profiles=profiles,
-    )
+    facts = Analysis(program, dims, target.version, __version__, checked, symbols, shapes, memory, dtypes)
+    facts = replace(facts, options=chosen, op_nodes=_op_nodes(checked), profiles=profiles)
     partition = _planned(facts, checked, target, chosen, clock, sizes)
     tried = _tried(facts, partition, chosen, clock) if chosen.try_build else None
     return replace(facts, partition=partition, tried=tried)
