@@ -77,13 +77,8 @@ def load_anywhere(path: str | os.PathLike[str]) -> CompiledProgram:
     _check_engines(file, description, engine_nodes(exported))
     kept = tuple(network for network in networks if network is not None)
     networks = kept if len(kept) == len(networks) else ()
-    return CompiledProgram(
-        exported,
-        networks,
-        options=_options(description, file),
-        source=description.source,
-        build_s=description.build_s,
-    )
+    options = _options(description, file)
+    return CompiledProgram(exported, networks, options=options, source=description.source, build_s=description.build_s)
 
 
 def _on_its_device(found: CompiledProgram) -> CompiledProgram:

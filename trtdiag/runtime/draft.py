@@ -53,31 +53,30 @@ class CompiledDraft:
         self,
         target: Any,
         args: tuple[Any, ...],
-        kwargs: dict[str, Any],
         value: Any,
         *,
-        like: Node | None,
-        hint: str,
-        named: str | None = None,
+        like: Node,
+        name: str,
+        stands: bool = False,
+        **kwargs: Any,
     ) -> Node:
         """A new call.
 
         Args:
             target: What it calls.
             args: Its arguments.
-            kwargs: Its keyword arguments.
             value: Its ``meta["val"]``.
             like: The source node whose source line and module path it has.
-            hint: How to name it, with a number where the name is taken.
-            named: The source node that it stands for, and whose name it takes.
+            name: How to name it, with a number where the name is taken.
+            stands: Whether it stands for the source node of that name, and takes it.
+            **kwargs: Its keyword arguments.
         """
         made = self.graph.create_node("call_function", target, args, kwargs)
-        made.name = named or self.free_name(hint)
-        if like is not None:
-            made.meta = {key: kept for key, kept in like.meta.items() if key not in _OF_THE_VALUE}
+        made.name = name if stands else self.free_name(name)
+        made.meta = {key: kept for key, kept in like.meta.items() if key not in _OF_THE_VALUE}
         made.meta["val"] = value
-        if named is not None:
-            self._made[named] = made
+        if stands:
+            self._made[name] = made
         return made
 
     def calls(self, like: Node) -> Callable[..., Any]:
@@ -87,7 +86,7 @@ class CompiledDraft:
             if not any(isinstance(operand, Node) for operand in operands):
                 return function(*operands)
             value = function(*(o.meta["val"] if isinstance(o, Node) else o for o in operands))
-            return self.call(function, operands, {}, value, like=like, hint=function.__name__)
+            return self.call(function, operands, value, like=like, name=function.__name__)
 
         return call
 

@@ -62,7 +62,7 @@ class EngineCall:
             every = self.draft.values.given_by(EXECUTE_ENGINE, given, self.engine.meta["val"], text)
             values += list(every)[len(values) :]
         name = f"engine_{self.converted.segment.index}"
-        call = self.draft.call(EXECUTE_ENGINE, (inputs, self.engine, text), {}, values, like=self._first, hint=name)
+        call = self.draft.call(EXECUTE_ENGINE, (inputs, self.engine, text), values, like=self._first, name=name)
         born = bindings(values, self.converted.network.counts.keys() - borne(self.draft.graph))
         if born:
             call.meta[BINDINGS] = born
@@ -95,7 +95,7 @@ class EngineCall:
             return self._carrier(crossing, node, port)
         if crossing.engine_dtype is crossing.program_dtype:
             return node  # type: ignore[no-any-return]  # a tensor is always a node
-        return self._cast(node, crossing.engine_dtype, self._like(crossing), f"{crossing.node}_cast", None)
+        return self._cast(node, crossing.engine_dtype, self._like(crossing), f"{crossing.node}_cast")
 
     def _carrier(self, crossing: Crossing, number: Any, port: EngineInput) -> Node:
         """The tensor whose shape says a number."""
@@ -105,38 +105,19 @@ class EngineCall:
             number = int(number) if isinstance(number, bool) else call(torch.sym_ite, number, 1, 0)
         shape = carrier_shape(port, number, call)
         sizes = [size.meta["val"] if isinstance(size, Node) else size for size in shape]
-        return self.draft.call(
-            torch.ops.aten.empty.memory_format,
-            (list(shape),),
-            {"dtype": torch.uint8, "device": torch.device("cpu"), "pin_memory": False},
-            self.draft.values.tensor(sizes, torch.uint8, "cpu"),
-            like=like,
-            hint=f"{crossing.node}_size",
-        )
+        value = self.draft.values.tensor(sizes, torch.uint8, "cpu")
+        op, cpu = torch.ops.aten.empty.memory_format, torch.device("cpu")
+        how: dict[str, Any] = {"dtype": torch.uint8, "device": cpu, "pin_memory": False}
+        return self.draft.call(op, (list(shape),), value, like=like, name=f"{crossing.node}_size", **how)
 
     def _leaving(self, crossing: Crossing, call: Node, place: int, value: torch.Tensor) -> None:
         like = self._nodes[crossing.node]
         same = crossing.engine_dtype is crossing.program_dtype
-        element = self.draft.call(
-            operator.getitem,
-            (call, place),
-            {},
-            value,
-            like=like,
-            hint=f"{crossing.node}_engine",
-            named=crossing.node if same else None,
-        )
+        name = crossing.node if same else f"{crossing.node}_engine"
+        element = self.draft.call(operator.getitem, (call, place), value, like=like, name=name, stands=same)
         if not same:
-            self._cast(element, crossing.program_dtype, like, crossing.node, crossing.node)
+            self._cast(element, crossing.program_dtype, like, crossing.node, stands=True)
 
-    def _cast(self, node: Node, dtype: torch.dtype, like: Node, hint: str, named: str | None) -> Node:
-        given = node.meta["val"]
-        return self.draft.call(
-            CAST,
-            (node,),
-            {"dtype": dtype},
-            self.draft.values.tensor(given.shape, dtype, given.device),
-            like=like,
-            hint=hint,
-            named=named,
-        )
+    def _cast(self, node: Node, dtype: torch.dtype, like: Node, name: str, *, stands: bool = False) -> Node:
+        value = self.draft.values.tensor(node.meta["val"].shape, dtype, node.meta["val"].device)
+        return self.draft.call(CAST, (node,), value, like=like, name=name, stands=stands, dtype=dtype)

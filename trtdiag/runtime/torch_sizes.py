@@ -74,14 +74,8 @@ class TorchSizes:
             return tensor
         place = (source.tensor, source.dim)
         if place not in self._dims:
-            self._dims[place] = self._draft.call(
-                torch.ops.aten.sym_size.int,
-                (tensor, source.dim),
-                {},
-                tensor.meta["val"].shape[source.dim],
-                like=like,
-                hint="sym_size_int",
-            )
+            op, value = torch.ops.aten.sym_size.int, tensor.meta["val"].shape[source.dim]
+            self._dims[place] = self._draft.call(op, (tensor, source.dim), value, like=like, name="sym_size_int")
         return self._dims[place]
 
     def _symbol(self, source: DimSource, like: Node, call: Callable[..., Any]) -> tuple[str, Any]:
