@@ -8,42 +8,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import lru_cache
 from math import ceil, floor, trunc
+from typing import Any
 
 from trtdiag.symbolic.build import Number
-from trtdiag.symbolic.conditions import negate, normalise
-from trtdiag.symbolic.expr import (
-    Add,
-    And,
-    Ceil,
-    Compare,
-    Condition,
-    Expr,
-    Floor,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Num,
-    Or,
-    Pow,
-    Relation,
-    Sym,
-    TrueDiv,
-    Trunc,
-    Truth,
-    Where,
-)
+from trtdiag.symbolic.expr import Condition, Expr, Relation
+from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.tree import is_condition
 
 Values = Mapping[str, int]
 _Get = Callable[[Values], Number]
 _Test = Callable[[Values], bool]
 
-_ROUNDINGS: dict[type, Callable[..., int]] = {Floor: floor, Ceil: ceil, Trunc: trunc}
 MOST_POWER_BITS = 1 << 14  # a larger power is refused: no size comes near
 
 
@@ -67,10 +44,6 @@ def holds(condition: Condition, values: Values) -> bool:
     return compiled_condition(condition)(values)
 
 
-def _integral(value: Number) -> Number:
-    return value.numerator if value.denominator == 1 else value
-
-
 def power_value(base: Number, exponent: Number) -> Number:
     """``base ** exponent``; the exponent must be an integer of zero or more.
 
@@ -89,84 +62,80 @@ def power_value(base: Number, exponent: Number) -> Number:
 @lru_cache(maxsize=1 << 13)
 def compiled_expr(expr: Expr) -> _Get:
     """A function from values to the value of ``expr``."""
-    match expr:
-        case Num(value):
-            return lambda _: value
-        case Sym(name):
-            return lambda values: values[name]
-        case Add(args):
-            return _folded(operator.add, [compiled_expr(arg) for arg in args])
-        case Mul(args):
-            return _folded(operator.mul, [compiled_expr(arg) for arg in args])
-        case Min(args) | Max(args):
-            gets = [compiled_expr(arg) for arg in args]
-            pick: Callable[..., Number] = min if isinstance(expr, Min) else max
-            return lambda values: pick(get(values) for get in gets)
-        case FloorDiv(left, right):
-            top, bottom = compiled_expr(left), compiled_expr(right)
-            return lambda values: top(values) // bottom(values)
-        case Mod(left, right):
-            top, bottom = compiled_expr(left), compiled_expr(right)
-            return lambda values: _integral(top(values) % bottom(values))
-        case TrueDiv(left, right):
-            top, bottom = compiled_expr(left), compiled_expr(right)
-            return lambda values: _integral(Fraction(top(values)) / bottom(values))
-        case Pow(base, exponent):
-            root, height = compiled_expr(base), compiled_expr(exponent)
-            return lambda values: power_value(root(values), height(values))
-        case Floor(arg) | Ceil(arg) | Trunc(arg):
-            inner = compiled_expr(arg)
-            rounding = _ROUNDINGS[type(expr)]
-            return lambda values: rounding(inner(values))
-        case Where(condition, then, otherwise):
-            return _choice(condition, compiled_expr(then), compiled_expr(otherwise))
-
-
-def _folded(act: Callable[[Number, Number], Number], gets: list[_Get]) -> _Get:
-    first, second, *others = gets
-    if not others:
-        return lambda values: _integral(act(first(values), second(values)))
-    return lambda values: _integral(reduce(act, [get(values) for get in gets]))
-
-
-def _choice(condition: Condition, then: _Get, otherwise: _Get) -> _Get:
-    test, fails = compiled_condition(condition), compiled_condition(negate(condition))
-
-    def get(values: Values) -> Number:
-        if test(values):
-            return then(values)
-        if fails(values):
-            return otherwise(values)
-        raise ZeroDivisionError("the condition of a choice is not defined")
-
-    return get
+    return _COMPILER.compute(expr)
 
 
 @lru_cache(maxsize=1 << 13)
 def compiled_condition(condition: Condition) -> _Test:
     """A function from values to whether ``condition`` holds there."""
-    match condition:
-        case Truth(value):
-            return lambda _: value
-        case Compare(relation, left, right):
-            return _comparison(relation, compiled_expr(left), compiled_expr(right))
-        case And(args):
-            tests = [compiled_condition(arg) for arg in args]
-            return lambda values: all(test(values) for test in tests)
-        case Or(args):
-            tests = [compiled_condition(arg) for arg in args]
-            return lambda values: any(test(values) for test in tests)
-        case Not():
-            return compiled_condition(normalise(condition))
+    return Fold.condition(_COMPILER, condition)
 
 
-def _comparison(relation: Relation, left: _Get, right: _Get) -> _Test:
-    compared = relation.holds
+def _of_two(act: Callable[[Any, Any], Number]) -> Callable[[_Get, _Get], _Get]:
+    def compiled(left: _Get, right: _Get) -> _Get:
+        def get(values: Values) -> Number:
+            found = act(left(values), right(values))
+            return found.numerator if type(found) is not int and found.denominator == 1 else found
 
-    def test(values: Values) -> bool:
-        try:
-            return bool(compared(left(values), right(values)))
-        except ZeroDivisionError:
-            return False
+        return get
 
-    return test
+    return compiled
+
+
+def _of_one(act: Callable[[Any], int]) -> Callable[[_Get], _Get]:
+    return lambda inner: lambda values: act(inner(values))
+
+
+class _Compiler(Fold[_Get, _Test]):
+    expr = staticmethod(compiled_expr)  # what occurs in several trees is compiled once
+    condition = staticmethod(compiled_condition)
+    add = staticmethod(_of_two(operator.add))
+    mul = staticmethod(_of_two(operator.mul))
+    least = staticmethod(_of_two(min))
+    greatest = staticmethod(_of_two(max))
+    quotient = staticmethod(_of_two(operator.floordiv))
+    remainder = staticmethod(_of_two(operator.mod))
+    divide = staticmethod(_of_two(lambda top, bottom: Fraction(top) / bottom))
+    floor = staticmethod(_of_one(floor))
+    ceil = staticmethod(_of_one(ceil))
+    trunc = staticmethod(_of_one(trunc))
+    symbol = staticmethod(operator.itemgetter)
+
+    def number(self, value: Number) -> _Get:
+        return lambda _: value
+
+    def power(self, base: Expr, exponent: Expr) -> _Get:
+        return _of_two(power_value)(compiled_expr(base), compiled_expr(exponent))
+
+    def where(self, holds: _Test, fails: _Test, then: _Get, otherwise: _Get) -> _Get:
+        def get(values: Values) -> Number:
+            if holds(values):
+                return then(values)
+            if fails(values):
+                return otherwise(values)
+            raise ZeroDivisionError("the condition of a choice is not defined")
+
+        return get
+
+    def truth(self, value: bool) -> _Test:
+        return lambda _: value
+
+    def compare(self, relation: Relation, left: _Get, right: _Get) -> _Test:
+        compared = relation.holds
+
+        def test(values: Values) -> bool:
+            try:
+                return bool(compared(left(values), right(values)))
+            except ZeroDivisionError:
+                return False
+
+        return test
+
+    def both(self, left: _Test, right: _Test) -> _Test:
+        return lambda values: left(values) and right(values)
+
+    def either(self, left: _Test, right: _Test) -> _Test:
+        return lambda values: left(values) or right(values)
+
+
+_COMPILER = _Compiler()

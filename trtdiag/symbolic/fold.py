@@ -122,14 +122,14 @@ class Fold(Generic[Value, Held]):
         """``-value``."""
         return self.mul(self.number(-1), value)
 
-    def ceil(self, value: Value) -> Value:
+    def ceil(self, value: Value, /) -> Value:
         """The least integer not below ``value``."""
         return self.negated(self.floor(self.negated(value)))
 
-    def quotient(self, left: Value, right: Value) -> Value:
+    def quotient(self, left: Value, right: Value, /) -> Value:
         """``left // right``, rounded towards minus infinity."""
         return self.floor(self.divide(left, right))
 
-    def remainder(self, left: Value, right: Value) -> Value:
+    def remainder(self, left: Value, right: Value, /) -> Value:
         """``left % right`` with the sign of ``right``."""
         return self.add(left, self.negated(self.mul(right, self.quotient(left, right))))
