@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, gcd, prod
+from math import ceil, floor, gcd
 
 from trtdiag.symbolic import periodic
-from trtdiag.symbolic.build import Number
+from trtdiag.symbolic.build import Number, affine
 from trtdiag.symbolic.conditions import substitute
 from trtdiag.symbolic.ends import Ends
 from trtdiag.symbolic.evaluate import compiled_expr
-from trtdiag.symbolic.evaluate_array import all_values, evaluate_masked
+from trtdiag.symbolic.evaluate_array import evaluate_masked
 from trtdiag.symbolic.expr import Add, Ceil, Expr, Floor, FloorDiv, Max, Min, Mod, Mul, Num, Pow, Sym, TrueDiv, Trunc
+from trtdiag.symbolic.grid import Grid, tuple_count
 from trtdiag.symbolic.intervals import Intervals
 from trtdiag.symbolic.polynomials import NotApplicableError
 from trtdiag.symbolic.ranges import Range
@@ -142,14 +143,10 @@ class BoundsCache:
 
     def _by_trying(self, expr: Expr, directions: Mapping[str, int | None], limit: int) -> Bounds | None:
         tried = [name for name, direction in directions.items() if direction is None]
-        counts = [self._range(name).count for name in tried]
-        if not tried or None in counts or prod(count for count in counts if count is not None) > limit:
+        count = tuple_count(tried, self.box)
+        if not tried or count is None or count > limit:
             return None
-        grids: dict[str, object] = {}
-        for axis, name in enumerate(tried):
-            shape = [1] * len(tried)
-            shape[axis] = -1
-            grids[name] = all_values(self._range(name)).reshape(shape)
+        grids = Grid.of(tried, self.box).arrays()
         ends: list[Number] = []
         for up in (False, True):
             here = dict(grids)
@@ -170,8 +167,7 @@ class BoundsCache:
             if reached.size == 0:
                 return Bounds(Range(0, -1), True, "defined for no value")
             ends.append(int(reached.max() if up else reached.min()))
-        tuples = prod(count for count in counts if count is not None)
-        return _bounds((ends[0], ends[1]), f"all {tuples} values of {', '.join(tried)} tried")
+        return _bounds((ends[0], ends[1]), f"all {count} values of {', '.join(tried)} tried")
 
     def _by_parts(self, expr: Expr) -> Bounds | None:
         """Monotone functions of parts that share no symbol: each part reaches its ends on its own."""
@@ -193,9 +189,9 @@ class BoundsCache:
         divisor = int(expr.right.value)
         terms = expr.left.args if isinstance(expr.left, Add) else (expr.left,)
         for term in terms:
-            factor, name = _multiple(term)
+            name, factor, _ = affine(term) or ("", 0, 0)
             others = (free_symbols(other) for other in terms if other is not term)
-            if name is None or any(name in symbols for symbols in others) or gcd(factor, divisor) != 1:
+            if not name or any(name in symbols for symbols in others) or gcd(factor, divisor) != 1:
                 continue
             count = self._range(name).count
             if (count is None or count >= divisor) and is_integer(expr.left) and is_total(expr.left):
@@ -280,13 +276,3 @@ def _joined(expr: Expr, ranges: list[Range]) -> Ends | None:
         case _:
             return ranges[0].min, ranges[0].max  # rounding whole numbers
     return Intervals(dict(zip(names, ranges, strict=True))).compute(whole)
-
-
-def _multiple(term: Expr) -> tuple[int, str | None]:
-    if isinstance(term, Sym):
-        return 1, term.name
-    if isinstance(term, Mul) and len(term.args) == 2:
-        factor, rest = term.args
-        if isinstance(factor, Num) and isinstance(factor.value, int) and isinstance(rest, Sym):
-            return factor.value, rest.name
-    return 0, None

@@ -16,8 +16,9 @@ from trtdiag.symbolic.build import sub
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.defined import always_defined, shown_by_bounds
 from trtdiag.symbolic.evaluate import holds
-from trtdiag.symbolic.expr import And, Compare, Condition, Or, Relation
+from trtdiag.symbolic.expr import And, Compare, Condition, Or
 from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
+from trtdiag.symbolic.intervals import decided
 from trtdiag.symbolic.nearby import nearest_fitting, smallest_broken
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
@@ -145,12 +146,7 @@ def _holds_by_exact_bounds(condition: Condition, cache: BoundsCache) -> bool:
     match condition:
         case Compare(relation, left, right):
             found = cache.of(sub(left, right)).range
-            ends = (found.min, found.max)
-            if relation in (Relation.EQ, Relation.NE):
-                above, below = found.min is not None and found.min > 0, found.max is not None and found.max < 0
-                return (above or below) if relation is Relation.NE else ends == (0, 0)
-            end = found.min if relation in (Relation.GE, Relation.GT) else found.max
-            return end is not None and relation.holds(end, 0)
+            return decided(relation, (found.min, found.max)) is True
         case And(args):
             return all(_holds_by_exact_bounds(arg, cache) for arg in args)
         case Or(args):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 
 from trtdiag.symbolic.build import Number
 
@@ -71,22 +72,19 @@ def times(left: Ends, right: Ends) -> Ends:
 
 
 def _open_product(left: Ends, right: Ends) -> Ends:
-    # Signs: each end as (infinite sign, value); a zero end times an open one is zero.
-    lows: list[Number] = []
-    below = above = False
+    reached: list[Number] = []
+    open_signs: set[int] = set()
     for i, a in enumerate(left):
         for j, b in enumerate(right):
-            if a is not None and b is not None:
-                lows.append(a * b)
-                continue
             sign = _sign(a, i) * _sign(b, j)
             if sign == 0:
-                lows.append(0)
-            elif sign > 0:
-                above = True
+                reached.append(0)  # a zero end times an open one, too
+            elif a is None or b is None:
+                open_signs.add(sign)
             else:
-                below = True
-    return None if below or not lows else min(lows), None if above or not lows else max(lows)
+                reached.append(a * b)
+    low = None if -1 in open_signs else min(reached, default=None)
+    return low, None if 1 in open_signs else max(reached, default=None)
 
 
 def _sign(end: Number | None, upper: int) -> int:
@@ -97,44 +95,29 @@ def _sign(end: Number | None, upper: int) -> int:
 
 def divided(top: Ends, bottom: Ends) -> Ends:
     """Ends of ``a / b`` over the ``b`` that are not zero."""
-    if bottom[0] is not None and bottom[0] > 0:
-        least, most = bottom
-        low = None if top[0] is None else _share(top[0], most if top[0] >= 0 else least)
-        high = None if top[1] is None else _share(top[1], least if top[1] >= 0 else most)
-        return low, high
-    if bottom[1] is not None and bottom[1] < 0:
-        return divided(flipped(top), flipped(bottom))
-    return ANY
-
-
-def _share(top: Number, bottom: Number | None) -> Number:
-    return 0 if bottom is None else Fraction(top) / bottom
+    return _divided(top, bottom, lambda a, b: 0 if b is None else Fraction(a) / b)
 
 
 def floor_divided(top: Ends, bottom: Ends, *, integral: bool) -> Ends:
     """Ends of ``a // b`` over the ``b`` that are not zero; ``integral`` says that ``b`` is an integer."""
+    return _divided(top, bottom, lambda a, b: (-1 if a < 0 else 0) if b is None else a // b, integral=integral)
+
+
+def _divided(
+    top: Ends, bottom: Ends, share: Callable[[Number, Number | None], Number], *, integral: bool = False
+) -> Ends:
     if bottom[0] is not None and bottom[0] > 0:
         least, most = bottom
-        low: Number | None = None
-        high: Number | None = None
-        if top[0] is not None:
-            divisor = most if top[0] >= 0 else least
-            low = 0 if divisor is None else top[0] // divisor
-        if top[1] is not None:
-            divisor = least if top[1] >= 0 else most
-            high = -1 if divisor is None else top[1] // divisor
+        low = None if top[0] is None else share(top[0], most if top[0] >= 0 else least)
+        high = None if top[1] is None else share(top[1], least if top[1] >= 0 else most)
         return low, high
     if bottom[1] is not None and bottom[1] < 0:
-        return floor_divided(flipped(top), flipped(bottom), integral=integral)
-    if not integral:
-        return ANY
+        return _divided(flipped(top), flipped(bottom), share, integral=integral)
     # Integers on both sides of zero, which itself is left out.
-    parts: list[Ends] = []
-    if bottom[1] is None or bottom[1] >= 1:
-        parts.append(floor_divided(top, (1, bottom[1]), integral=True))
-    if bottom[0] is None or bottom[0] <= -1:
-        parts.append(floor_divided(top, (bottom[0], -1), integral=True))
-    return ANY if not parts else parts[0] if len(parts) == 1 else hull(*parts)
+    above = integral and (bottom[1] is None or bottom[1] >= 1)
+    below = integral and (bottom[0] is None or bottom[0] <= -1)
+    sides = [(1, bottom[1])] * above + [(bottom[0], -1)] * below
+    return reduce(hull, (_divided(top, side, share) for side in sides)) if sides else ANY
 
 
 def remainder(top: Ends, bottom: Ends, *, integral: bool) -> Ends:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -56,19 +56,18 @@ class Grid:
 
     def smallest(self, mask: Mask) -> dict[str, int] | None:
         """The tuple of ``mask`` with the least maximum, the first of these in lexicographic order."""
-        places = np.nonzero(mask)
-        if len(places[0]) == 0:
-            return None
-        columns = [axis[place] for axis, place in zip(self.axes, places, strict=True)]
-        best = int(np.argmin(np.maximum.reduce(columns)))
-        return {name: int(column[best]) for name, column in zip(self.names, columns, strict=True)}
+        return self._first(mask, np.maximum.reduce)
 
     def nearest(self, mask: Mask, point: Mapping[str, int]) -> dict[str, int] | None:
         """The tuple of ``mask`` with the least sum of distances to ``point``; of equal ones the first (below)."""
+        ends = [point[name] for name in self.names]
+        return self._first(mask, lambda found: sum(np.abs(one - end) for one, end in zip(found, ends, strict=True)))
+
+    def _first(self, mask: Mask, measure: Callable[[list[Array]], Any]) -> dict[str, int] | None:
+        """The first tuple of ``mask`` of the least measure, which is computed of the values of each name."""
         places = np.nonzero(mask)
         if len(places[0]) == 0:
             return None
         columns = [axis[place] for axis, place in zip(self.axes, places, strict=True)]
-        distance = sum(np.abs(column - point[name]) for name, column in zip(self.names, columns, strict=True))
-        best = int(np.argmin(np.asarray(distance)))
+        best = int(np.argmin(np.asarray(measure(columns))))
         return {name: int(column[best]) for name, column in zip(self.names, columns, strict=True)}

@@ -108,7 +108,7 @@ class Intervals(Fold[Ends, "bool | None"]):
     def condition(self, condition: Condition) -> bool | None:
         """See ``Fold``."""
         if isinstance(condition, Compare):
-            return _decided(condition.relation, self.expr(sub(condition.left, condition.right)))
+            return decided(condition.relation, self.expr(sub(condition.left, condition.right)))
         return super().condition(condition)
 
     add = staticmethod(plus)
@@ -246,19 +246,15 @@ def _repeats(expr: Expr) -> bool:
             return False
 
 
-def _decided(relation: Relation, difference: Ends) -> bool | None:
+def decided(relation: Relation, difference: Ends) -> bool | None:
+    """Whether a difference within these ends stands in ``relation`` to zero; ``None`` where some may and some not."""
     low, high = difference
-    above, below = low is not None and low > 0, high is not None and high < 0
-    match relation:
-        case Relation.EQ | Relation.NE:
-            if above or below:
-                return relation is Relation.NE
-            return (relation is Relation.EQ) if low == high == 0 else None
-        case Relation.GE:
-            return True if low is not None and low >= 0 else (False if below else None)
-        case Relation.GT:
-            return True if above else (False if high is not None and high <= 0 else None)
-        case Relation.LE:
-            return True if high is not None and high <= 0 else (False if above else None)
-        case Relation.LT:
-            return True if below else (False if low is not None and low >= 0 else None)
+    if relation in (Relation.EQ, Relation.NE):
+        if low == high == 0:
+            return relation is Relation.EQ
+        apart = (low is not None and low > 0) or (high is not None and high < 0)
+        return relation is Relation.NE if apart else None
+    least, most = (low, high) if relation in (Relation.GE, Relation.GT) else (high, low)
+    if least is not None and relation.holds(least, 0):
+        return True
+    return False if most is not None and not relation.holds(most, 0) else None

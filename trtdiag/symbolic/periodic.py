@@ -49,7 +49,7 @@ def _solve(condition: Condition, range_: Range) -> ValueSet:
     for region in regions:
         low = None if region.low is None else region.low * period
         high = None if region.high is None else region.high * period + period - 1
-        stretches.append(Stretch(low, high, region.flags))
+        stretches.append(Stretch(low, high, region.value))
     return ValueSet(range_, stretches)
 
 
@@ -76,9 +76,9 @@ def extent(expr: Expr, range_: Range) -> Extent | None:
     return least, most
 
 
-def _piece_extents(piece: Piece, period: int, range_: Range) -> list[Extent]:
+def _piece_extents(piece: Piece[Poly], period: int, range_: Range) -> list[Extent]:
     """Extremes of every residue's polynomial, for the ``t`` of the piece at which ``P*t + r`` is in the range."""
-    value: Poly = piece.value
+    value = piece.value
     if value.scale != 1:
         raise NotApplicableError("it is not an integer everywhere")
     residues = np.arange(period) if value.defined is None else np.flatnonzero(value.defined)

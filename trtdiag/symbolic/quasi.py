@@ -9,11 +9,12 @@ polynomial for each residue.  ``P`` grows on demand.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -29,27 +30,23 @@ MOST_PERIOD = 1 << 16
 MOST_PIECES = 1 << 12
 MOST_POINTS = 1 << 12  # how many single ``t`` a piece may be split into
 _COMMON_POLYNOMIALS = 1 << 10  # residues with polynomials of degree two and more, each searched for roots
+Said = TypeVar("Said")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """``t`` from ``low`` to ``high`` (``None``: open), and the polynomials there."""
+class Piece(Generic[Said]):
+    """``t`` from ``low`` to ``high`` (``None``: open), and what is said of each residue there."""
 
     low: int | None
     high: int | None
-    value: Poly
+    value: Said
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """``t`` from ``low`` to ``high``, and for which residues a condition holds there."""
-
-    low: int | None
-    high: int | None
-    flags: Flags
+Pieces = list[Piece[Poly]]  # of an expression
+Regions = list[Piece[Flags]]  # of a condition: for which residues it holds
 
 
-def expression_pieces(expr: Expr, range_: Range) -> tuple[int, list[Piece]]:
+def expression_pieces(expr: Expr, range_: Range) -> tuple[int, Pieces]:
     """The period and the pieces of an expression of one symbol over ``range_``.
 
     Raises:
@@ -58,7 +55,7 @@ def expression_pieces(expr: Expr, range_: Range) -> tuple[int, list[Piece]]:
     return _with_period(lambda algebra: algebra.expr(expr), range_)
 
 
-def condition_regions(condition: Condition, range_: Range) -> tuple[int, list[Region]]:
+def condition_regions(condition: Condition, range_: Range) -> tuple[int, Regions]:
     """The period and the regions of a condition on one symbol over ``range_``; raises like ``expression_pieces``."""
     return _with_period(lambda algebra: algebra.condition(condition), range_)
 
@@ -73,7 +70,16 @@ def _with_period(solve: Callable[[_Algebra], Any], range_: Range) -> tuple[int, 
     raise NotApplicableError(f"its period is larger than {MOST_PERIOD}")
 
 
-class _Algebra(Fold[list[Piece], list[Region]]):
+def _overlaid(act: Callable[..., Said]) -> Callable[..., list[Piece[Said]]]:
+    """``act`` on what several lists of pieces say of the same stretches."""
+
+    def overlaid(*lists: list[Piece[Any]]) -> list[Piece[Said]]:
+        return [Piece(low, high, act(*(piece.value for piece in here))) for low, high, here in _overlaps(*lists)]
+
+    return overlaid
+
+
+class _Algebra(Fold[Pieces, Regions]):
     """Computes pieces for one period."""
 
     def __init__(self, period: int, range_: Range) -> None:
@@ -82,7 +88,7 @@ class _Algebra(Fold[list[Piece], list[Region]]):
         self.low = None if range_.min is None else range_.min // period
         self.high = None if range_.max is None else range_.max // period
 
-    def compute(self, expr: Expr) -> list[Piece]:
+    def compute(self, expr: Expr) -> Pieces:
         match expr:
             case Floor(TrueDiv(left, right)):
                 found = self.quotient(self.expr(left), self.expr(right))
@@ -96,100 +102,86 @@ class _Algebra(Fold[list[Piece], list[Region]]):
             raise NotApplicableError(f"it falls into more than {MOST_PIECES} pieces")
         return found
 
-    def whole(self, value: Poly) -> list[Piece]:
+    def whole(self, value: Poly) -> Pieces:
         return [Piece(self.low, self.high, value)]
 
-    def number(self, value: Number) -> list[Piece]:
+    def number(self, value: Number) -> Pieces:
         return self.whole(ps.constant(value.numerator, self.period, value.denominator))
 
-    def symbol(self, _name: str) -> list[Piece]:
+    def symbol(self, _name: str) -> Pieces:
         offsets: Vector = np.arange(self.period).astype(object)
         return self.whole(Poly((offsets, np.full(self.period, self.period, dtype=object))))
 
-    def add(self, left: list[Piece], right: list[Piece]) -> list[Piece]:
-        return [Piece(low, high, ps.add(a.value, b.value)) for low, high, (a, b) in _overlaps(left, right)]
+    add = staticmethod(_overlaid(ps.add))
+    mul = staticmethod(_overlaid(ps.mul))
+    both = staticmethod(_overlaid(operator.and_))
+    either = staticmethod(_overlaid(operator.or_))
 
-    def mul(self, left: list[Piece], right: list[Piece]) -> list[Piece]:
-        return [Piece(low, high, ps.mul(a.value, b.value)) for low, high, (a, b) in _overlaps(left, right)]
-
-    def negated(self, value: list[Piece]) -> list[Piece]:
+    def negated(self, value: Pieces) -> Pieces:
         return [Piece(piece.low, piece.high, ps.scaled(piece.value, -1)) for piece in value]
 
-    def power(self, base: Expr, exponent: Expr) -> list[Piece]:
+    def power(self, base: Expr, exponent: Expr) -> Pieces:
         count = exponent.value if isinstance(exponent, Num) else None
         if not isinstance(count, int) or not 0 <= count <= ps.MOST_DEGREE:
             raise NotApplicableError("Pow of this form is not covered")
         return reduce(self.mul, [self.expr(base)] * count, self.number(1))
 
-    def least(self, left: list[Piece], right: list[Piece]) -> list[Piece]:
+    def least(self, left: Pieces, right: Pieces) -> Pieces:
         return self.extreme(left, right, Relation.LE)
 
-    def greatest(self, left: list[Piece], right: list[Piece]) -> list[Piece]:
+    def greatest(self, left: Pieces, right: Pieces) -> Pieces:
         return self.extreme(left, right, Relation.GE)
 
-    def floor(self, value: list[Piece]) -> list[Piece]:
+    def floor(self, value: Pieces) -> Pieces:
         ones: Vector = np.ones(self.period, dtype=int).astype(object)
         return [Piece(piece.low, piece.high, ps.floordiv_vector(piece.value, ones)) for piece in value]
 
-    def trunc(self, value: list[Piece]) -> list[Piece]:
+    def trunc(self, value: Pieces) -> Pieces:
         return self.pick(self.signs(value, Relation.GE), self.floor(value), self.ceil(value))
 
-    def truth(self, value: bool) -> list[Region]:
-        return [Region(self.low, self.high, np.full(self.period, value, dtype=bool))]
+    def truth(self, value: bool) -> Regions:
+        return [Piece(self.low, self.high, np.full(self.period, value, dtype=bool))]
 
-    def compare(self, relation: Relation, left: list[Piece], right: list[Piece]) -> list[Region]:
+    def compare(self, relation: Relation, left: Pieces, right: Pieces) -> Regions:
         return self.signs(self.add(left, self.negated(right)), relation)
 
-    def both(self, left: list[Region], right: list[Region]) -> list[Region]:
-        return [Region(low, high, a.flags & b.flags) for low, high, (a, b) in _overlaps(left, right)]
+    def where(self, holds: Regions, fails: Regions, then: Pieces, otherwise: Pieces) -> Pieces:
+        def where_decided(flags: Flags, value: Poly) -> Poly:
+            return replace(value, defined=ps.both(value.defined, None if flags.all() else flags))
 
-    def either(self, left: list[Region], right: list[Region]) -> list[Region]:
-        return [Region(low, high, a.flags | b.flags) for low, high, (a, b) in _overlaps(left, right)]
+        return _overlaid(where_decided)(self.either(holds, fails), self.pick(holds, then, otherwise))
 
-    def where(self, holds: list[Region], fails: list[Region], then: list[Piece], otherwise: list[Piece]) -> list[Piece]:
-        picked = self.pick(holds, then, otherwise)
-        result: list[Piece] = []
-        for low, high, (region, piece) in _overlaps(self.either(holds, fails), picked):
-            defined = None if region.flags.all() else region.flags
-            result.append(Piece(low, high, replace(piece.value, defined=ps.both(piece.value.defined, defined))))
-        return result
-
-    def signs(self, pieces: list[Piece], relation: Relation) -> list[Region]:
-        regions: list[Region] = []
+    def signs(self, pieces: Pieces, relation: Relation) -> Regions:
+        regions: Regions = []
         for piece in pieces:
             for low, high in _cut(piece.low, piece.high, _changes(piece.value, piece.low, piece.high)):
                 flags = np.asarray(relation.holds(_signs_at(piece.value, _inside(low, high)), 0), dtype=bool)
                 if piece.value.defined is not None:
                     flags = flags & piece.value.defined
-                regions.append(Region(low, high, flags))
+                regions.append(Piece(low, high, flags))
         return regions
 
-    def extreme(self, left: list[Piece], right: list[Piece], relation: Relation) -> list[Piece]:
+    def extreme(self, left: Pieces, right: Pieces, relation: Relation) -> Pieces:
         difference = self.add(left, self.negated(right))
         picked = self.pick(self.signs(difference, relation), left, right)
-        result: list[Piece] = []
         # Both operands must be defined, whichever is taken.
-        for low, high, (piece, both) in _overlaps(picked, difference):
-            result.append(Piece(low, high, replace(piece.value, defined=both.value.defined)))
-        return result
+        return _overlaid(lambda taken, both: replace(taken, defined=both.defined))(picked, difference)
 
     @staticmethod
-    def pick(regions: list[Region], then: list[Piece], otherwise: list[Piece]) -> list[Piece]:
-        result: list[Piece] = []
-        for low, high, (region, first, second) in _overlaps(regions, then, otherwise):
-            result.append(Piece(low, high, ps.choose(region.flags, first.value, second.value)))
-        return result
+    def pick(regions: Regions, then: Pieces, otherwise: Pieces) -> Pieces:
+        return _overlaid(ps.choose)(regions, then, otherwise)
 
-    def quotient(self, top: list[Piece], bottom: list[Piece]) -> list[Piece]:
-        result: list[Piece] = []
-        for low, high, (first, second) in _overlaps(top, bottom):
-            result.extend(self.divide(low, high, first.value, second.value))
-        return result
+    def quotient(self, top: Pieces, bottom: Pieces) -> Pieces:
+        return [
+            piece
+            for low, high, (first, second) in _overlaps(top, bottom)
+            for piece in self.divide(low, high, first.value, second.value)
+        ]
 
-    def divide(self, low: int | None, high: int | None, top: Poly, bottom: Poly) -> list[Piece]:
+    def divide(self, low: int | None, high: int | None, top: Poly, bottom: Poly) -> Pieces:
         if bottom.degree == 0:
             return [Piece(low, high, _divide_constant(top, bottom))]
-        pieces: list[Piece] = []
+        pieces: Pieces = []
         for start, stop in _cut(low, high, _changes(bottom, low, high)):
             signs = _signs_at(bottom, _inside(start, stop))
             flips = Poly((np.where(signs < 0, -1, 1).astype(object),))
@@ -202,7 +194,7 @@ class _Algebra(Fold[list[Piece], list[Region]]):
                 pieces.append(Piece(piece.low, piece.high, replace(piece.value, defined=defined)))
         return pieces
 
-    def divide_positive(self, low: int | None, high: int | None, top: Poly, bottom: Poly) -> list[Piece]:
+    def divide_positive(self, low: int | None, high: int | None, top: Poly, bottom: Poly) -> Pieces:
         """``top // bottom`` where ``bottom > 0``: a polynomial quotient, and a rest that decides the last unit."""
         if low is not None and low == high:
             return [Piece(low, high, _divide_constant(ps.at(top, low), ps.at(bottom, low)))]
@@ -210,7 +202,7 @@ class _Algebra(Fold[list[Piece], list[Region]]):
         missing = ps.add(rest, ps.scaled(bottom, -1))
         over = ps.add(rest, bottom)
         cuts = sorted({cut for value in (rest, missing, over) for cut in _changes(value, low, high)})
-        pieces: list[Piece] = []
+        pieces: Pieces = []
         for start, stop in _cut(low, high, cuts):
             inside = _inside(start, stop)
             rest_sign = _signs_at(rest, inside)
@@ -224,7 +216,7 @@ class _Algebra(Fold[list[Piece], list[Region]]):
         return pieces
 
     @staticmethod
-    def by_points(low: int | None, high: int | None, top: Poly, bottom: Poly) -> list[Piece]:
+    def by_points(low: int | None, high: int | None, top: Poly, bottom: Poly) -> Pieces:
         if low is None or high is None or high - low >= MOST_POINTS:
             raise NotApplicableError("a quotient of two sizes is no polynomial over a long stretch")
         return [Piece(t, t, _divide_constant(ps.at(top, t), ps.at(bottom, t))) for t in range(low, high + 1)]
