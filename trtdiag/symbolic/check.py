@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from random import Random
 
@@ -48,7 +48,7 @@ class CheckResult:
     proof: Proof
     counterexample: Assignment | None = None
     witness: Assignment | None = None
-    smallest: bool = field(default=True)
+    smallest: bool = True
 
 
 def check(
@@ -85,7 +85,7 @@ def check(
     if result.verdict == "breaks" and result.witness is None and example is not None:
         known = {name: example[name] for name in names if name in example}
         if len(known) == len(names) and holds(all_of([condition, *given]), known):
-            return CheckResult(result.verdict, result.proof, result.counterexample, known, result.smallest)
+            return replace(result, witness=known)
     return result
 
 

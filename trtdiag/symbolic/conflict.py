@@ -47,11 +47,9 @@ class ConflictResult:
         return True if self.witness is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    satisfiable: bool | None
-    witness: Mapping[str, int] | None
-    proof: Proof
+_Answer = tuple[bool | None, Mapping[str, int] | None, Proof]
+"""Whether conditions can hold at once, values at which they do, and how that is known."""
+_Ask = Callable[[tuple[int, ...]], _Answer]
 
 
 def conflict(conditions: Sequence[Condition], box: Box, *, limit_s: float = smt.DEFAULT_LIMIT_S) -> ConflictResult:
@@ -70,19 +68,18 @@ def conflict(conditions: Sequence[Condition], box: Box, *, limit_s: float = smt.
         return ConflictResult((), Proof(ProofKind.EXHAUSTIVE, 0, "the range of a symbol is empty"))
     ask = _way(conditions, names, here, limit_s)
     everything = tuple(range(len(conditions)))
-    answer = ask(everything)
-    if answer.satisfiable is not False:
-        return ConflictResult(None, answer.proof, answer.witness)
-    members = list(everything)
-    proof, minimal = answer.proof, True
+    satisfiable, witness, proof = ask(everything)
+    if satisfiable is not False:
+        return ConflictResult(None, proof, witness)
+    members, minimal = everything, True
     for index in reversed(everything):
         rest = tuple(member for member in members if member != index)
-        answer = ask(rest)
-        if answer.satisfiable is False:
-            members, proof = list(rest), answer.proof
-        elif answer.satisfiable is None:
+        satisfiable, _, found = ask(rest)
+        if satisfiable is False:
+            members, proof = rest, found
+        elif satisfiable is None:
             minimal = False
-    return ConflictResult(tuple(members), proof, None, minimal)
+    return ConflictResult(members, proof, None, minimal)
 
 
 def implied(
@@ -92,19 +89,16 @@ def implied(
     return check(condition, box, given=others, limit_s=limit_s)
 
 
-_Ask = Callable[[tuple[int, ...]], _Answer]
-
-
 def _by_sets(solutions: Sequence[Solution], name: str) -> _Ask:
     """One symbol: the exact set of each condition is computed once, subsets are intersections."""
 
     def ask(members: tuple[int, ...]) -> _Answer:
         if not members:
-            return _Answer(True, {}, Proof(ProofKind.EXHAUSTIVE, 0, "no condition"))
+            return True, {}, Proof(ProofKind.EXHAUSTIVE, 0, "no condition")
         values = reduce(ValueSet.intersect, (solutions[member].values for member in members))
         proof = max((solutions[member].proof for member in members), key=lambda proof: proof.checked)
         value = values.at_least(0) if values.min is None else values.min
-        return _Answer(not values.is_empty, None if value is None else {name: value}, proof)
+        return not values.is_empty, None if value is None else {name: value}, proof
 
     return ask
 
@@ -119,9 +113,9 @@ def _by_grid(conditions: Sequence[Condition], names: Sequence[str], box: Box) ->
     def ask(members: tuple[int, ...]) -> _Answer:
         mask = reduce(np.bitwise_and, (masks[member] for member in members), np.packbits(np.ones(count, dtype=bool)))
         if not mask.any():
-            return _Answer(False, None, proof)
+            return False, None, proof
         flags = np.unpackbits(mask, count=count).astype(bool).reshape(grid.shape)
-        return _Answer(True, grid.smallest(flags), proof)
+        return True, grid.smallest(flags), proof
 
     return ask
 
@@ -133,10 +127,10 @@ def _by_smt(conditions: Sequence[Condition], box: Box, limit_s: float) -> _Ask:
         chosen = [conditions[member] for member in members]
         answer = smt.find(chosen, {name: box[name] for name in smt.symbols_of(chosen)}, limit_s)
         if answer.status == "unsat":
-            return _Answer(False, None, Proof(ProofKind.SMT, 0, "z3 shows that no values satisfy them"))
+            return False, None, Proof(ProofKind.SMT, 0, "z3 shows that no values satisfy them")
         if answer.status == "sat":
-            return _Answer(True, answer.model, Proof(ProofKind.SMT, 0, "z3 found values that satisfy them"))
-        return _Answer(None, None, Proof(ProofKind.NONE, 0, answer.why))
+            return True, answer.model, Proof(ProofKind.SMT, 0, "z3 found values that satisfy them")
+        return None, None, Proof(ProofKind.NONE, 0, answer.why)
 
     return ask
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from math import isfinite
+from typing import Any
 
 from trtdiag.symbolic import build
 from trtdiag.symbolic.conditions import FLIPPED, all_of, any_of, compare, negate
@@ -37,7 +39,12 @@ MOST_NODES = 20_000  # some functions repeat their argument, so that nesting the
 _MODULES = ("math", "torch", "sympy", "operator", "builtins", "np", "numpy")
 _INFINITIES = {"oo": 1, "int_oo": 1, "inf": 1, "IntInfinity": 1, "NegativeIntInfinity": -1}
 
-_FLAT = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr)  # operators that nest no deeper when repeated
+_SUM: tuple[type[ast.operator], ...] = (ast.Add, ast.Sub)
+# Operators that nest no deeper when repeated, each with those of its chain.
+_CHAINED: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
+    **dict.fromkeys(_SUM, _SUM),
+    **{kind: (kind,) for kind in (ast.Mult, ast.BitAnd, ast.BitOr)},
+}
 _RELATIONS: dict[type[ast.cmpop], Relation] = dict(
     zip((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE), Relation, strict=True)
 )
@@ -172,44 +179,25 @@ class _Reader:
 
     def operation(self, node: ast.BinOp, depth: int) -> Expr | Condition:
         # A long sum is a long chain to the left: walk it here, so that its length is no depth.
-        chain: list[tuple[ast.operator, ast.expr]] = []
-        first: ast.expr = node
-        while isinstance(first, ast.BinOp):
+        kinds = _CHAINED.get(type(node.op), ())
+        chain, first = [(node.op, node.right)], node.left
+        while isinstance(first, ast.BinOp) and isinstance(first.op, kinds):
             chain.append((first.op, first.right))
             first = first.left
-        depth += 1 + sum(not isinstance(op, _FLAT) for op, _ in chain)
-        result = self.node(first, depth)
-        pending: list[Expr] = []  # terms of a sum, added in one go
-        for op, operand in reversed(chain):
-            right = self.node(operand, depth)
-            depth -= not isinstance(op, _FLAT)
-            if isinstance(op, ast.BitAnd | ast.BitOr):
-                result = self.junction(op, self.summed(result, pending), right, node)
-                pending = []
-                continue
-            if is_condition(result) or is_condition(right):
-                raise self.error(f"{_brief(node)} computes with a condition")
-            if isinstance(op, ast.Add | ast.Sub):
-                pending.append(build.neg(right) if isinstance(op, ast.Sub) else right)  # type: ignore[arg-type]
-                continue
-            result = self.arithmetic(op, self.summed(result, pending), right)  # type: ignore[arg-type]
-            pending = []
-        return self.summed(result, pending)
-
-    @staticmethod
-    def summed(first: Expr | Condition, rest: list[Expr]) -> Expr | Condition:
-        return build.add(first, *rest) if rest else first  # type: ignore[arg-type]
-
-    def junction(self, op: ast.operator, left: Expr | Condition, right: Expr | Condition, node: ast.expr) -> Condition:
-        if not (is_condition(left) and is_condition(right)):
-            raise self.error(f"{_brief(node)} works on the bits of a number")
-        join = all_of if isinstance(op, ast.BitAnd) else any_of
-        return join([left, right])  # type: ignore[list-item]
-
-    def arithmetic(self, op: ast.operator, left: Expr, right: Expr) -> Expr:
-        if type(op) not in _ARITHMETIC:
-            raise self.error(f"the operator {type(op).__name__} has no meaning for sizes")
-        return _ARITHMETIC[type(op)](left, right)
+        parts: list[Any] = [self.node(part, depth + 1) for part in (first, *(right for _, right in reversed(chain)))]
+        if isinstance(node.op, ast.BitAnd | ast.BitOr):
+            if not all(map(is_condition, parts)):
+                raise self.error(f"{_brief(node)} works on the bits of a number")
+            return all_of(parts) if isinstance(node.op, ast.BitAnd) else any_of(parts)
+        if any(map(is_condition, parts)):
+            raise self.error(f"{_brief(node)} computes with a condition")
+        if kinds is _SUM:
+            signs = [1, *(-1 if isinstance(op, ast.Sub) else 1 for op, _ in reversed(chain))]
+            return build.add(*(part if sign > 0 else build.neg(part) for sign, part in zip(signs, parts, strict=True)))
+        if type(node.op) not in _ARITHMETIC:
+            raise self.error(f"the operator {type(node.op).__name__} has no meaning for sizes")
+        result: Expr = reduce(_ARITHMETIC[type(node.op)], parts)
+        return result
 
     def comparison(self, left: ast.expr, ops: list[ast.cmpop], comparators: list[ast.expr], depth: int) -> Condition:
         parts: list[Condition] = []

@@ -6,7 +6,7 @@ is exact, and a comparison that divides by zero does not hold.  z3 is imported o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from threading import local
@@ -95,9 +95,9 @@ def find(
 
     # Of its own, so that neither the work nor the answer depends on what was asked before.
     context = z3.Context()
-    limits = _Limits(limit_s)
     translator = _Translator(z3, context)
     solver = z3.Solver(ctx=context)
+    search = _Search(solver, translator.symbols, limit_s)
     try:
         stated = [translator.condition(condition) for condition in conditions]
         if refuting is not None:
@@ -113,108 +113,80 @@ def find(
         if range_.max is not None:
             solver.add(variable <= range_.max)
     solver.add(*stated)
-    search = _Search(z3, solver, translator.symbols, limits)
     status = search.check()
     if status != "sat":
         return SmtResult(status, why="" if status == "unsat" else _why(solver.reason_unknown()))
-    if not least:
-        return SmtResult("sat", search.model)
-    smallest = search.minimise()
-    return SmtResult("sat", search.model, smallest=smallest)
-
-
-class _Limits:
-    """What one search may still cost: units of z3, and milliseconds on the clock.
-
-    The first question of a search may take all of it, each later one what is left.
-    """
-
-    def __init__(self, limit_s: float) -> None:
-        self._deadline = monotonic() + PATIENCE * limit_s
-        self.left_units = min(int(limit_s * UNITS_PER_S), MOST_UNITS)
-        self._count = 0
-
-    @property
-    def left_ms(self) -> int:
-        return int((self._deadline - monotonic()) * 1000)
-
-    def used(self, count: int) -> None:
-        """Note what z3 has counted since the search began."""
-        spent, self._count = count - self._count, count
-        self.left_units -= spent
-        _work.units += spent
+    smallest = least and search.minimise()
+    return SmtResult("sat", search.model, smallest)
 
 
 class _Search:
-    """Asks one solver again and again, always keeping the last model."""
+    """Asks one solver again and again, always keeping the last model.
 
-    def __init__(self, z3: Any, solver: Any, symbols: Mapping[str, Any], limits: _Limits) -> None:
-        self.z3 = z3
+    All questions together may take ``limit_s`` in units of z3, and ``PATIENCE`` times as much on the clock.
+    """
+
+    def __init__(self, solver: Any, symbols: Mapping[str, Any], limit_s: float) -> None:
         self.solver = solver
         self.symbols = symbols
-        self.limits = limits
         self.model: dict[str, int] = {}
+        self._deadline = monotonic() + PATIENCE * limit_s
+        self._left_units = min(int(limit_s * UNITS_PER_S), MOST_UNITS)
+        self._counted = 0  # by z3, since the search began
 
     def check(self, *extra: Any) -> str:
-        left_ms, left_units = self.limits.left_ms, self.limits.left_units
-        if left_ms <= 0 or left_units <= 0:  # to z3 both would be no limit
+        left_ms = int((self._deadline - monotonic()) * 1000)
+        if left_ms <= 0 or self._left_units <= 0:  # to z3 both would be no limit
             return "unknown"
-        self.solver.set(timeout=left_ms, rlimit=left_units)
-        answer = self.solver.check(*extra)
-        self.limits.used(_count(self.solver.statistics()))
-        if answer == self.z3.unsat:
-            return "unsat"
-        if answer != self.z3.sat:
-            return "unknown"
-        model = self.solver.model()
-        self.model = {
-            name: model.eval(variable, model_completion=True).as_long() for name, variable in self.symbols.items()
-        }
-        return "sat"
+        self.solver.set(timeout=left_ms, rlimit=self._left_units)
+        answer = str(self.solver.check(*extra))
+        spent = _count(self.solver.statistics()) - self._counted
+        self._counted += spent
+        self._left_units -= spent
+        _work.units += spent
+        if answer == "sat":
+            model = self.solver.model()
+            self.model = {name: model.eval(one, model_completion=True).as_long() for name, one in self.symbols.items()}
+        return answer
 
     def minimise(self) -> bool:
         """Shrink the model to the smallest one; False where time ran out or there is none."""
-        if not self.symbols:
-            return True
         names = sorted(self.symbols)
-        if not self.lower(lambda most: [self.symbols[name] <= most for name in names], max):
+        if not names:
+            return True
+        if not self.lower(names):
             return False
         most = max(self.model.values())
         self.solver.add(*(self.symbols[name] <= most for name in names))
         for name in names:
-            variable = self.symbols[name]
-            if not self.lower(
-                lambda bound, variable=variable: [variable <= bound],
-                lambda values, index=name: self.model[index],
-            ):
+            if not self.lower([name]):
                 return False
-            self.solver.add(variable == self.model[name])
+            self.solver.add(self.symbols[name] == self.model[name])
         return True
 
-    def lower(self, at_most: Any, measure: Any) -> bool:
-        """Make ``measure`` of the model as small as it goes, by doubling steps down and then halving."""
-        high = measure(self.model.values())
+    def lower(self, names: Sequence[str]) -> bool:
+        """Make the greatest of these as small as it goes, by doubling steps down and then halving."""
+
+        def at_most(bound: int) -> str:
+            return self.check(*(self.symbols[name] <= bound for name in names))
+
+        def greatest() -> int:
+            return max(self.model[name] for name in names)
+
+        high = greatest()
         step = 1
         low: int | None = None  # no model at or below
-        while low is None:
-            status = self.check(*at_most(high - step))
+        while low is None or high - low > 1:
+            bound = high - step if low is None else (low + high) // 2
+            status = at_most(bound)
             if status == "unknown" or step > 1 << 80:
                 return False
-            if status == "sat":
-                high = measure(self.model.values())
-                step *= 2
+            if status == "unsat":
+                low = bound
             else:
-                low = high - step
-        while high - low > 1:
-            middle = (low + high) // 2
-            status = self.check(*at_most(middle))
-            if status == "unknown":
-                return False
-            if status == "sat":
-                high = measure(self.model.values())
-            else:
-                low = middle
-        return self.check(*at_most(high)) == "sat"
+                high = greatest()
+                step *= 2 if low is None else 1
+        return at_most(high) == "sat"
 
 
 class _Translator(Fold[_Term, Any]):
