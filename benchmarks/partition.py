@@ -43,10 +43,10 @@ from trtdiag.graph.inputs import placeholders
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
-from trtdiag.partition.facts import Partitioned, SymbolSizes
+from trtdiag.partition.facts import Partitioned
 from trtdiag.partition.partition import partition, symbol_sizes
-from trtdiag.partition.what_if import ranked
-from trtdiag.partition.what_if import what_if as ask
+from trtdiag.partition.what_if import if_inside
+from trtdiag.shapes.profile import DimProfile
 
 EVERY_SEGMENT = PartitionOptions(min_segment_ops=0)
 NODES = (1_000, 2_000, 10_000, 50_000)
@@ -54,7 +54,7 @@ WHAT_IF_NODES = (1_000, 5_000)
 # torch.fx's time grows with the square to the cube of the nodes: beyond this it takes many minutes.
 MOST_TORCH_NODES = 2_000
 NO_CONVERTER = Limit("no-converter", "no converter is registered for it")
-NO_SIZES: Mapping[str, SymbolSizes] = {}
+NO_SIZES: Mapping[str, DimProfile] = {}
 VALUE = torch.zeros(2, 4)
 aten = torch.ops.aten
 
@@ -190,9 +190,9 @@ def what_if(sizes: tuple[int, ...], console: Console) -> None:
 
 
 def each_alone(found) -> None:
-    ranked(found)
     for index in found.plan.limited:
-        ask(found, found.plan.graph.ops[index].name)
+        name = found.plan.graph.ops[index].name
+        if_inside(found, name, {name})
 
 
 def main(arguments: list[str]) -> None:

@@ -14,7 +14,7 @@ from trtdiag.graph.limit import Limit
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Bytes, Cause
 from trtdiag.partition.partition import partition, symbol_sizes
-from trtdiag.partition.what_if import ranked, what_if
+from trtdiag.partition.what_if import if_inside
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic.ranges import Range
 
@@ -161,7 +161,7 @@ def test_bytes_without_an_end_are_not_invented() -> None:
     assert partition(exported.graph, {}, EVERY_SEGMENT).boundaries[0].bytes == Bytes(None, None, None)
 
 
-def test_what_if_ranks_what_joins_most() -> None:
+def test_what_would_change_if_engines_could_hold_an_op() -> None:
     def forward(x):
         for _ in range(3):
             x = x.relu().cumsum(0).exp()
@@ -169,14 +169,14 @@ def test_what_if_ranks_what_joins_most() -> None:
 
     found = split(Forward(forward), (X,), without=("aten.cumsum", "aten.cumprod")).partitioned
 
-    first, second = ranked(found)
-    assert (first.op, first.segments_before, first.segments_after) == ("aten.cumsum.default", 5, 2)
-    assert (second.op, second.segments_after) == ("aten.cumprod.default", 4)
-    assert first.ops_after == first.ops_before + 3
-    one = what_if(found, "cumsum_1")
+    sums = if_inside(found, "cumsum", {"cumsum", "cumsum_1", "cumsum_2"})
+    assert (sums.op, sums.segments_before, sums.segments_after) == ("cumsum", 5, 2)
+    assert sums.ops_after == sums.ops_before + 3
+    one = if_inside(found, "cumsum_1", {"cumsum_1"})
     assert (one.nodes, one.segments_after) == (("cumsum_1",), 4)
-    nothing = what_if(found, "aten.relu.default")
-    assert (nothing.nodes, nothing.segments_after) == ((), 5)
+    assert if_inside(found, "cumprod", {"cumprod"}).segments_after == 4
+    nothing = if_inside(found, "relu", {"relu"})
+    assert (nothing.nodes, nothing.segments_after) == (("relu",), 5)
 
 
 def test_a_limit_has_a_kebab_code() -> None:

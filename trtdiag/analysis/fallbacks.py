@@ -15,7 +15,7 @@ from trtdiag.graph.part_names import whole_of
 from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.partition.facts import Bytes, Cause, Fallback, Partitioned
 from trtdiag.partition.intrinsic_limits import COMPILED
-from trtdiag.partition.what_if import WhatIf, if_inside, with_minimum, without_minimum
+from trtdiag.partition.what_if import WhatIf, if_inside, with_minimum
 
 MOST_ASKED = 40
 """Groups whose cost is worked out, those with the most ops first: each takes one more run of the partitioner."""
@@ -161,7 +161,7 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
         plan,
         tuple(_group(program, plan, key, found, ask=key in asked) for key, found in members.items()),
         small,
-        without_minimum(parts) if small else None,
+        with_minimum(parts, 0) if small else None,
         require_full,
         kept=tuple(_group(program, plan, key, found, ask=key in asked) for key, found in kept.items()),
         together=if_inside(parts, "all of them", frozenset(lifted)) if lifted else None,

@@ -93,7 +93,7 @@ class Partitioned:
         steps: The order of execution.
         torch_sizes: The sizes that PyTorch computes: for its own ops, for outputs, and those that enter segments.
         unused_keeps: Entries of ``keep_in_torch`` that name nothing in this program.
-        plan: What ``what_if`` starts from; no fact of its own.
+        plan: What answers of what would change start from; no fact of its own.
     """
 
     segments: tuple[Segment, ...]

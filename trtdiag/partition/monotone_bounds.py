@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import TypeAlias, Union
 
 from trtdiag.shapes.profile import DimProfile
@@ -39,23 +40,17 @@ class GrowingSizes:
 
     def product(self, sizes: tuple[Expr, ...]) -> Ends | None:
         """Return the ends of a product; ``None`` as for ``of``, and where a factor may be below one."""
-        fixed, least, usual = 1, 1, 1
-        most: int | None = 1
+        factors: list[Ends] = []
         waiting = list(sizes)
         for size in waiting:
-            if isinstance(size, Num) and isinstance(size.value, int) and size.value > 0:
-                fixed *= size.value  # as most are
-                continue
             if isinstance(size, Mul):
                 waiting += size.args
                 continue
             ends = self.of(size)
             if ends is None or ends[0] < 1:
                 return None
-            least *= ends[0]
-            usual *= ends[1]
-            most = None if most is None or ends[2] is None else most * ends[2]
-        return fixed * least, fixed * usual, None if most is None else fixed * most
+            factors.append(ends)
+        return _joined(prod, factors) if factors else (1, 1, 1)
 
     def _read(self, size: Expr) -> Ends | None:
         if isinstance(size, Mul):
@@ -65,18 +60,13 @@ class GrowingSizes:
             ends = self.of(size.left)
             if ends is None or not isinstance(by, int) or by < 1:
                 return None
-            least, usual, most = ends
-            return least // by, usual // by, None if most is None else most // by
-        return self._sum(size.args) if isinstance(size, Add) else None
+            return _joined(lambda parts: parts[0] // by, [ends])
+        terms = [self.of(term) for term in size.args] if isinstance(size, Add) else [None]
+        known = [ends for ends in terms if ends is not None]
+        return _joined(sum, known) if len(known) == len(terms) else None
 
-    def _sum(self, terms: tuple[Expr, ...]) -> Ends | None:
-        least, usual = 0, 0
-        most: int | None = 0
-        for term in terms:
-            ends = self.of(term)
-            if ends is None:
-                return None
-            least += ends[0]
-            usual += ends[1]
-            most = None if most is None or ends[2] is None else most + ends[2]
-        return least, usual, most
+
+def _joined(act: Callable[[Sequence[int]], int], parts: Sequence[Ends]) -> Ends:
+    """What ``act`` makes of the parts at their least, usual and greatest."""
+    least, usual, most = zip(*parts, strict=True)
+    return act(least), act(usual), None if None in most else act(most)

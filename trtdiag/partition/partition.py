@@ -69,16 +69,9 @@ def partition(
     supported, levels = decide(plan, wanted)
     count = ByteCounts(symbols or {})
     levels = placed(read, supported, levels, count.weight, _least(plan, wanted))
-    parts = assemble(plan, supported, levels, count)
-    return Partitioned(
-        segments=parts.segments,
-        fallback=_fallback(plan, wanted, supported),
-        boundaries=parts.boundaries,
-        steps=parts.steps,
-        torch_sizes=parts.torch_sizes,
-        unused_keeps=unused_keeps,
-        plan=plan,
-    )
+    segments, boundaries, steps, torch_sizes = assemble(plan, supported, levels, count)
+    fallback = _fallback(plan, wanted, supported)
+    return Partitioned(segments, fallback, boundaries, steps, torch_sizes, unused_keeps, plan)
 
 
 def symbol_sizes(box: Mapping[str, Range], hints: Mapping[str, int]) -> dict[str, DimProfile]:

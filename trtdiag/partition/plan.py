@@ -127,11 +127,9 @@ class Plan(NamedTuple):
     kept: Mapping[int, Limit]
     options: PartitionOptions
 
-    def supported(self, lifted: frozenset[int] = frozenset()) -> list[bool]:
-        """Return, for each op, whether an engine may hold it, the limits of ``lifted`` left out."""
+    def supported(self) -> list[bool]:
+        """Return, for each op, whether an engine may hold it."""
         inside = [op.nature is None for op in self.graph.ops]
-        for index in self.limited:
-            inside[index] &= index in lifted
-        for index in self.kept:
+        for index in (*self.limited, *self.kept):
             inside[index] = False
         return inside

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from trtdiag.graph.segment import LocalSize, Segment, SizeInput
-from trtdiag.partition.facts import Boundary, Bytes, Step
+from trtdiag.partition.facts import Boundary, Step
 from trtdiag.partition.plan import OpGraph, Plan, Tensor
 from trtdiag.partition.segment_sizes import outside_sizes, segment_sizes
 from trtdiag.partition.sizes_from_tensors import shown_sizes
@@ -20,17 +20,10 @@ _NO_SIZES: _Sizes = ((), ())
 _NOWHERE: frozenset[str] = frozenset()
 
 
-class Assembled(NamedTuple):
-    """The parts of a ``Partitioned`` that follow from the levels."""
-
-    segments: tuple[Segment, ...]
-    boundaries: tuple[Boundary, ...]
-    steps: tuple[Step, ...]
-    torch_sizes: tuple[LocalSize, ...]
-
-
-def assemble(plan: Plan, supported: Sequence[bool], levels: Sequence[int], count: ByteCounts) -> Assembled:
-    """Return the segments that the levels make, in their order.
+def assemble(
+    plan: Plan, supported: Sequence[bool], levels: Sequence[int], count: ByteCounts
+) -> tuple[tuple[Segment, ...], tuple[Boundary, ...], tuple[Step, ...], tuple[LocalSize, ...]]:
+    """Return the segments that the levels make, in their order, and boundaries, steps and sizes as in ``Partitioned``.
 
     Args:
         plan: The ops, and the sizes that no engine can compute.
@@ -69,12 +62,22 @@ def assemble(plan: Plan, supported: Sequence[bool], levels: Sequence[int], count
         if leaves:
             outputs[home].append(tensor.name)
         if leaves or consumers:
-            boundaries.append(_boundary(tensor, home, consumers, count.of(tensor.value), read_by_torch=read_by_torch))
+            boundaries.append(
+                Boundary(
+                    tensor=tensor.name,
+                    producer=None if home < 0 else home,
+                    consumers=tuple(consumers),
+                    read_by_torch=read_by_torch,
+                    program_input=tensor.producer < 0,
+                    program_output=tensor.is_output,
+                    bytes=count.of(tensor.value),
+                )
+            )
     segments = [
         _segment(graph, home, ops, tuple(inputs[home]), tuple(outputs[home]), sizes[home])
         for home, ops in enumerate(members)
     ]
-    return Assembled(tuple(segments), tuple(boundaries), _steps(graph, homes, levels), torch_sizes)
+    return tuple(segments), tuple(boundaries), _steps(graph, homes, levels), torch_sizes
 
 
 def _crossing(graph: OpGraph, homes: Sequence[int], shapes: frozenset[str]) -> list[_Crossing]:
@@ -114,18 +117,6 @@ def _sizes(plan: Plan, ops: Sequence[int], inputs: Sequence[str]) -> _Sizes:
         op = graph.ops[index]
         inside.update((op.name, *op.elements, *op.constants))
     return segment_sizes(graph, plan.limited_sizes, wanted, inputs, inside)
-
-
-def _boundary(tensor: Tensor, home: int, consumers: Sequence[int], size: Bytes, *, read_by_torch: bool) -> Boundary:
-    return Boundary(
-        tensor=tensor.name,
-        producer=None if home < 0 else home,
-        consumers=tuple(consumers),
-        read_by_torch=read_by_torch,
-        program_input=tensor.producer < 0,
-        program_output=tensor.is_output,
-        bytes=size,
-    )
 
 
 def _segment(

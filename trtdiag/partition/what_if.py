@@ -31,33 +31,6 @@ class WhatIf:
     ops_after: int
 
 
-def what_if(partitioned: Partitioned, op: str) -> WhatIf:
-    """Return what supporting ``op`` (``aten.nonzero.default``, or one node by name) would change.
-
-    Only the caller's limits are lifted: what the user keeps in PyTorch and what no engine can hold stays there.
-    An op without a limit changes nothing.
-
-    Cost: linear in edges; the graph is not read again.
-    """
-    plan = partitioned.plan
-    lifted = [i for i in sorted(plan.limited) if op in (plan.graph.ops[i].name, plan.graph.ops[i].target)]
-    return _compare(plan, op, lifted, *_counts(plan, []))
-
-
-def ranked(partitioned: Partitioned) -> tuple[WhatIf, ...]:
-    """Return ``what_if`` of every op that has a limit: those that save the most segments first, then the most ops.
-
-    Each op is looked at alone: two that only help together both rank low.
-    """
-    plan = partitioned.plan
-    by_op: dict[str, list[int]] = {}
-    for index in sorted(plan.limited):
-        by_op.setdefault(plan.graph.ops[index].target, []).append(index)
-    before = _counts(plan, [])
-    found = [_compare(plan, op, lifted, *before) for op, lifted in by_op.items()]
-    return tuple(sorted(found, key=lambda answer: (answer.segments_after, -answer.ops_after, answer.op)))
-
-
 def if_inside(partitioned: Partitioned, op: str, nodes: Collection[str]) -> WhatIf:
     """Return what would change if engines could hold these nodes, whatever keeps them out today.
 
@@ -71,41 +44,30 @@ def if_inside(partitioned: Partitioned, op: str, nodes: Collection[str]) -> What
     """
     plan = partitioned.plan
     lifted = [i for i, made in enumerate(plan.graph.ops) if made.name in nodes]
-    freed = frozenset(lifted)
-    wanted = [inside or i in freed for i, inside in enumerate(plan.supported())]
-    segments, ops = _counts(plan, [])
-    segments_after, ops_after = _count(plan, wanted)
-    return WhatIf(op, tuple(plan.graph.ops[i].name for i in lifted), segments, segments_after, ops, ops_after)
-
-
-def without_minimum(partitioned: Partitioned) -> WhatIf:
-    """Return what would change if a segment of one op were enough."""
-    return with_minimum(partitioned, 0)
+    wanted = plan.supported()
+    before = _counts(plan, wanted)
+    for i in lifted:
+        wanted[i] = True
+    return _answer(op, tuple(plan.graph.ops[i].name for i in lifted), before, _counts(plan, wanted))
 
 
 def with_minimum(partitioned: Partitioned, least: int) -> WhatIf:
-    """Return what would change with another ``min_segment_ops``.
+    """Return what would change with another ``min_segment_ops``; 0: if a segment of one op were enough.
 
     Cost: linear in edges, times the rounds that small segments take.
     """
     plan = partitioned.plan
-    segments, ops = _counts(plan, [])
+    wanted = plan.supported()
     other = plan._replace(options=replace(plan.options, min_segment_ops=least))
-    segments_after, ops_after = _counts(other, [])
-    return WhatIf(f"min_segment_ops={least}", (), segments, segments_after, ops, ops_after)
+    return _answer(f"min_segment_ops={least}", (), _counts(plan, wanted), _counts(other, wanted))
 
 
-def _compare(plan: Plan, op: str, lifted: Sequence[int], segments: int, ops: int) -> WhatIf:
-    segments_after, ops_after = _counts(plan, lifted)
-    return WhatIf(op, tuple(plan.graph.ops[i].name for i in lifted), segments, segments_after, ops, ops_after)
+def _answer(op: str, nodes: tuple[str, ...], before: tuple[int, int], after: tuple[int, int]) -> WhatIf:
+    return WhatIf(op, nodes, before[0], after[0], before[1], after[1])
 
 
-def _counts(plan: Plan, lifted: Sequence[int]) -> tuple[int, int]:
+def _counts(plan: Plan, wanted: Sequence[bool]) -> tuple[int, int]:
     """Return the number of segments, and of ops in them."""
-    return _count(plan, plan.supported(frozenset(lifted)))
-
-
-def _count(plan: Plan, wanted: Sequence[bool]) -> tuple[int, int]:
     supported, levels = decide(plan, wanted)
     segments = max((level for level, inside in zip(levels, supported, strict=True) if inside), default=0)
     return segments, sum(supported)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from trtdiag.errors import DimsError
@@ -112,18 +113,12 @@ def conditions_of(program: Program, box: Mapping[str, Range]) -> list[Condition]
     return list(found)
 
 
+@dataclass(frozen=True)
 class _Choice:
-    def __init__(
-        self,
-        box: Mapping[str, Range],
-        hints: Mapping[str, int],
-        guards: Sequence[Condition],
-        names: Mapping[str, str],
-    ) -> None:
-        self._box = box
-        self._hints = hints
-        self._guards = guards
-        self._names = names
+    _box: Mapping[str, Range]
+    _hints: Mapping[str, int]
+    _guards: Sequence[Condition]
+    _names: Mapping[str, str]
 
     def groups(self, asks: Sequence[Ask]) -> list[frozenset[str]]:
         """Return symbols that guards or asked sizes tie, together."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 from torch.fx import Node
@@ -81,7 +82,8 @@ class _Ends:
             if len(self._found) >= MOST_NODES:
                 return None
             self._found[node] = None  # until it is known
-            self._found[node] = self._read(node)
+            with suppress(UnreadableError):
+                self._found[node] = self._read(node)
         return self._found[node]
 
     def _read(self, node: Node) -> Ends | None:
@@ -92,12 +94,7 @@ class _Ends:
         call, name = OpCall(node, node.target, self._reader), bare_name(node.target)
         if name == "slice" and call.given("end") not in (None, _END):
             return None
-        if name in _KEEP:
-            return self.given(call.given("self"))
-        try:
-            return _COUNTED[name](self, call)
-        except UnreadableError:
-            return None
+        return self.given(call.given("self")) if name in _KEEP else _COUNTED[name](self, call)
 
     def _item(self, node: Node) -> Ends | None:
         """One of the tensors that ``meshgrid`` repeats."""
@@ -111,18 +108,26 @@ class _Ends:
         values = self._reader.node(node).values
         return bool(values) and all(isinstance(one, TensorValue) and one.dtype in INTEGERS for one in values)
 
-    def given(self, value: object) -> Ends | None:
-        """The ends of an argument: a tensor or a number."""
-        if isinstance(value, Node) and isinstance(value.meta.get("val"), torch.Tensor):
-            return self.of(value)
-        size = self._size(value)
-        return None if size is None else (size, size)
+    def given(self, value: object) -> Ends:
+        """The ends of an argument: a tensor or a number.
 
-    def _size(self, value: object) -> Expr | None:
+        Raises:
+            UnreadableError: They are not known.
+        """
         given = value.meta.get("val") if isinstance(value, Node) else value
-        if isinstance(given, bool) or not isinstance(given, (int, torch.SymInt)):
-            return None
-        return self._reader.size(given)
+        found: Ends | None = None
+        if isinstance(value, Node) and isinstance(given, torch.Tensor):
+            found = self.of(value)
+        elif isinstance(given, (int, torch.SymInt)) and not isinstance(given, bool):
+            size = self._reader.size(given)
+            found = None if size is None else (size, size)
+        if found is None:
+            raise UnreadableError(str(value))
+        return found
+
+    def both(self, call: OpCall) -> tuple[Ends, Ends]:
+        """The ends of the two operands of a call; raises as ``given``."""
+        return self.given(call.given("self")), self.given(call.given("other"))
 
 
 def _arange(_ends: _Ends, call: OpCall) -> Ends | None:
@@ -133,38 +138,33 @@ def _arange(_ends: _Ends, call: OpCall) -> Ends | None:
 
 def _sum(sign: int) -> Callable[[_Ends, OpCall], Ends | None]:
     def read(ends: _Ends, call: OpCall) -> Ends | None:
-        left, right = ends.given(call.given("self")), ends.given(call.given("other"))
-        if left is None or right is None or call.given("alpha") not in (None, 1):
-            return None
+        left, right = ends.both(call)
         low, high = right if sign > 0 else (neg(right[1]), neg(right[0]))
-        return add(left[0], low), add(left[1], high)
+        return (add(left[0], low), add(left[1], high)) if call.given("alpha") in (None, 1) else None
 
     return read
 
 
 def _product(ends: _Ends, call: OpCall) -> Ends | None:
-    left, right = ends.given(call.given("self")), ends.given(call.given("other"))
-    if left is None or right is None:
-        return None
-    factor = right[0]
-    if not isinstance(factor, Num) or factor != right[1] or factor.value < 0:
+    left, (factor, most) = ends.both(call)
+    if not isinstance(factor, Num) or factor != most or factor.value < 0:
         return None
     return mul(left[0], factor), mul(left[1], factor)
 
 
-def _clamped(ends: _Ends, call: OpCall) -> Ends | None:
+def _clamped(ends: _Ends, call: OpCall) -> Ends:
     found = ends.given(call.given("self"))
     for name, within in (("min", maximum), ("max", minimum)):
-        if found is not None and call.given(name) is not None:
+        if call.given(name) is not None:
             bound = ends.given(call.given(name))
-            found = None if bound is None else (within(found[0], bound[0]), within(found[1], bound[1]))
+            found = within(found[0], bound[0]), within(found[1], bound[1])
     return found
 
 
-def _extreme(within: Callable[..., Expr]) -> Callable[[_Ends, OpCall], Ends | None]:
-    def read(ends: _Ends, call: OpCall) -> Ends | None:
-        left, right = ends.given(call.given("self")), ends.given(call.given("other"))
-        return None if left is None or right is None else (within(left[0], right[0]), within(left[1], right[1]))
+def _extreme(within: Callable[..., Expr]) -> Callable[[_Ends, OpCall], Ends]:
+    def read(ends: _Ends, call: OpCall) -> Ends:
+        left, right = ends.both(call)
+        return within(left[0], right[0]), within(left[1], right[1])
 
     return read
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,17 +53,11 @@ def _readable(value: torch.Tensor) -> bool:
     return value.device.type == "cpu" and not value.dtype.is_floating_point and value.layout == torch.strided
 
 
-Rule = Callable[[TrustingCall], str]
+Faults = Iterator[str]
+"""Why a call reads or writes beyond its tensors, as clauses; none where it does not, or its sizes are not known."""
+Rule = Callable[[TrustingCall], Faults]
 
 
 def said(sizes: Sizes) -> str:
     """Sizes as one reads them: ``2x3x7``."""
     return "x".join(map(str, sizes)) or "of a number"
-
-
-def count(sizes: Sequence[int]) -> int:
-    """The elements of a tensor of these sizes."""
-    product = 1
-    for size in sizes:
-        product *= size
-    return product

@@ -8,11 +8,12 @@ may call was given tensors with a page after them that cannot be read, and chang
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from torch._ops import OpOverload
 
-from trtdiag.graph.kernel_bounds.call import Rule, SizesOf, TrustingCall, count, said
+from trtdiag.graph.kernel_bounds.call import Faults, Rule, SizesOf, TrustingCall, said
 from trtdiag.graph.kernel_bounds.indices import bag, copied, ctc, embedded, packed, pivots, segments
 from trtdiag.graph.kernel_bounds.layers import (
     attention,
@@ -26,48 +27,44 @@ from trtdiag.graph.kernel_bounds.layers import (
 from trtdiag.graph.operators import arguments_of, schema_name
 
 
-def _scaled(call: TrustingCall) -> str:
+def _scaled(call: TrustingCall) -> Faults:
     """What is read lies at the place in the output by the scale, not by the sizes."""
     shape, size = call.sizes("input") or call.sizes("self"), call.numbers("output_size")
     if shape is None or size is None or len(size) != 2 or len(shape) != 4:
-        return ""
+        return
     for name, before, after in zip(("scales_h", "scales_w"), shape[2:], size, strict=True):
         scale = call.given.get(name)
         if isinstance(scale, float) and scale > 0 and after > before * scale * (1 + 1e-6) + 1e-6:
-            return f"it makes {after} of a size of {before}, with the scale {scale:g}"
-    return ""
+            yield f"it makes {after} of a size of {before}, with the scale {scale:g}"
 
 
-def _real_transform(call: TrustingCall) -> str:
+def _real_transform(call: TrustingCall) -> Faults:
     shape, dims, last = call.sizes("self"), call.numbers("dim"), call.number("last_dim_size")
     if shape is None or not dims or last is None or not -len(shape) <= dims[-1] < len(shape):
-        return ""
+        return
     if shape[dims[-1]] != last // 2 + 1:
-        return f"it gives {last} numbers of a size of {shape[dims[-1]]}, which has to be {last // 2 + 1}"
-    return ""
+        yield f"it gives {last} numbers of a size of {shape[dims[-1]]}, which has to be {last // 2 + 1}"
 
 
 def _same(one: str, other: str) -> Rule:
-    def rule(call: TrustingCall) -> str:
+    def rule(call: TrustingCall) -> Faults:
         first, second = call.sizes(one), call.sizes(other)
-        if first is None or second is None or first == second:
-            return ""
-        return f"its {one} has the sizes {said(first)}, and its {other} {said(second)}"
+        if first is not None and second is not None and first != second:
+            yield f"its {one} has the sizes {said(first)}, and its {other} {said(second)}"
 
     return rule
 
 
-def _layer_norm_backward(call: TrustingCall) -> str:
-    fault = _same("grad_out", "input")(call)
+def _layer_norm_backward(call: TrustingCall) -> Faults:
+    yield from _same("grad_out", "input")(call)
     shape, normalized = call.sizes("input"), call.numbers("normalized_shape")
-    if fault or shape is None or normalized is None or len(normalized) > len(shape):
-        return fault
-    rows = count(shape[: len(shape) - len(normalized)])
+    if shape is None or normalized is None or len(normalized) > len(shape):
+        return
+    rows = prod(shape[: len(shape) - len(normalized)])
     for name in ("mean", "rstd"):
         own = call.sizes(name)
-        if own is not None and count(own) != rows:
-            return f"its {name} has the sizes {said(own)}, and its input {rows} rows"
-    return ""
+        if own is not None and prod(own) != rows:
+            yield f"its {name} has the sizes {said(own)}, and its input {rows} rows"
 
 
 _GROUPS: Sequence[tuple[Rule, str]] = (
@@ -132,4 +129,4 @@ def reach_of_sizes(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any
         return ""
     known = arguments_of(op)
     given = {argument.name: argument.default for argument in known.values()}
-    return rule(TrustingCall({**given, **dict(zip(known, args, strict=False)), **kwargs}, sizes_of))
+    return next(rule(TrustingCall({**given, **dict(zip(known, args, strict=False)), **kwargs}, sizes_of)), "")
