@@ -7,7 +7,7 @@ from torch import nn
 from torch.export import Dim, export
 
 from trtdiag.frontend.torch_private import shape_env_of
-from trtdiag.graph.values import NodeReader, NumberValue, OtherValue, TensorValue, ValueReader, is_row_major, leaves
+from trtdiag.graph.values import NodeReader, NumberValue, OtherValue, TensorValue, is_row_major, leaves
 from trtdiag.symbolic import to_text
 from trtdiag.symbolic.expr import Num, Sym
 
@@ -31,7 +31,7 @@ def _exported():
 
 def _read():
     exported = _exported()
-    reader = ValueReader()
+    reader = NodeReader()
     return exported, {node.name: reader.read(node) for node in exported.graph.nodes}
 
 
@@ -81,7 +81,7 @@ def test_reading_adds_no_guard_and_changes_no_node():
     exported = _exported()
     env = shape_env_of(exported.graph_module)
     guards, keys = len(env.guards), {n.name: set(n.meta) for n in exported.graph.nodes}
-    reader = ValueReader()
+    reader = NodeReader()
     for node in exported.graph.nodes:
         reader.read(node)
     assert len(env.guards) == guards
@@ -110,14 +110,13 @@ def test_a_node_reader_reads_the_same_once_and_tells_every_symbol():
 
 
 def test_plain_and_missing_values():
-    reader = ValueReader()
     graph = torch.fx.Graph()
     node = graph.placeholder("x")
-    assert reader.read(node) == ()
+    assert NodeReader().read(node) == ()
     node.meta["val"] = None
-    assert reader.read(node) == ()
+    assert NodeReader().read(node) == ()
     node.meta["val"] = (3, True, 0.5, None, {"k": [torch.empty(2, 0, dtype=torch.complex64)]}, "text")
-    three, true, half, nothing, tensor, text = reader.read(node)
+    three, true, half, nothing, tensor, text = NodeReader().read(node)
     assert three == NumberValue("int", Num(3))
     assert (true.kind, half.kind) == ("bool", "float")
     assert nothing == OtherValue("None")
@@ -132,7 +131,7 @@ def test_a_symbolic_float_without_integer_meaning_stays_unknown():
             return x * (x.shape[0] ** 0.5)
 
     exported = export(Root(), (torch.randn(4),), dynamic_shapes={"x": {0: Dim("n", min=2, max=8)}})
-    values = [value for node in exported.graph.nodes for value in ValueReader().read(node)]
+    values = [value for node in exported.graph.nodes for value in NodeReader().read(node)]
     floats = [value for value in values if isinstance(value, NumberValue) and value.kind == "float"]
     assert all(value.expr is None or "sqrt" not in to_text(value.expr) for value in floats)
     assert any(isinstance(value, TensorValue) for value in values)

@@ -164,6 +164,11 @@ def test_a_condition_is_no_number():
         parse_expr("h > 2")
 
 
+def test_both_ends_of_a_chain_are_said_once():
+    assert to_text(parse_condition("h >= 2 and h <= 2")) == "2 <= h <= 2"  # the upper end comes first in the order
+    assert to_text(parse_condition("h >= 1 and h <= 9 and w <= h")) == "1 <= h <= 9 and h >= w"
+
+
 def test_long_sums_are_not_deep():
     expr = parse_expr(" + ".join(f"s{index}" for index in range(1500)))
     assert len(free_symbols(expr)) == 1500

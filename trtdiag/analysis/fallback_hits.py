@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.fallbacks import FallbackGroup, LeftOp, PartitionFacts, Why
+from trtdiag.analysis.fallbacks import FallbackGroup, LeftOp, PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Impact, Severity
 from trtdiag.wording import amount, listed, sized
 
 HEAVY_BYTES = 64 * 2**20
 """Crossing bytes at usual sizes that are worth a warning: at 300 GB/s (NVIDIA T4) a fifth of a millisecond."""
-
-RULE_OF = {
-    Why.NO_CONVERTER: "OPS501",
-    Why.LIMIT: "OPS502",
-    Why.DATA: "OPS503",
-    Why.MUTATION: "OPS504",
-    Why.RANDOM: "OPS505",
-}
 
 
 def fallback_hits(

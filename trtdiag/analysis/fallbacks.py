@@ -25,13 +25,13 @@ MINIMUMS = (0, 1, 3, 5, 10, 20)
 
 
 class Why(Enum):
-    """The kinds of reason, one rule each."""
+    """The kinds of reason; the value is the rule that tells of each."""
 
-    NO_CONVERTER = "no converter"
-    LIMIT = "over a limit"
-    DATA = "size from data"
-    MUTATION = "writes in place"
-    RANDOM = "random"
+    NO_CONVERTER = "OPS501"
+    LIMIT = "OPS502"
+    DATA = "OPS503"
+    MUTATION = "OPS504"
+    RANDOM = "OPS505"
 
 
 # A converter and the partitioner may say the same of two calls of one op.

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from trtdiag.frontend.program import InputDim, Program
 from trtdiag.symbolic import free_symbols, to_text
-from trtdiag.symbolic.expr import Add, Expr, Mul, Num, Sym
+from trtdiag.symbolic.build import affine
+from trtdiag.symbolic.expr import Expr, Num, Sym
 from trtdiag.symbolic.ranges import Range
 
 
@@ -70,13 +71,5 @@ def _root_range(symbol: str, dims: list[InputDim]) -> Range:
 
 def line_of(expr: Expr) -> tuple[int, int] | None:
     """``(a, b)`` where ``expr`` is ``a*symbol + b`` with ``a`` of 1 or more, the only form that a Dim can have."""
-    match expr:
-        case Sym():
-            return 1, 0
-        case Mul((Num(int(step)), Sym())) if step > 0:
-            return step, 0
-        case Add((one, Num(int(offset)))) | Add((Num(int(offset)), one)):
-            line = line_of(one)
-            return None if line is None or isinstance(one, Add) else (line[0], offset)
-        case _:
-            return None
+    line = affine(expr)
+    return None if line is None or line[1] < 1 else line[1:]

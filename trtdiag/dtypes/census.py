@@ -34,7 +34,7 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
     doubles: list[OddTensor] = []
     unsupported: list[OddTensor] = []
     for located in walk(checked.graph_module):
-        dtype = _dtype(located.node)
+        dtype = dtype_of_tensor(located.node)
         if dtype is None or located.kind is NodeKind.OUTPUT or roles.is_unread(located):
             continue
         name = dtype_name(dtype)
@@ -87,7 +87,7 @@ def _wide(program: Program, located: LocatedNode, role: Role, span: Span) -> Wid
 def _odd(program: Program, located: LocatedNode, role: Role, same: Callable[[torch.dtype], bool]) -> OddTensor:
     inherited = any(same(dtype) for source in located.node.all_input_nodes for dtype in _dtypes(source))
     op = located.node.op if located.node.op != "call_function" else target_name(located.node.target)
-    name = dtype_name(_dtype(located.node) or torch.float64)
+    name = dtype_name(dtype_of_tensor(located.node) or torch.float64)
     return OddTensor(located.name, role, name, op, not inherited, _line(program, located))
 
 
@@ -96,7 +96,8 @@ def _line(program: Program, located: LocatedNode) -> Frame | None:
     return origin.stack.best if origin else None
 
 
-def _dtype(node: Node) -> torch.dtype | None:
+def dtype_of_tensor(node: Node) -> torch.dtype | None:
+    """Return the dtype of the one tensor that a node yields; ``None`` where it yields anything else."""
     value = node.meta.get("val")
     return value.dtype if isinstance(value, torch.Tensor) else None
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import torch
 from torch.fx import GraphModule, Node
@@ -196,15 +197,8 @@ class _Interpreter:
 def _operator(node: Node, target: OpOverload, scope: Scope) -> Result:
     rule = RULES.get(short_name(target))
     if rule is not None:
-        try:
+        with suppress(MissingArgumentError):  # the rule is for other overloads of this name
             return rule(Call(node, target, scope))
-        except MissingArgumentError:
-            # The rule is for other overloads of this name.
-            return _without_rule(node, target)
-    return _without_rule(node, target)
-
-
-def _without_rule(node: Node, target: OpOverload) -> Result:
     dtype = dtype_of(node)
     if dtype == torch.bool:
         return Span(0, 1, "bool")
@@ -272,5 +266,4 @@ def _read(tensor: torch.Tensor, name: str) -> Span:
         except (NotImplementedError, RuntimeError):
             # aminmax has no kernel for this dtype (packed and unsigned 64-bit integers).
             return unknown(dtype, root, root)
-    span = Span(low, high, "", attained=not dtype.is_floating_point)
-    return replace(span, why=f"values read: {low}..{high}")
+    return Span(low, high, f"values read: {low}..{high}", attained=not dtype.is_floating_point)

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch.fx import Node
 
-from trtdiag.dtypes.census import dtype_name
+from trtdiag.dtypes.census import dtype_name, dtype_of_tensor
 from trtdiag.dtypes.intervals import Constants, GraphSpans, graph_spans
 from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.dtypes.planned_dtype import Planned
@@ -51,7 +51,7 @@ class Integers:
     def narrowed(self, node: Node) -> Planned:
         """Return int32 for an int64 tensor whose values fit, or no dtype."""
         if classify(node) in (NodeKind.OP, NodeKind.HIGHER_ORDER) and isinstance(node.meta.get("val"), (list, tuple)):
-            picked = [user for user in node.users if _dtype(user) == torch.int64]
+            picked = [user for user in node.users if dtype_of_tensor(user) == torch.int64]
             spans = [self._span(user) for user in picked]
         else:
             spans = [self._span(node)]
@@ -73,7 +73,7 @@ class Integers:
             if isinstance(given, int) and not INT32_MIN <= given <= INT32_MAX:
                 why = f"its argument {argument.name}={given} does not fit into int32, which its integers become"
                 return Limit("int64-range", why, f"use a number that int32 holds, {_WIDE_FIX}")
-        dtype = _dtype(node)
+        dtype = dtype_of_tensor(node)
         if dtype in NARROW and dtype in narrowed:
             return self._wrapping(node, dtype)
         return None
@@ -85,7 +85,7 @@ class Integers:
         if name in _BITWISE and (dtype.is_signed or name != "bitwise_not"):
             why = ""
         source = node.args[0] if node.args else None
-        given = _dtype(source) if isinstance(source, Node) else None
+        given = dtype_of_tensor(source) if isinstance(source, Node) else None
         if is_cast(node) and isinstance(source, Node) and given is not None and given.is_floating_point:
             before = self._span(source)
             why = "" if before is not None and not leaves_dtype(to_integers(before), dtype) else "a cast from any float"
@@ -109,8 +109,3 @@ class Integers:
     def _spans(self) -> GraphSpans:
         module = self.lowered.graph_module
         return graph_spans(module, self.roles, graph_sizes(module, self.ranges), self.names, self.constants)
-
-
-def _dtype(node: Node) -> torch.dtype | None:
-    value = node.meta.get("val")
-    return value.dtype if isinstance(value, torch.Tensor) else None

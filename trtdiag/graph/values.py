@@ -65,8 +65,11 @@ class NodeValues:
 _CONTAINERS = (list, tuple)
 
 
-class ValueReader:
-    """Reads values of nodes; equal sizes become one expression object.
+class NodeReader:
+    """Reads the values of each node once: for a graph whose nodes and metadata change no more.
+
+    torch makes the shape of a tensor without content anew each time that it is asked, which costs more than all else.
+    Equal sizes become one expression object.
 
     Cost: linear in nodes; each distinct size is translated once.
     """
@@ -75,10 +78,32 @@ class ValueReader:
         self._exprs: dict[Any, Expr | Condition | None] = {}
         self._ints: dict[int, Num] = {}
         self._shapes: dict[tuple[Expr, ...], tuple[Expr, ...]] = {}
+        self._nodes: dict[Node, NodeValues] = {}
+        self._row_major: dict[Node, bool] = {}
 
     def read(self, node: Node) -> tuple[Value, ...]:
         """Return every value that a node yields, nested containers flattened; empty where it has none."""
-        return tuple(self._read(leaf) for leaf in leaves(node.meta.get("val")))
+        return self.node(node).values
+
+    def node(self, node: Node) -> NodeValues:
+        """Return what a node yields."""
+        known = self._nodes.get(node)
+        if known is None:
+            values = tuple(self._read(leaf) for leaf in leaves(node.meta.get("val")))
+            symbols = frozenset().union(*map(_symbols, values))
+            is_list = isinstance(node.meta.get("val"), _CONTAINERS)
+            one = values[0] if len(values) == 1 and not is_list else None
+            tensor = one if isinstance(one, TensorValue) else None
+            known = self._nodes[node] = NodeValues(values, symbols, is_list, tensor)
+        return known
+
+    def row_major(self, node: Node) -> bool:
+        """Return whether a node yields one tensor that lies in memory in the order of its dims (``is_row_major``)."""
+        known = self._row_major.get(node)
+        if known is None:
+            value = node.meta.get("val")
+            known = self._row_major[node] = isinstance(value, torch.Tensor) and is_row_major(value)
+        return known
 
     def size(self, value: int | torch.SymInt) -> Expr | None:
         """Return the expression of one size; ``None`` for a size that no expression describes (a nested tensor's)."""
@@ -124,42 +149,6 @@ class ValueReader:
             # `.expr` applies the ShapeEnv's replacements (s1 := s0); the raw expression is only the key.
             self._exprs[raw] = _translate(value.node.expr)
         return self._exprs[raw]
-
-
-class NodeReader(ValueReader):
-    """Reads the values of each node once: for a graph whose nodes and metadata change no more.
-
-    torch makes the shape of a tensor without content anew each time that it is asked, which costs more than all else.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._nodes: dict[Node, NodeValues] = {}
-        self._row_major: dict[Node, bool] = {}
-
-    def read(self, node: Node) -> tuple[Value, ...]:
-        """Return every value that a node yields, nested containers flattened; empty where it has none."""
-        return self.node(node).values
-
-    def node(self, node: Node) -> NodeValues:
-        """Return what a node yields."""
-        known = self._nodes.get(node)
-        if known is None:
-            values = super().read(node)
-            symbols = frozenset().union(*map(_symbols, values))
-            is_list = isinstance(node.meta.get("val"), _CONTAINERS)
-            one = values[0] if len(values) == 1 and not is_list else None
-            tensor = one if isinstance(one, TensorValue) else None
-            known = self._nodes[node] = NodeValues(values, symbols, is_list, tensor)
-        return known
-
-    def row_major(self, node: Node) -> bool:
-        """Return whether a node yields one tensor that lies in memory in the order of its dims (``is_row_major``)."""
-        known = self._row_major.get(node)
-        if known is None:
-            value = node.meta.get("val")
-            known = self._row_major[node] = isinstance(value, torch.Tensor) and is_row_major(value)
-        return known
 
 
 def _symbols(value: Value) -> frozenset[str]:

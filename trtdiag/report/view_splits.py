@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from trtdiag.analysis.fallback_hits import RULE_OF
 from trtdiag.analysis.fallbacks import FallbackGroup, LeftOp, PartitionFacts
 from trtdiag.analysis.finding import Finding, Place
 from trtdiag.options import PartitionOptions
@@ -120,7 +119,7 @@ def _row(group: FallbackGroup, ids: Mapping[_Key, str]) -> Part:
         "code": one_line(group.code),
         **_places(group.left, group.cost, "not worked out"),
         "crossing": crossing_text(group.crossing),
-        "finding": _finding(ids, RULE_OF[group.why], group.left),
+        "finding": _finding(ids, group.why.value, group.left),
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from torch.fx import GraphModule
 
 from trtdiag.frontend.program import Program
-from trtdiag.graph.values import NumberValue, TensorValue, ValueReader
+from trtdiag.graph.values import NodeReader, NumberValue, TensorValue
 from trtdiag.graph.walk import walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts, Size, TensorSizes
@@ -37,7 +37,7 @@ def shape_facts(program: Program, checked: Checked, box: Mapping[str, Range]) ->
 
 def graph_sizes(graph_module: GraphModule, box: Mapping[str, Range]) -> ShapeFacts:
     """Return the same for any graph whose nodes have values, over the ranges of ``box``."""
-    reader = ValueReader()
+    reader = NodeReader()
     values = {located.name: reader.read(located.node) for located in walk(graph_module)}
     tensors = [value for found in values.values() for value in found if isinstance(value, TensorValue)]
     dims = {dim for tensor in tensors for dim in tensor.dims}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from trtdiag.frontend.program import Program
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.source import Frame
-from trtdiag.graph.values import NumberValue, TensorValue, Value, ValueReader
+from trtdiag.graph.values import NodeReader, NumberValue, TensorValue, Value
 from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import SymbolFacts, SymbolTable
@@ -41,7 +41,7 @@ def symbol_table(program: Program, checked: Checked) -> SymbolTable:
             for name in sorted(free_symbols(dim.expr)):
                 seen.setdefault(name, _Seen())
                 origins.setdefault(name, []).append(dim.site)
-    reader = ValueReader()
+    reader = NodeReader()
     symbols_of: dict[Expr | Condition, frozenset[str]] = {}
     for located in walk(checked.graph_module):
         for name in _bound(located):

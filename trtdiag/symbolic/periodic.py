@@ -83,18 +83,10 @@ def _piece_extents(piece: Piece[Poly], period: int, range_: Range) -> list[Exten
         raise NotApplicableError("it is not an integer everywhere")
     residues = np.arange(period) if value.defined is None else np.flatnonzero(value.defined)
     rows = list(zip(*(part.tolist() for part in value.coefficients), strict=True))
-    found: set[tuple[tuple[int, ...], int | None, int | None]] = set()
+    found: set[tuple[tuple[int, ...], Range]] = set()
+    whole = Range(piece.low, piece.high)
     for residue in residues.tolist():
-        low = piece.low if range_.min is None else _most(piece.low, -((residue - range_.min) // period))
-        high = piece.high if range_.max is None else _least(piece.high, (range_.max - residue) // period)
-        if low is None or high is None or low <= high:
-            found.add((rows[residue], low, high))
-    return [extremes(row, low, high) for row, low, high in found]
-
-
-def _most(left: int | None, right: int) -> int:
-    return right if left is None else max(left, right)
-
-
-def _least(left: int | None, right: int) -> int:
-    return right if left is None else min(left, right)
+        inside = whole.intersect(range_.unscaled(period, residue))
+        if not inside.empty:
+            found.add((rows[residue], inside))
+    return [extremes(row, inside.min, inside.max) for row, inside in found]

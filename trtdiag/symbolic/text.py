@@ -103,14 +103,9 @@ def _number(value: Number) -> tuple[str, int]:
 
 def _sum(args: tuple[Expr, ...], names: Names) -> str:
     """Positive terms first, so that a difference reads ``a - b``."""
-    positive: list[str] = []
-    negative: list[str] = []
-    for arg in args:
-        flipped = _without_sign(arg)
-        if flipped is None:
-            positive.append(_at(arg, names, _PRODUCT))
-        else:
-            negative.append(_at(flipped, names, _PRODUCT))
+    flipped = [_without_sign(arg) for arg in args]
+    positive = [_at(arg, names, _PRODUCT) for arg, other in zip(args, flipped, strict=True) if other is None]
+    negative = [_at(other, names, _PRODUCT) for other in flipped if other is not None]
     if not positive:
         first = _at(args[0], names, _PRODUCT)
         return " - ".join((first, *negative[1:]))
@@ -154,26 +149,13 @@ def _quotient(left: Expr, sign: str, right: Expr, names: Names) -> tuple[str, in
 
 def _chained(args: tuple[Condition, ...], names: Names) -> list[str]:
     """The parts of an ``And``, with ``low <= x and x <= high`` as one chain."""
-    texts: list[str] = []
-    used: set[int] = set()
-    for index, arg in enumerate(args):
-        if index in used:
-            continue
-        partner = _upper_partner(arg, args) if isinstance(arg, Compare) and arg.relation is Relation.GE else None
-        if partner is not None and isinstance(arg, Compare):
-            upper = args[partner]
-            assert isinstance(upper, Compare)
-            used.add(partner)
-            low, middle, high = (_at(part, names, _SUM) for part in (arg.right, arg.left, upper.right))
-            texts.append(f"{low} <= {middle} <= {high}")
-        else:
-            texts.append(_at(arg, names, _NOT))
-    return [text for text in texts if text]
-
-
-def _upper_partner(lower: Compare, args: tuple[Condition, ...]) -> int | None:
-    for index, other in enumerate(args):
-        if isinstance(other, Compare) and other.relation is Relation.LE and other.left == lower.left:
-            both_numbers = isinstance(lower.right, Num) and isinstance(other.right, Num)
-            return index if both_numbers else None
-    return None
+    texts: dict[Condition, str] = {}
+    chained: set[Condition] = set()
+    highs = {arg.left: arg for arg in reversed(args) if isinstance(arg, Compare) and arg.relation is Relation.LE}
+    for arg in args:
+        texts[arg] = _at(arg, names, _NOT)
+        upper = highs.get(arg.left) if isinstance(arg, Compare) and arg.relation is Relation.GE else None
+        if isinstance(arg, Compare) and upper and isinstance(arg.right, Num) and isinstance(upper.right, Num):
+            chained.add(upper)
+            texts[arg] = " <= ".join(_at(part, names, _SUM) for part in (arg.right, arg.left, upper.right))
+    return [text for arg, text in texts.items() if arg not in chained]

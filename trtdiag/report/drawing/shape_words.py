@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch.fx import Node
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.graph.values import NumberValue, TensorValue, Value, ValueReader
+from trtdiag.graph.values import NodeReader, NumberValue, TensorValue, Value
 from trtdiag.shapes.facts import Size, TensorSizes
 from trtdiag.symbolic.expr import Condition, Expr, Num
 from trtdiag.symbolic.text import to_text
@@ -27,7 +27,7 @@ class ShapeWords:
     def __init__(self, analysis: Analysis) -> None:
         self._shapes = analysis.shapes
         self._names = analysis.program.names
-        self._reader = ValueReader()
+        self._reader = NodeReader()
         self._texts: dict[Expr | Condition, str] = {}
 
     def of(self, name: str, node: Node) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.fallback_hits import RULE_OF
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts, Why
 from trtdiag.analysis.finding import Evidence, Hit, Severity
 from trtdiag.analysis.rule import rule
@@ -43,7 +42,7 @@ def costly_op(facts: PartitionFacts) -> Iterator[Hit]:
             ),
             group.left[0].place,
             cause=group.key,
-            because_of=f"{RULE_OF[group.why]}:{group.key}",
+            because_of=f"{group.why.value}:{group.key}",
             identity=group.key,
         )
 

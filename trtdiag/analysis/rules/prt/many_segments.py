@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trtdiag.analysis.fallback_hits import RULE_OF, calls
+from trtdiag.analysis.fallback_hits import calls
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
@@ -56,7 +56,7 @@ def many_segments(facts: PartitionFacts) -> Iterator[Hit]:
         fix=Fix(_first_step(ranked, kept), Applicability.MANUAL),
         cause="many",
         identity="many",
-        because_of=f"{RULE_OF[ranked[0].why]}:{ranked[0].key}" if ranked else "",
+        because_of=f"{ranked[0].why.value}:{ranked[0].key}" if ranked else "",
     )
 
 
