@@ -29,11 +29,11 @@ def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
     said = "; ".join(s.summary for s in suggestions)
     if declaration is not None and declaration.refused:
         title = f"the guards allow {said}, and the program refuses some of these: trtdiag fix-dims finds what it takes"
-        return Fix(title, Applicability.MANUAL)
+        return Fix(title)
     proven = all(suggestion.proof.proven for suggestion in suggestions)
     if len(symbols) > 1 and not proven:
         title = f"{_JOINT}; {_TRY_OUT}"
-        return Fix(title, Applicability.MANUAL)
+        return Fix(title)
     complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in dims.suggestions)
     spelled = ", ".join(dict.fromkeys(suggestion.spelled for suggestion in suggestions))
     return Fix(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import FallbackGroup, LeftOp, PartitionFacts
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Impact, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Impact, Severity
 from trtdiag.wording import amount, listed, sized
 
 HEAVY_BYTES = 64 * 2**20
@@ -31,7 +31,7 @@ def fallback_hits(
             message + ending,
             _evidence(group, left),
             left.place,
-            Fix(left.limit.fix or advice, Applicability.MANUAL),
+            Fix(left.limit.fix or advice),
             cause=group.key,
             because_of=root,
             severity=severity,

@@ -39,10 +39,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Fix:
-    """What to do: a sentence, code ready to copy (may be empty), and how safe it is."""
+    """What to do: a sentence, how safe it is (by hand, unless it says so), and code ready to copy (may be empty)."""
 
     title: str
-    applicability: Applicability
+    applicability: Applicability = Applicability.MANUAL
     code: str = ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TypeAlias, Union
 
 import torch
@@ -124,24 +125,14 @@ class Call:
         return self.scope.tensor(value) if isinstance(value, Node) else None
 
     def length(self, name: str, dims: object = None) -> tuple[int, int]:
-        """Return least and greatest count of elements along ``dims`` of a tensor argument (``None``: all)."""
+        """Return least and greatest count of elements along ``dims`` of a tensor argument (``None`` or none: all)."""
         found = self.sizes(name)
         if found is None:
             return 0, INT64_MAX
-        return length(found, dims)
-
-
-def length(sizes: TensorSizes, dims: object = None) -> tuple[int, int]:
-    """Return least and greatest number of elements along ``dims`` (an int, several, ``None`` or none: all)."""
-    if not sizes.dims:
-        return 1, 1
-    wanted: Iterable[int] = (dims,) if isinstance(dims, int) else dims if isinstance(dims, (list, tuple)) else ()
-    chosen = [sizes.dims[dim] for dim in wanted] or list(sizes.dims)
-    low, high = 1, 1
-    for size in chosen:
-        low *= max(0, size.range.min or 0)
-        high *= INT64_MAX if size.range.max is None else size.range.max
-    return low, min(high, INT64_MAX)
+        wanted: Iterable[int] = (dims,) if isinstance(dims, int) else dims if isinstance(dims, (list, tuple)) else ()
+        ranges = [size.range for size in ([found.dims[dim] for dim in wanted if found.dims] or found.dims)]
+        high = prod(INT64_MAX if range_.max is None else range_.max for range_ in ranges)
+        return prod(max(0, range_.min or 0) for range_ in ranges), min(high, INT64_MAX)
 
 
 def dtype_of(node: Node) -> torch.dtype:

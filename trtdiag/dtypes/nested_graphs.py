@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
 
 from trtdiag.graph.operators import target_name
+from trtdiag.graph.values import leaves
 from trtdiag.graph.walk import subgraph_of
 
 # These run their one graph exactly once, with their operands as its arguments.
@@ -48,7 +48,7 @@ def operands(owner: GraphModule, node: Node, prefix: str) -> tuple[NestedGraph, 
             graphs.append((graph, f"{prefix}{argument.target}."))
             values.clear()
         elif graphs:
-            values.extend(_flat(argument))
+            values += [leaf for leaf in leaves(argument) if isinstance(leaf, (Node, int, float))]
     name = target_name(node.target)
     passes_on = name in ALWAYS_RUN or name in BRANCHES
     found = []
@@ -58,11 +58,3 @@ def operands(owner: GraphModule, node: Node, prefix: str) -> tuple[NestedGraph, 
         bound = tuple(zip(inputs, values, strict=True)) if fits else ()
         found.append(NestedGraph(graph, nested_prefix, bound))
     return tuple(found)
-
-
-def _flat(value: object) -> Iterator[object]:
-    if isinstance(value, (Node, int, float)):
-        yield value
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for item in value:
-            yield from _flat(item)

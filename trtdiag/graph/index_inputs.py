@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from trtdiag.graph.operators import INTEGERS, OF_SIZES, arguments_of, given_to, schema_name
+from trtdiag.graph.reach import reached
 
 _POINTING = frozenset({"index", "indices", "target", "labels", "offsets"})
 """Arguments of ATen's ops that hold places: index_select, gather, scatter, index_put, embedding, nll_loss, ..."""
@@ -27,18 +28,12 @@ def index_inputs(exported: ExportedProgram) -> frozenset[str]:
 
 
 def _may_point(start: Node) -> bool:
-    seen, waiting = {start}, [start]
-    while waiting:
-        value = waiting.pop()
-        for user in value.users:
-            if user.op == "output" or user in seen:
-                continue
-            if _points_with(user, value):
-                return True
-            if _is_integer(user):
-                seen.add(user)
-                waiting.append(user)
-    return False
+    values = reached([start], lambda value: filter(_is_integer, _read_by(value)))
+    return any(_points_with(user, value) for value in values for user in _read_by(value))
+
+
+def _read_by(value: Node) -> list[Node]:
+    return [user for user in value.users if user.op != "output"]
 
 
 def _points_with(user: Node, value: Node) -> bool:

@@ -118,7 +118,8 @@ def classify(node: Node) -> NodeKind:
     if kind is not None:
         return kind
     if isinstance(node.target, OpOverload):
-        return NodeKind.NO_OP if _argument(node, 2, "train") is False else NodeKind.OP
+        train = node.args[2] if len(node.args) > 2 else node.kwargs.get("train")
+        return NodeKind.NO_OP if train is False else NodeKind.OP
     # Python functions on sizes: operator.*, math.*, torch.sym_*.  One that yields a tensor is an op of its own.
     return NodeKind.OP if isinstance(node.meta.get("val"), Tensor) else NodeKind.SHAPE
 
@@ -142,7 +143,3 @@ def _kind_of(op: OpOverload) -> NodeKind:
     if name in _NO_OPS:
         return NodeKind.NO_OP
     return NodeKind.SHAPE if name.partition("::")[2].startswith("sym_") else NodeKind.OP
-
-
-def _argument(node: Node, index: int, name: str) -> object:
-    return node.args[index] if index < len(node.args) else node.kwargs.get(name)

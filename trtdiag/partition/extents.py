@@ -10,29 +10,20 @@ from trtdiag.symbolic.tree import free_symbols, is_condition
 
 
 class Extents:
-    """The dims and numbers at hand, by what they say about symbols; of equals the first added is taken.
-
-    They are looked at when a size is first asked for: many programs have none.
-    """
+    """The dims and numbers at hand, by what they say about symbols; of equals the first added is taken."""
 
     def __init__(self) -> None:
-        self._added: list[tuple[str, Value | None]] = []
         self._whole: dict[Expr, DimSource] = {}
         self._plain: dict[str, DimSource] = {}
         self._affine: dict[str, DimSource] = {}
 
     def add(self, name: str, value: Value | None) -> None:
         """Add every dim of a tensor, or a number."""
-        self._added.append((name, value))
-
-    def _look(self) -> None:
-        for name, value in self._added:
-            if isinstance(value, TensorValue):
-                for dim, extent in enumerate(value.dims):
-                    self._add(name, dim, extent)
-            elif isinstance(value, NumberValue) and value.expr is not None and not is_condition(value.expr):
-                self._add(name, None, value.expr)  # type: ignore[arg-type]
-        self._added.clear()
+        if isinstance(value, TensorValue):
+            for dim, extent in enumerate(value.dims):
+                self._add(name, dim, extent)
+        elif isinstance(value, NumberValue) and value.expr is not None and not is_condition(value.expr):
+            self._add(name, None, value.expr)  # type: ignore[arg-type]
 
     def _add(self, name: str, dim: int | None, extent: Expr) -> None:
         if isinstance(extent, Num) or extent in self._whole:
@@ -48,7 +39,6 @@ class Extents:
 
     def solve(self, expr: Expr | Condition) -> tuple[DimSource, ...] | None:
         """Return what gives every symbol of ``expr``, or the size whole; ``None`` where something is missing."""
-        self._look()
         if not is_condition(expr) and expr in self._whole:
             return (self._whole[expr],)
         found = []
@@ -61,5 +51,4 @@ class Extents:
 
     def missing(self, expr: Expr | Condition) -> tuple[str, ...]:
         """Return the symbols of ``expr`` that nothing at hand gives."""
-        self._look()
         return tuple(s for s in sorted(free_symbols(expr)) if s not in self._plain and s not in self._affine)

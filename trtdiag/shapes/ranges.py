@@ -42,26 +42,17 @@ def graph_sizes(graph_module: GraphModule, box: Mapping[str, Range]) -> ShapeFac
     tensors = [value for found in values.values() for value in found if isinstance(value, TensorValue)]
     dims = {dim for tensor in tensors for dim in tensor.dims}
     sizes = _Sizes(_complete(box, dims))
-    return ShapeFacts(
-        tensors={
-            name: tuple(
-                sizes.of_tensor(name, index, value)
-                for index, value in enumerate(found)
-                if isinstance(value, TensorValue)
-            )
-            for name, found in values.items()
-            if any(isinstance(value, TensorValue) for value in found)
-        },
-        scalars={
-            name: sizes.of(value.expr)  # type: ignore[arg-type]
-            for name, found in values.items()
-            for value in found[:1]
-            if isinstance(value, NumberValue)
-            and value.kind == "int"
-            and value.expr is not None
-            and not is_condition(value.expr)
-        },
-    )
+    tensor_sizes: dict[str, tuple[TensorSizes, ...]] = {}
+    scalars: dict[str, Size] = {}
+    for name, found in values.items():
+        own = [sizes.of_tensor(name, at, value) for at, value in enumerate(found) if isinstance(value, TensorValue)]
+        if own:
+            tensor_sizes[name] = tuple(own)
+        for value in found[:1]:
+            number = value.expr if isinstance(value, NumberValue) and value.kind == "int" else None
+            if number is not None and not is_condition(number):
+                scalars[name] = sizes.of(number)  # type: ignore[arg-type]
+    return ShapeFacts(tensor_sizes, scalars)
 
 
 class _Sizes:

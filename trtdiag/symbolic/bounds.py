@@ -8,13 +8,13 @@ interval that is marked as such.  An open end is never replaced by a number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, gcd
 
 from trtdiag.symbolic import periodic
-from trtdiag.symbolic.build import Number, affine
+from trtdiag.symbolic.build import Number, affine, mul
 from trtdiag.symbolic.conditions import substitute
 from trtdiag.symbolic.ends import Ends
 from trtdiag.symbolic.evaluate import compiled_expr
@@ -92,25 +92,22 @@ class BoundsCache:
     def _corner(self, expr: Expr, directions: Mapping[str, int | None], *, up: bool) -> tuple[Number | None] | None:
         """The value at the corner (``None`` inside: no end), ``None`` where it is not found."""
         fixed: dict[str, int] = {}
-        open_up: list[str] = []
-        open_down: list[str] = []
+        going: dict[str, int] = {}  # those without an end there, and the sign in which they go on
         for name, direction in directions.items():
             range_, rising = self._range(name), (direction == 1) == up
             end = range_.max if rising else range_.min
             if end is not None:
                 fixed[name] = end
             else:
-                (open_up if rising else open_down).append(name)
-        if not open_up and not open_down:
+                going[name] = 1 if rising else -1
+        if not going:
             try:
                 return (compiled_expr(expr)(fixed),)
             except (ZeroDivisionError, OverflowError):
                 return None
-        if self._strict(expr, [*open_up, *open_down]):
-            return (None,)
-        return self._limit(expr, fixed, open_up, open_down, up=up)
+        return (None,) if self._strict(expr, going) else self._limit(expr, fixed, going, up=up)
 
-    def _strict(self, expr: Expr, names: list[str]) -> bool:
+    def _strict(self, expr: Expr, names: Iterable[str]) -> bool:
         for name in names:
             low, high = self.intervals.step(expr, name)
             if (low is not None and low > 0) or (high is not None and high < 0):
@@ -118,7 +115,7 @@ class BoundsCache:
         return False
 
     def _limit(
-        self, expr: Expr, fixed: Mapping[str, int], open_up: list[str], open_down: list[str], *, up: bool
+        self, expr: Expr, fixed: Mapping[str, int], going: Mapping[str, int], *, up: bool
     ) -> tuple[Number | None] | None:
         """The extreme along the diagonal on which all open symbols go to their open ends together.
 
@@ -127,16 +124,13 @@ class BoundsCache:
         diagonal = "t"
         while diagonal in fixed:
             diagonal += "t"
-        going: dict[str, Expr | int] = dict(fixed)
-        going.update(dict.fromkeys(open_up, Sym(diagonal)))
-        going.update(dict.fromkeys(open_down, Mul((Num(-1), Sym(diagonal)))))
-        starts = [low for low in (self._range(name).min for name in open_up) if low is not None]
-        starts += [-high for high in (self._range(name).max for name in open_down) if high is not None]
-        line = substitute(expr, going)
+        starts = [self._range(name).scaled(sign, 0).min for name, sign in going.items()]
+        start = max((start for start in starts if start is not None), default=0)
+        line = substitute(expr, {**fixed, **{name: mul(sign, Sym(diagonal)) for name, sign in going.items()}})
         if isinstance(line, Num):
             return (line.value,)
         try:
-            found = periodic.extent(line, Range(max(starts, default=0), None))
+            found = periodic.extent(line, Range(start, None))
         except NotApplicableError:
             return None
         return None if found is None else (found[1] if up else found[0],)

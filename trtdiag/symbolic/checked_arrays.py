@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def _object(operand: Ints) -> Array | int:
 _Act = Callable[[Any, Any], Any]
 
 
-def _operation(act: _Act, bound: Callable[[Ends, Ends], Any], said: str) -> Callable[[Ints, Ints], Ints]:
+def _operation(act: _Act, bound: Callable[[Ends, Ends], Any]) -> Callable[[Ints, Ints], Ints]:
     def apply(left: Ints, right: Ints) -> Ints:
         if isinstance(left.values, int) and isinstance(right.values, int):
             return ints(int(act(left.values, right.values)))
@@ -79,24 +80,16 @@ def _operation(act: _Act, bound: Callable[[Ends, Ends], Any], said: str) -> Call
             return Ints(act(left.values, right.values), low, high)
         return Ints(act(_object(left), _object(right)), low, high)
 
-    apply.__doc__ = said
     return apply
 
 
-add = _operation(operator.add, ends.plus, "The sums.")
-mul = _operation(operator.mul, ends.times, "The products.")
-floordiv = _operation(
-    operator.floordiv,
-    lambda top, bottom: ends.floor_divided(top, bottom, integral=True),
-    "The quotients towards minus infinity; no divisor may be zero.",
-)
-mod = _operation(
-    operator.mod,
-    lambda top, bottom: ends.remainder(top, bottom, integral=True),
-    "The remainders with the sign of the divisor; no divisor may be zero.",
-)
-least = _operation(np.minimum, ends.least, "The smaller of each pair.")
-greatest = _operation(np.maximum, ends.greatest, "The greater of each pair.")
+add = _operation(operator.add, ends.plus)
+mul = _operation(operator.mul, ends.times)
+# No divisor may be zero.
+floordiv = _operation(operator.floordiv, partial(ends.floor_divided, integral=True))
+mod = _operation(operator.mod, partial(ends.remainder, integral=True))
+least = _operation(np.minimum, ends.least)
+greatest = _operation(np.maximum, ends.greatest)
 
 
 def choose(mask: Array, then: Ints, otherwise: Ints) -> Ints:

@@ -39,13 +39,6 @@ class ConflictResult:
     witness: Mapping[str, int] | None = None
     minimal: bool = True
 
-    @property
-    def satisfiable(self) -> bool | None:
-        """Whether all conditions can hold at once; ``None`` when unknown."""
-        if self.members is not None:
-            return False
-        return True if self.witness is not None else None
-
 
 _Answer = tuple[bool | None, Mapping[str, int] | None, Proof]
 """Whether conditions can hold at once, values at which they do, and how that is known."""

@@ -191,18 +191,12 @@ def clamp(call: Call) -> Result:
     return clamped if clamped.fits_int32 or span.fits_int32 else Span(low, high, span.why, root=span.root)
 
 
-@rule("minimum")
-def minimum(call: Call) -> Result:
-    """The lesser of two, element by element."""
+@rule("minimum", "maximum")
+def extreme_of_two(call: Call) -> Result:
+    """The lesser or the greater of two, element by element."""
     left, right = call.span("self"), call.span("other")
-    return _explained(call, min(left.low, right.low), min(left.high, right.high), left, right)
-
-
-@rule("maximum")
-def maximum(call: Call) -> Result:
-    """The greater of two, element by element."""
-    left, right = call.span("self"), call.span("other")
-    return _explained(call, max(left.low, right.low), max(left.high, right.high), left, right)
+    pick = min if call.op.startswith("min") else max
+    return _explained(call, pick(left.low, right.low), pick(left.high, right.high), left, right)
 
 
 @rule("bitwise_and", "__and__")

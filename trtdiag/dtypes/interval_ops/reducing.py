@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.dtypes.call import Call, Result
-from trtdiag.dtypes.interval_ops.arithmetic import maximum, minimum, summed, times
+from trtdiag.dtypes.interval_ops.arithmetic import extreme_of_two, summed, times
 from trtdiag.dtypes.interval_ops.registry import rule, some_of
 from trtdiag.dtypes.value_span import Span
 
@@ -27,16 +27,10 @@ def counted(call: Call) -> Result:
     return Span(0, call.length("self", _dims(call))[1], "count of elements")
 
 
-@rule("min")
-def least(call: Call) -> Result:
-    """``min``: of two tensors, of all elements, or with the index along a dim."""
-    return minimum(call) if call.has("other") else extreme(call)
-
-
-@rule("max")
-def greatest(call: Call) -> Result:
-    """``max``: of two tensors, of all elements, or with the index along a dim."""
-    return maximum(call) if call.has("other") else extreme(call)
+@rule("min", "max")
+def least_or_greatest(call: Call) -> Result:
+    """``min``, ``max``: of two tensors, of all elements, or with the index along a dim."""
+    return extreme_of_two(call) if call.has("other") else extreme(call)
 
 
 @rule("median", "cummax", "cummin", "kthvalue", "mode")

@@ -75,7 +75,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
         facts.append(Evidence("every guard that was read holds over the declared ranges", "the guards table"))
         fix = _DEFER if dims.declaration is None else Fix(_OTHER_WORDS, Applicability.SAFE, dims.declaration.code)
     else:
-        fix = Fix(_CHANGE_DIMS if roots else _CHANGE_LINE, Applicability.MANUAL)
+        fix = Fix(_CHANGE_DIMS if roots else _CHANGE_LINE)
     yield Hit(
         f"torch.export failed: {lines[0] if lines else failure.error_type}",
         tuple(facts),

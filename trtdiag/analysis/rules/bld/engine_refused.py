@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.node_places import at_origin
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.tried_builds import TriedBuilds, TriedEngine
@@ -48,7 +48,7 @@ def engine_refused(program: Program, tried: TriedBuilds | None, partition: Parti
             f"{tried.builder} refuses engine {engine.index} for {', '.join(refusal.gpus)}: {refusal.message}",
             tuple(_evidence(tried, engine)),
             _place(partition, refusal.node),
-            Fix(refusal.fix, Applicability.MANUAL),
+            Fix(refusal.fix),
             severity=Severity.WARNING if tried.remedied else None,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import conflict_cause, proof_text
 from trtdiag.analysis.rule import rule
 from trtdiag.dims.facts import DimSystem
@@ -44,7 +44,7 @@ def contradicting_guards(dims: DimSystem) -> Iterator[Hit]:
             f"no value with {listed(conflict.box, 3)} satisfies {_spoken(texts)}",
             tuple(facts),
             Place(node=first.origin.node if first else None, frame=frame, op=first.origin.op if first else None),
-            Fix("widen a declared range, or change one of these lines of the model", Applicability.MANUAL),
+            Fix("widen a declared range, or change one of these lines of the model"),
             cause=conflict_cause(conflict),
         )
 

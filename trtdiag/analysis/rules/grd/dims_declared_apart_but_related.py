@@ -59,8 +59,7 @@ def dims_declared_apart_but_related(program: Program, dims: DimSystem) -> Iterat
 def _fix(related: Related, dims: DimSystem) -> Fix:
     if not related.sayable:
         return left_to_torch(dims, related.dim.site, related.text) or Fix(
-            f"no Dim can say {related.text}: make one of these dims static, or pass the two inputs as one",
-            Applicability.MANUAL,
+            f"no Dim can say {related.text}: make one of these dims static, or pass the two inputs as one"
         )
     sites = {related.root_site: related.root_name, related.dim.site: related.text}
     code, kept = one_dim(dims, related.root_name, related.root_range, sites)

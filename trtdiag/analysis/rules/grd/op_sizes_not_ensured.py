@@ -110,7 +110,7 @@ def _fix(constraint: Constraint, pair: list[InputDim] | None, dims: DimSystem, s
     if pair is None:
         made = corrected_dims(dims, constraint.symbols)
         title = f"declare the dims so that {shortened(constraint.text)}, or assert it with torch._check in the model"
-        return made or Fix(title, Applicability.MANUAL)
+        return made or Fix(title)
     shared, lowest = Range(), 2
     for dim in pair:
         if dim.declared_range is not None:

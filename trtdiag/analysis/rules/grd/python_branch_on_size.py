@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.accepted_sizes import working_sizes
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import GuardGroup, groups, guard_evidence
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.sources import at_line
@@ -56,6 +56,6 @@ def _hit(group: GuardGroup, program: Program, dims: DimSystem) -> Hit:
         message,
         tuple(facts),
         Place(node=lead.origin.node, frame=group.frame, op=lead.origin.op),
-        Fix("write the line without the branch, use torch.cond, or export one program per side", Applicability.MANUAL),
+        Fix("write the line without the branch, use torch.cond, or export one program per side"),
         cause=group.cause,
     )

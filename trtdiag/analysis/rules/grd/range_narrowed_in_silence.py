@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.sources import at_line, line_evidence
 from trtdiag.dims.facts import Constraint, DimSystem, Narrowed
@@ -117,4 +117,4 @@ def _fix(found: Narrowed, branch: bool | None) -> Fix:
         title += " the range that is left"
     elif not branch:
         title = f"say the range that is left, or change what limits {found.site}"
-    return Fix(title, Applicability.MANUAL, code)
+    return Fix(title, code=code)

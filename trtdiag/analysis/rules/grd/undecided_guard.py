@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.accepted_sizes import working_sizes
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import groups, guard_evidence, proof_text
 from trtdiag.analysis.rule import rule
 from trtdiag.dims.facts import DimSystem, Verdict
@@ -46,6 +46,6 @@ def undecided_guard(program: Program, dims: DimSystem) -> Iterator[Hit]:
                 Evidence("not decided", proof_text(lead.proof)),
             ),
             Place(node=lead.origin.node, frame=group.frame, op=lead.origin.op),
-            Fix("declare narrower ranges for the dims in it", Applicability.MANUAL),
+            Fix("declare narrower ranges for the dims in it"),
             cause=group.cause,
         )

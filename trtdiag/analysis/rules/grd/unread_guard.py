@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.dims.facts import DimSystem
 from trtdiag.wording import amount, shortened
@@ -39,6 +39,6 @@ def unread_guard(dims: DimSystem) -> Iterator[Hit]:
     yield Hit(
         f"guard could not be read: {shortened(texts[0].text)}{more}",
         tuple(facts),
-        fix=Fix("check by hand that it holds for every declared size", Applicability.MANUAL),
+        fix=Fix("check by hand that it holds for every declared size"),
         cause="unread",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import at_origin
 from trtdiag.analysis.rule import rule
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
@@ -50,10 +50,7 @@ def _hits(defects: list[MetadataDefect], severity: Severity, cause: str) -> Iter
             _message(defects),
             _evidence(defects),
             at_origin(defect.node, defect.origin, defect.target),
-            Fix(
-                'export again, or make the graph pass that inserted the node set node.meta["val"]',
-                Applicability.MANUAL,
-            ),
+            Fix('export again, or make the graph pass that inserted the node set node.meta["val"]'),
             cause=cause,
             severity=severity,
         )

@@ -13,7 +13,7 @@ from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.wording import amount
 
-_EXPORT_AGAIN = Fix("export again from the Python model, and keep meta when passes replace nodes", Applicability.MANUAL)
+_EXPORT_AGAIN = Fix("export again from the Python model, and keep meta when passes replace nodes")
 _OWN_FORWARD = Fix(
     "find these ops by their module path, or call the modules from a forward of your own", Applicability.MANUAL
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import at_origin
 from trtdiag.analysis.rule import rule
 from trtdiag.graph.walk import walk
@@ -48,7 +48,7 @@ def stale_metadata(checked: Checked) -> Iterator[Hit]:
             _message(defect, behind[root, defect.repaired] - 1),
             _evidence(defect) if defect.node == root else (Evidence(f"{root} before it is wrong", "the graph"),),
             at_origin(defect.node, defect.origin, defect.target),
-            Fix(_advice(faults[root]), Applicability.MANUAL),
+            Fix(_advice(faults[root])),
             cause=root,
             severity=Severity.WARNING if defect.repaired else Severity.ERROR,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.fallback_hits import HEAVY_BYTES
 from trtdiag.analysis.fallbacks import PartitionFacts, summed
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.frontend.program import Program
@@ -47,10 +47,7 @@ def heavy_boundary(program: Program, facts: PartitionFacts) -> Iterator[Hit]:
             f"and PyTorch ({_ends(total)})",
             (Evidence(f"{boundary.tensor}: {_ends(boundary.bytes)}, {_way(boundary)}", _line(facts, boundary)),),
             _place(program, facts, boundary),
-            Fix(
-                "keep the ops between these engines out of the way of large tensors, see OPS501 to OPS505",
-                Applicability.MANUAL,
-            ),
+            Fix("keep the ops between these engines out of the way of large tensors, see OPS501 to OPS505"),
             cause="traffic",
             identity="traffic",
         )

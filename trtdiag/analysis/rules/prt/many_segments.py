@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trtdiag.analysis.fallback_hits import calls
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.wording import amount
 
@@ -53,7 +53,7 @@ def many_segments(facts: PartitionFacts) -> Iterator[Hit]:
     yield Hit(
         f"the program is split into {count} engines",
         tuple(evidence),
-        fix=Fix(_first_step(ranked, kept), Applicability.MANUAL),
+        fix=Fix(_first_step(ranked, kept)),
         cause="many",
         identity="many",
         because_of=f"{ranked[0].why.value}:{ranked[0].key}" if ranked else "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.shapes.facts import SymbolTable
 from trtdiag.wording import amount, listed
@@ -45,8 +45,6 @@ def orphan_symbol(symbols: SymbolTable) -> Iterator[Hit]:
                 Evidence(f"it appears in {listed(symbol.expressions or symbol.origins or ('sizes',))}", "the graph"),
             ),
             Place(node=symbol.born_by.partition(":")[0] if symbol.born_by else None, frame=symbol.born_at),
-            Fix(
-                "export again, or let the pass that made these nodes reuse the program's symbols", Applicability.MANUAL
-            ),
+            Fix("export again, or let the pass that made these nodes reuse the program's symbols"),
             cause=symbol.symbol,
         )

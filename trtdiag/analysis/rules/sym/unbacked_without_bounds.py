@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.sources import at_line
 from trtdiag.shapes.facts import SymbolTable
@@ -53,8 +53,7 @@ def unbacked_symbol_without_bounds(symbols: SymbolTable) -> Iterator[Hit]:
             Place(node=node or None, frame=symbol.born_at, op=op or None),
             Fix(
                 "state the largest value behind that line, where it is a Python number",
-                Applicability.MANUAL,
-                "n = ...              # the number, or tensor.shape[0] of the tensor, that this line gives\n"
+                code="n = ...              # the number, or tensor.shape[0] of the tensor, that this line gives\n"
                 "torch._check(n >= 0)\n"
                 "torch._check(n <= LARGEST)   # the largest value that your data can give",
             ),

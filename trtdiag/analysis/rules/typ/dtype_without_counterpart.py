@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.sources import stated_by
@@ -50,7 +50,7 @@ def dtype_without_counterpart(program: Program, dtypes: DtypeFacts, target: Targ
                     ),
                 ),
                 place_of(program, tensor.node, tensor.op, tensor.frame),
-                Fix(_advice(root.dtype), Applicability.MANUAL),
+                Fix(_advice(root.dtype)),
                 cause=origin.key,
                 identity=origin.identity,
             )

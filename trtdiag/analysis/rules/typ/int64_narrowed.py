@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.node_places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.dtypes.facts import DtypeFacts, Fit, WideTensor
@@ -82,4 +82,4 @@ def _fix(fit: Fit) -> Fix:
     title = "compile for TensorRT 10 or later (--target 10.16), which has int64"
     if fit is Fit.UNKNOWN:
         title += "; or cast to int32 in the model where you know that the values fit"
-    return Fix(title, Applicability.MANUAL)
+    return Fix(title)
