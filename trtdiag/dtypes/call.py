@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
-from typing import TypeAlias, Union
+from typing import Any, TypeAlias, Union
 
 import torch
 from torch.fx import Node
 
 from trtdiag.dtypes.value_span import INT64_MAX, Span, unknown
-from trtdiag.graph.operators import OpOverload, arguments_of, short_name
+from trtdiag.graph.operators import OpOverload, named_arguments, short_name
 from trtdiag.shapes.facts import ShapeFacts, Size, TensorSizes
 from trtdiag.symbolic.expr import Num
 from trtdiag.symbolic.text import to_text
@@ -68,6 +69,11 @@ class Call:
     target: OpOverload
     scope: Scope
 
+    @cached_property
+    def given(self) -> dict[str, Any]:
+        """Every argument by name, as it stands in the graph, or its default."""
+        return named_arguments(self.node, self.target)
+
     @property
     def op(self) -> str:
         """The op's short name: ``add`` for ``aten.add_.Tensor``."""
@@ -80,7 +86,7 @@ class Call:
 
     def has(self, name: str) -> bool:
         """Whether the schema has such an argument."""
-        return name in arguments_of(self.target)
+        return name in self.given
 
     def arg(self, name: str) -> object:
         """Return the argument as it stands in the graph, or its default.
@@ -88,16 +94,13 @@ class Call:
         Raises:
             MissingArgumentError: The overload has no argument of this name.
         """
-        argument = arguments_of(self.target).get(name)
-        if argument is None:
+        if name not in self.given:
             raise MissingArgumentError(name)
-        if argument.position < len(self.node.args):
-            return self.node.args[argument.position]
-        return self.node.kwargs.get(name, argument.default)
+        return self.given[name]
 
     def first(self) -> object:
         """Return the first argument as it stands in the graph, however the schema names it."""
-        return self.arg(next(iter(arguments_of(self.target)), ""))
+        return next(iter(self.given.values()))
 
     def span(self, name: str) -> Span:
         """Return the span of a tensor or number argument."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 from typing import Any
 
-REGISTRY = "torch._dynamo.backends.registry"
-"""The module that torch.compile imports when it first looks for a backend."""
 GROUP = "torch_dynamo_backends"
 
 

@@ -118,7 +118,7 @@ class Fold(Generic[Value, Held]):
             case Not():
                 return self.condition(normalise(condition))
 
-    def negated(self, value: Value) -> Value:
+    def negated(self, value: Value, /) -> Value:
         """``-value``."""
         return self.mul(self.number(-1), value)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor, trunc
 
 from trtdiag.symbolic.build import Number, sub
@@ -116,27 +117,18 @@ class Intervals(Fold[Ends, "bool | None"]):
     divide = staticmethod(divided)
     least = staticmethod(least)
     greatest = staticmethod(greatest)
+    negated = staticmethod(flipped)
+    floor = staticmethod(partial(rounded, rounding=floor))
+    trunc = staticmethod(partial(rounded, rounding=trunc))
 
     def number(self, value: Number) -> Ends:
         """See ``Fold``."""
         return value, value
 
-    def negated(self, ends: Ends) -> Ends:
-        """See ``Fold``."""
-        return flipped(ends)
-
     def symbol(self, name: str) -> Ends:
         """See ``Fold``."""
         found = self.box.get(name)
         return ANY if found is None else (found.min, found.max)
-
-    def floor(self, ends: Ends) -> Ends:
-        """See ``Fold``."""
-        return rounded(ends, floor)
-
-    def trunc(self, ends: Ends) -> Ends:
-        """See ``Fold``."""
-        return rounded(ends, trunc)
 
     def where(self, holds: bool | None, _fails: bool | None, then: Ends, otherwise: Ends) -> Ends:
         """See ``Fold``."""

@@ -92,21 +92,17 @@ def _read(text: str, resolve: Resolve | None) -> Expr | Condition:
         raise ExpressionError(_shown(text), f"it has {len(text)} characters, more than {MOST_CHARACTERS}")
     try:
         tree = ast.parse(text.strip(), mode="eval")
+        result = _Reader(_shown(text), resolve).node(tree.body, 0)
+    except ExpressionError:
+        raise
     except SyntaxError as error:
         raise ExpressionError(_shown(text), f"it is not a Python expression ({error.msg})") from error
     except (RecursionError, MemoryError) as error:
         raise ExpressionError(_shown(text), "it is nested too deeply") from error
-    except ValueError as error:
+    except (ValueError, FunctionError) as error:
         raise ExpressionError(_shown(text), str(error)) from error
-    reader = _Reader(_shown(text), resolve)
-    try:
-        result = reader.node(tree.body, 0)
-        if size(result) > MOST_NODES:
-            raise reader.error(f"it grows to more than {MOST_NODES} operations")
-    except FunctionError as error:
-        raise ExpressionError(_shown(text), str(error)) from error
-    except RecursionError as error:
-        raise ExpressionError(_shown(text), "it is nested too deeply") from error
+    if size(result) > MOST_NODES:
+        raise ExpressionError(_shown(text), f"it grows to more than {MOST_NODES} operations")
     return result
 
 

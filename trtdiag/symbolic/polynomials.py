@@ -138,9 +138,7 @@ def choose(flags: Flags, then: Poly, otherwise: Poly) -> Poly:
         a = then.coefficients[power] * then_factor if power <= then.degree else zero
         b = otherwise.coefficients[power] * other_factor if power <= otherwise.degree else zero
         parts.append(np.where(flags, a, b))
-    defined: Flags | None = None
-    if then.defined is not None or otherwise.defined is not None:
-        everywhere = np.ones(period, dtype=bool)
-        sides = [everywhere if side.defined is None else side.defined for side in (then, otherwise)]
-        defined = np.where(flags, *sides)
+    everywhere = np.ones(period, dtype=bool)
+    sides = [everywhere if side.defined is None else side.defined for side in (then, otherwise)]
+    defined = None if then.defined is otherwise.defined is None else np.where(flags, *sides)
     return poly(parts, then.scale * then_factor, defined)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partialmethod, reduce
 from math import gcd
 from typing import Any, Generic, TypeVar
 
@@ -126,12 +126,6 @@ class _Algebra(Fold[Pieces, Regions]):
             raise NotApplicableError("Pow of this form is not covered")
         return reduce(self.mul, [self.expr(base)] * count, self.number(1))
 
-    def least(self, left: Pieces, right: Pieces) -> Pieces:
-        return self.extreme(left, right, Relation.LE)
-
-    def greatest(self, left: Pieces, right: Pieces) -> Pieces:
-        return self.extreme(left, right, Relation.GE)
-
     def floor(self, value: Pieces) -> Pieces:
         ones: Vector = np.ones(self.period, dtype=int).astype(object)
         return [Piece(piece.low, piece.high, ps.floordiv_vector(piece.value, ones)) for piece in value]
@@ -154,11 +148,11 @@ class _Algebra(Fold[Pieces, Regions]):
     def signs(self, pieces: Pieces, relation: Relation) -> Regions:
         regions: Regions = []
         for piece in pieces:
-            for low, high in _cut(piece.low, piece.high, _changes(piece.value, piece.low, piece.high)):
-                flags = np.asarray(relation.holds(_signs_at(piece.value, _inside(low, high)), 0), dtype=bool)
+            for part in Range(piece.low, piece.high).cut(_changes(piece.value, piece.low, piece.high)):
+                flags = np.asarray(relation.holds(_signs_in(piece.value, part), 0), dtype=bool)
                 if piece.value.defined is not None:
                     flags = flags & piece.value.defined
-                regions.append(Piece(low, high, flags))
+                regions.append(Piece(part.min, part.max, flags))
         return regions
 
     def extreme(self, left: Pieces, right: Pieces, relation: Relation) -> Pieces:
@@ -166,6 +160,9 @@ class _Algebra(Fold[Pieces, Regions]):
         picked = self.pick(self.signs(difference, relation), left, right)
         # Both operands must be defined, whichever is taken.
         return _overlaid(lambda taken, both: replace(taken, defined=both.defined))(picked, difference)
+
+    least = partialmethod(extreme, relation=Relation.LE)
+    greatest = partialmethod(extreme, relation=Relation.GE)
 
     @staticmethod
     def pick(regions: Regions, then: Pieces, otherwise: Pieces) -> Pieces:
@@ -182,13 +179,13 @@ class _Algebra(Fold[Pieces, Regions]):
         if bottom.degree == 0:
             return [Piece(low, high, _divide_constant(top, bottom))]
         pieces: Pieces = []
-        for start, stop in _cut(low, high, _changes(bottom, low, high)):
-            signs = _signs_at(bottom, _inside(start, stop))
+        for part in Range(low, high).cut(_changes(bottom, low, high)):
+            signs = _signs_in(bottom, part)
             flips = Poly((np.where(signs < 0, -1, 1).astype(object),))
             zero = signs == 0
             steady_top = ps.mul(top, flips)
             steady_bottom = ps.choose(zero, ps.constant(1, self.period), ps.mul(bottom, flips))
-            for piece in self.divide_positive(start, stop, steady_top, steady_bottom):
+            for piece in self.divide_positive(part.min, part.max, steady_top, steady_bottom):
                 defined = ps.both(piece.value.defined, None if not zero.any() else ~zero)
                 defined = ps.both(defined, ps.both(top.defined, bottom.defined))
                 pieces.append(Piece(piece.low, piece.high, replace(piece.value, defined=defined)))
@@ -201,18 +198,17 @@ class _Algebra(Fold[Pieces, Regions]):
         quotient, rest = _long_division(top, bottom)
         missing = ps.add(rest, ps.scaled(bottom, -1))
         over = ps.add(rest, bottom)
-        cuts = sorted({cut for value in (rest, missing, over) for cut in _changes(value, low, high)})
+        cuts = {cut for value in (rest, missing, over) for cut in _changes(value, low, high)}
         pieces: Pieces = []
-        for start, stop in _cut(low, high, cuts):
-            inside = _inside(start, stop)
-            rest_sign = _signs_at(rest, inside)
-            zero = (rest_sign >= 0) & (_signs_at(missing, inside) < 0)
-            minus = (rest_sign < 0) & (_signs_at(over, inside) >= 0)
+        for part in Range(low, high).cut(cuts):
+            rest_sign = _signs_in(rest, part)
+            zero = (rest_sign >= 0) & (_signs_in(missing, part) < 0)
+            minus = (rest_sign < 0) & (_signs_in(over, part) >= 0)
             if bool((zero | minus).all()):
                 unit = Poly((np.where(zero, 0, -1).astype(object),))
-                pieces.append(Piece(start, stop, ps.add(quotient, unit)))
+                pieces.append(Piece(part.min, part.max, ps.add(quotient, unit)))
             else:
-                pieces.extend(self.by_points(start, stop, top, bottom))
+                pieces.extend(self.by_points(part.min, part.max, top, bottom))
         return pieces
 
     @staticmethod
@@ -237,19 +233,9 @@ def _overlaps(*lists: Any) -> Any:
         low = high + 1 if high is not None else None
 
 
-def _cut(low: int | None, high: int | None, cuts: list[int]) -> list[tuple[int | None, int | None]]:
-    lows: list[int | None] = [low, *cuts]
-    highs: list[int | None] = [*(cut - 1 for cut in cuts), high]
-    return list(zip(lows, highs, strict=True))
-
-
-def _inside(low: int | None, high: int | None) -> int:
-    if low is not None:
-        return low
-    return 0 if high is None else high
-
-
-def _signs_at(value: Poly, point: int) -> Vector:
+def _signs_in(value: Poly, part: Range) -> Vector:
+    """The signs at a point of a part in which they do not change."""
+    point = next((end for end in (part.min, part.max) if end is not None), 0)
     return np.sign(ps.at(value, point).coefficients[0])
 
 
@@ -268,7 +254,7 @@ def _changes(value: Poly, low: int | None, high: int | None) -> list[int]:
             raise NotApplicableError(f"{len(rows)} polynomials of degree {value.degree} would be searched for roots")
         for row in rows:
             cuts.update(sign_changes(row, low, high))
-    found = sorted(cut for cut in cuts if (low is None or cut > low) and (high is None or cut <= high))
+    found = [cut for cut in cuts if (low is None or cut > low) and (high is None or cut <= high)]
     if len(found) > MOST_PIECES:
         raise NotApplicableError(f"it falls into more than {MOST_PIECES} pieces")
     return found

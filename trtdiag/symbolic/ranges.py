@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -42,6 +43,12 @@ class Range:
         lows = [end for end in (self.min, other.min) if end is not None]
         highs = [end for end in (self.max, other.max) if end is not None]
         return Range(max(lows) if lows else None, min(highs) if highs else None)
+
+    def cut(self, cuts: Iterable[int]) -> list[Range]:
+        """The parts of a range with values, each but the first beginning at one of ``cuts``, those outside left out."""
+        inner = sorted(at for at in cuts if at in self and at != self.min)
+        ends = (self.min, *inner), (*(at - 1 for at in inner), self.max)
+        return [Range(low, high) for low, high in zip(*ends, strict=True)]
 
     def scaled(self, factor: int, offset: int) -> Range:
         """From the least to the greatest ``factor*v + offset`` of the values ``v``; factor not 0."""

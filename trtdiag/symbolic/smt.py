@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partialmethod, reduce
 from threading import local
 from time import monotonic
 from typing import Any
@@ -235,15 +235,12 @@ class _Translator(Fold[_Term, Any]):
     def negated(self, value: _Term) -> _Term:
         return _Term(-value.top, value.bottom, value.sides)
 
-    def least(self, left: _Term, right: _Term) -> _Term:
-        return self.extreme(left, right, Relation.LE)
-
-    def greatest(self, left: _Term, right: _Term) -> _Term:
-        return self.extreme(left, right, Relation.GE)
-
     def extreme(self, left: _Term, right: _Term, relation: Relation) -> _Term:
         a, b = left.top * right.bottom, right.top * left.bottom
         return _Term(self.choice(relation.holds(a, b), a, b), left.bottom * right.bottom, (*left.sides, *right.sides))
+
+    least = partialmethod(extreme, relation=Relation.LE)
+    greatest = partialmethod(extreme, relation=Relation.GE)
 
     def trunc(self, value: _Term) -> _Term:
         down, up = self.floor(value), self.ceil(value)

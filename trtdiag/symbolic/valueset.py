@@ -202,8 +202,7 @@ class ValueSet:
 
     def complement(self) -> ValueSet:
         """The values of the range that are no members."""
-        full = [] if self.range.empty else [Stretch(self.range.min, self.range.max, ALL)]
-        return _combined(self, ValueSet(self.range, full), lambda a, b: ~a & b, self.range)
+        return _combined(self, ValueSet.full(self.range), lambda a, b: ~a & b, self.range)
 
     def within(self, range_: Range) -> ValueSet:
         """The members inside ``range_``, which becomes the range."""
@@ -228,45 +227,32 @@ def _combined(left: ValueSet, right: ValueSet, join: Callable[[Mask, Mask], Mask
     """Joins two sets pattern by pattern between all their ends."""
     if range_.empty:
         return ValueSet(range_, [])
-    cuts: set[int] = set()
-    for part in (*left.stretches, *right.stretches):
-        if part.low is not None:
-            cuts.add(part.low)
-        if part.high is not None:
-            cuts.add(part.high + 1)
+    ends = (*left.stretches, *right.stretches)
+    cuts = {part.low for part in ends if part.low is not None} | {
+        part.high + 1 for part in ends if part.high is not None
+    }
     if len(cuts) > MOST_STRETCHES:
         raise patterns.PatternError(f"the set falls into {len(cuts)} stretches")
-    inner = sorted(cut for cut in cuts if (range_.min is None or cut > range_.min))
-    inner = [cut for cut in inner if range_.max is None or cut <= range_.max]
-    lows: list[int | None] = [range_.min, *inner]
-    highs: list[int | None] = [*(cut - 1 for cut in inner), range_.max]
+    pieces = range_.cut(cuts)
     parts: list[Stretch] = []
-    first, second = _Cursor(left.stretches), _Cursor(right.stretches)
-    for low, high in zip(lows, highs, strict=True):
-        a, b = patterns.align(first.mask(low, high), second.mask(low, high), low, high)
-        parts.append(Stretch(low, high, join(a, b)))
+    masks = zip(_masks(left.stretches, pieces), _masks(right.stretches, pieces), strict=True)
+    for piece, both in zip(pieces, masks, strict=True):
+        parts.append(Stretch(piece.min, piece.max, join(*patterns.align(*both, piece.min, piece.max))))
     return ValueSet(range_, parts)
 
 
 _NONE: Mask = np.zeros(1, dtype=bool)
 
 
-class _Cursor:
-    """Walks stretches in order and gives the mask of each asked-for piece, none of which crosses an end."""
-
-    def __init__(self, parts: tuple[Stretch, ...]) -> None:
-        self.parts = parts
-        self.index = 0
-
-    def mask(self, low: int | None, high: int | None) -> Mask:
-        while self.index < len(self.parts):
-            part = self.parts[self.index]
-            if part.high is not None and low is not None and part.high < low:
-                self.index += 1
-                continue
-            starts_later = part.low is not None and (low is None or part.low > low)
-            return _NONE if starts_later else part.mask
-        return _NONE
+def _masks(parts: tuple[Stretch, ...], pieces: Iterable[Range]) -> Iterator[Mask]:
+    """The mask of each piece, in order; none crosses an end of a part."""
+    index = 0
+    for piece in pieces:
+        while index < len(parts) and Range(piece.min, parts[index].high).empty:
+            index += 1
+        part = parts[index] if index < len(parts) else None
+        starts_later = part is not None and part.low is not None and (piece.min is None or part.low > piece.min)
+        yield _NONE if part is None or starts_later else part.mask
 
 
 def _tidy(part: Stretch) -> list[Stretch]:

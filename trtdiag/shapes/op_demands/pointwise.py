@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from trtdiag.shapes.op_call import OpCall
-from trtdiag.shapes.op_demands.registry import asks, asks_pointwise
+from trtdiag.shapes.op_demands.registry import POINTWISE, asks
 from trtdiag.shapes.shape_constraints import SUMMED, Demands, alike, all_alike, equal, spread
 
 
-@asks_pointwise
-@asks("masked_fill", "masked_select", "where", "huber_loss", "mse_loss", "l1_loss", "smooth_l1_loss")
+@asks(POINTWISE, "masked_fill", "masked_select", "where", "huber_loss", "mse_loss", "l1_loss", "smooth_l1_loss")
 @asks("binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_similarity", "pairwise_distance")
 @asks("linalg_cross", "cross", "lerp", "addcmul", "addcdiv", "clamp", "clamp_min", "clamp_max", "rrelu_with_noise")
 def pointwise(call: OpCall) -> Demands:

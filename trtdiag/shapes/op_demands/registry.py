@@ -16,7 +16,8 @@ Rule = Callable[[OpCall], Demands]
 _R = TypeVar("_R", bound=Rule)
 
 _RULES: dict[str, Rule] = {}
-_POINTWISE: list[Rule] = []
+POINTWISE = "pointwise"
+"""Stands for all ops that torch tags so and that have no function of their own."""
 
 
 def asks(*names: str) -> Callable[[_R], _R]:
@@ -30,12 +31,6 @@ def asks(*names: str) -> Callable[[_R], _R]:
     return register
 
 
-def asks_pointwise(function: _R) -> _R:
-    """Register the function for all ops that torch tags as pointwise and that have none of their own."""
-    _POINTWISE.append(function)
-    return function
-
-
 @lru_cache(maxsize=4096)
 def rule_for(op: Callee) -> Rule | None:
     """The function for an op, ``None`` where nothing is known of it."""
@@ -45,7 +40,7 @@ def rule_for(op: Callee) -> Rule | None:
         return None
     name = bare_name(op)
     rule = _RULES.get(name) or _RULES.get(name.rstrip("_"))
-    return rule or (_POINTWISE[0] if torch.Tag.pointwise in op.tags else None)
+    return rule or (_RULES[POINTWISE] if torch.Tag.pointwise in op.tags else None)
 
 
 def demands_of(call: OpCall) -> tuple[Demand, ...]:
