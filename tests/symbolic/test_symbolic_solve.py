@@ -30,6 +30,12 @@ def test_the_stride_guard_of_an_encoder():
     assert values.count == 1014
 
 
+@pytest.mark.parametrize(("text", "said"), [("floor(h * 0.3333) >= 1", "h >= 4"), ("2*h / h == 2", "all")])
+def test_a_set_beyond_the_algebra_is_guessed_and_shown_by_z3(text, said):
+    solution = allowed([parse_condition(text)], "h", BOX["n"])
+    assert (solution.proof.kind, solution.values.describe("h")) == (ProofKind.SMT, said)
+
+
 def test_a_witness_above_where_there_is_none_below():
     result = check(parse_condition("h >= 200"), BOX)
     assert (result.counterexample, result.witness) == ({"h": 135}, {"h": 200})

@@ -26,6 +26,7 @@ from trtdiag.targets.target import Target
 
 # What networks compute with; int8 and smaller stand for quantized values in TensorRT, not for numbers.
 _COMPUTED = frozenset({torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool})
+_WORDS = {Role.INPUT: "input", Role.CONSTANT: "constant", Role.INNER: "operand"}
 
 
 def plan_types(
@@ -115,7 +116,7 @@ class _Planning:
         for source in node.all_input_nodes:
             for each in self._tensors[source]:
                 if each.planned.dtype is None:
-                    return each.planned.limit(f"its {_word(self._role(source))} {source.name}", each.dtype)
+                    return each.planned.limit(f"its {_WORDS[self._role(source)]} {source.name}", each.dtype)
         for index, each in enumerate(self._tensors[node]):
             if each.planned.dtype is None and _is_read(node, index):
                 return each.planned.limit("its result", each.dtype)
@@ -167,7 +168,3 @@ def _is_read(node: Node, index: int) -> bool:
     if not isinstance(node.meta.get("val"), (list, tuple)):
         return True
     return any(classify(user) is not NodeKind.ELEMENT or user.args[1] == index for user in node.users)
-
-
-def _word(role: Role) -> str:
-    return {Role.INPUT: "input", Role.CONSTANT: "constant"}.get(role, "operand")

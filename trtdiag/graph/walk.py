@@ -70,19 +70,15 @@ class LocatedNode:
     depth: int
 
 
-def walk(root: GraphModule) -> Iterator[LocatedNode]:
+def walk(owner: GraphModule, prefix: str = "", depth: int = 0) -> Iterator[LocatedNode]:
     """Yield every node once, in graph order; a nested graph's nodes follow the node that names it."""
-    yield from _walk(root, "", 0)
-
-
-def _walk(owner: GraphModule, prefix: str, depth: int) -> Iterator[LocatedNode]:
     entered: set[str] = set()
     for node in owner.graph.nodes:
         yield LocatedNode(prefix + node.name, node, classify(node), owner, depth)
         nested = subgraph_of(owner, node)
         if nested is not None and node.target not in entered:
             entered.add(str(node.target))
-            yield from _walk(nested, f"{prefix}{node.target}.", depth + 1)
+            yield from walk(nested, f"{prefix}{node.target}.", depth + 1)
 
 
 def attribute_of(owner: GraphModule, node: Node) -> object:

@@ -25,20 +25,20 @@ def earliest_levels(before: Edges, supported: Sequence[bool]) -> list[int]:
     if all(supported):
         return [1] * len(before)
     levels: list[int] = []
-    for index, earlier in enumerate(before):
-        if supported[index]:
-            level = 1
-            for other in earlier:
-                least = levels[other] if supported[other] else levels[other] + 1
-                if least > level:
-                    level = least
-        else:
-            level = 0
-            for other in earlier:
-                if levels[other] > level:
-                    level = levels[other]
-        levels.append(level)
+    for index in range(len(before)):
+        levels.append(earliest_level(index, before, supported, levels))
     return levels
+
+
+def earliest_level(index: int, before: Edges, supported: Sequence[bool], levels: Sequence[int]) -> int:
+    """Return the earliest level of one op whose predecessors have theirs."""
+    inside = supported[index]
+    earliest = int(inside)
+    for other in before[index]:
+        least = levels[other] + 1 if inside and not supported[other] else levels[other]
+        if least > earliest:
+            earliest = least
+    return earliest
 
 
 def latest_levels(after: Edges, supported: Sequence[bool], last: int) -> list[int]:

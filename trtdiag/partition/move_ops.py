@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trtdiag.graph.values import TensorValue
-from trtdiag.partition.levels import latest_level
+from trtdiag.partition.levels import earliest_level, latest_level
 from trtdiag.partition.plan import OpGraph
 
 _FEW_LEVELS = 8
@@ -80,23 +80,11 @@ class _Placing:
     def earlier(self) -> None:
         """Move ops back towards what they read where that is better, first op first."""
         for index, inside in enumerate(self.supported):
-            earliest = self._earliest(index)
+            earliest = earliest_level(index, self.graph.before, self.supported, self.levels)
             if not inside:
                 self.levels[index] = earliest
             elif earliest < self.levels[index]:
                 self._move(index, earliest, self.levels[index], late=False)
-
-    def _earliest(self, index: int) -> int:
-        levels, supported = self.levels, self.supported
-        inside = supported[index]
-        earliest = int(inside)
-        for other in self.graph.before[index]:
-            level = levels[other]
-            if inside and not supported[other]:
-                level += 1
-            if level > earliest:
-                earliest = level
-        return earliest
 
     def _move(self, index: int, low: int, high: int, *, late: bool) -> None:
         own = self.levels[index]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trtdiag.graph.segment import DimSource, LocalSize
@@ -28,8 +28,8 @@ def shown_sizes(
     shown: dict[tuple[int, object], DimSource] = {}
     for tensor in graph.tensors:
         if tensor.producer >= 0 and homes[tensor.producer] >= 0 and not _only_shape(tensor, homes):
-            for source in _dims(tensor):
-                shown.setdefault((homes[tensor.producer], source.extent), source)
+            for dim, extent in enumerate(tensor.value.dims if tensor.value is not None else ()):
+                shown.setdefault((homes[tensor.producer], extent), DimSource(tensor.name, dim, extent))
 
     def nearest(source: DimSource) -> DimSource:
         if source.tensor not in inside:
@@ -47,9 +47,3 @@ def _only_shape(tensor: Tensor, homes: Sequence[int]) -> bool:
     """Whether nothing outside of the segment that makes a tensor reads its elements."""
     home = homes[tensor.producer] if tensor.producer >= 0 else -1
     return home >= 0 and not tensor.is_output and all(homes[reader] == home for reader in tensor.readers)
-
-
-def _dims(tensor: Tensor) -> Iterator[DimSource]:
-    if tensor.value is not None:
-        for dim, extent in enumerate(tensor.value.dims):
-            yield DimSource(tensor.name, dim, extent)

@@ -57,10 +57,6 @@ def _all_of(name: str) -> Most:
     return lambda call: elements(call.shape(name))
 
 
-def _masked(call: OpCall) -> Expr:
-    return elements(broadcast_shape((call.shape("self"), call.shape("mask"))))
-
-
 def _index(call: OpCall) -> Expr:
     masks = [one.dims for one in call.optional_tensors("indices") if one is not None and one.dtype is torch.bool]
     if not masks:
@@ -81,7 +77,7 @@ _MOST: Mapping[str, Most] = {
     "aten.where.default": _all_of("condition"),
     "aten.index.Tensor": _index,
     "aten._unsafe_index.Tensor": _index,
-    "aten.masked_select.default": _masked,
+    "aten.masked_select.default": lambda call: elements(broadcast_shape((call.shape("self"), call.shape("mask")))),
     "aten._unique.default": _all_of("self"),
     "aten._unique2.default": _all_of("self"),
     "aten.unique_consecutive.default": _along,

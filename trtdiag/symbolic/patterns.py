@@ -6,6 +6,7 @@ says each value on its own.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import lcm
 
 import numpy as np
@@ -59,25 +60,17 @@ def align(left: Mask, right: Mask, low: int | None, high: int | None) -> tuple[M
 
 def reduce_period(mask: Mask) -> Mask:
     """The shortest mask of the same pattern."""
-    rest = length = len(mask)
-    factor = 2
-    while rest > 1 and factor <= rest:
-        if factor * factor > rest:
-            factor = rest
-        if rest % factor:
-            factor += 1
-            continue
-        while rest % factor == 0:
-            rest //= factor
-            while length % factor == 0 and _repeats(mask, length // factor):
-                length //= factor
-                mask = mask[:length]
-        factor += 1
+    for prime in _primes(len(mask)):
+        while len(mask) % prime == 0 and np.array_equal(mask[len(mask) // prime :], mask[: -len(mask) // prime]):
+            mask = mask[: len(mask) // prime]
     return mask
 
 
-def _repeats(mask: Mask, period: int) -> bool:
-    return bool(np.array_equal(mask[period:], mask[:-period]))
+@lru_cache(maxsize=1 << 12)
+def _primes(number: int) -> tuple[int, ...]:
+    from sympy import primefactors  # on first use: it takes a while to import
+
+    return tuple(primefactors(number))
 
 
 def tail_period(spelled: Mask, most: int = 4096) -> int | None:
