@@ -9,7 +9,6 @@ import torch
 
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.facts import Bytes
-from trtdiag.partition.monotone_bounds import GrowingSizes
 from trtdiag.partition.traffic import ByteCounts
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import BoundsCache, Num, Range, evaluate, mul, parse_expr
@@ -56,11 +55,3 @@ def test_bytes_are_the_exact_bounds_of_all_elements(box: dict[str, DimProfile]) 
             opt = None
         told = counts.of(TensorValue(torch.float16, dims, 2))
         assert told == Bytes(low, opt, high), dims
-
-
-def test_sizes_that_do_not_plainly_grow_have_no_ends() -> None:
-    growing = GrowingSizes(BOX)
-    assert growing.of(parse_expr("(3*h + w)//2")) == ((21 + 1) // 2, (99 + 5) // 2, None)
-    for text in ("h - w", "h % 4", "h//w", "s + 1", "-h"):
-        assert growing.of(parse_expr(text)) is None, text
-    assert growing.product((parse_expr("h"), Num(0))) is None

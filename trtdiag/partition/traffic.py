@@ -7,7 +7,6 @@ from functools import cached_property
 
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.facts import Bytes
-from trtdiag.partition.monotone_bounds import GrowingSizes
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import BoundsCache, build
 from trtdiag.symbolic.evaluate import evaluate
@@ -23,7 +22,6 @@ class ByteCounts:
 
     def __init__(self, symbols: Mapping[str, DimProfile]) -> None:
         self._symbols = symbols
-        self._growing = GrowingSizes(symbols)
         # By the identity of the dims, which are kept beside: the reader of metadata makes equal shapes one object.
         self._known: dict[tuple[int, int], tuple[tuple[Expr, ...], Bytes]] = {}
 
@@ -47,10 +45,6 @@ class ByteCounts:
         return BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in self._symbols.items()})
 
     def _count(self, value: TensorValue) -> Bytes:
-        ends = self._growing.product(value.dims)
-        if ends is not None:
-            each, (least, usual, most) = value.element_bytes, ends
-            return Bytes(least * each, usual * each, None if most is None else most * each)
         volume = build.mul(*value.dims)
         if not free_symbols(volume) <= self._symbols.keys():
             return _UNKNOWN
