@@ -140,13 +140,13 @@ class _Interpreter:
         dtype = dtype_of(node)
         if held is not None and held.held and (held.changed or node in self.changed):
             why = f"{held.weight}: a buffer that the program changes, any value"
-            return unknown(dtype, why, why)
-        if held is not None and held.tensor is not None:
+        elif held is not None and held.tensor is not None:
             return self._constant(held.tensor, held.weight or node.name)
-        if held is not None and held.held:
-            return unknown(dtype, f"{held.weight}: values not loaded", f"{held.weight}: values not loaded")
-        what = "user input" if held is not None else "argument of a nested graph"
-        why = f"{what}, any {str(dtype).removeprefix('torch.')}"
+        elif held is not None and held.held:
+            why = f"{held.weight}: values not loaded"
+        else:
+            what = "user input" if held is not None else "argument of a nested graph"
+            why = f"{what}, any {str(dtype).removeprefix('torch.')}"
         return unknown(dtype, why, why)
 
     def _held(self, owner: GraphModule, scope: Scope) -> dict[Node, Span]:

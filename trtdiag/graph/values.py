@@ -5,13 +5,13 @@ Nothing here compares a ``SymInt`` or asks for its truth: that would record a gu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, Union
 
 import torch
 from torch.fx import Node
 
+from trtdiag.graph.trees import leaves_of
 from trtdiag.symbolic.expr import Condition, Expr, Num
 from trtdiag.symbolic.from_sympy import from_sympy
 from trtdiag.symbolic.functions import ExpressionError
@@ -120,12 +120,10 @@ class NodeReader:
             return self._tensor(value)
         if isinstance(value, bool):
             return NumberValue("bool", None)
-        if isinstance(value, int):
+        if isinstance(value, (int, torch.SymInt)):
             return NumberValue("int", self.size(value))
         if isinstance(value, float):
             return NumberValue("float", None)
-        if isinstance(value, torch.SymInt):
-            return NumberValue("int", self.size(value))
         if isinstance(value, torch.SymBool):
             return NumberValue("bool", self._symbolic(value))
         if isinstance(value, torch.SymFloat):
@@ -167,23 +165,14 @@ def _translate(expr: Any) -> Expr | Condition | None:
         return None
 
 
-def leaves(value: object) -> Iterator[object]:
-    """Yield the values inside nested lists, tuples and dicts, in order; ``None`` alone yields nothing."""
+def leaves(value: object) -> list[object]:
+    """Return the values inside nested lists, tuples and dicts, in order; ``None`` alone gives nothing.
+
+    ``None`` inside a container keeps its place: outputs are addressed by index.
+    """
     if value is None:
-        return
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, torch.Size):
-        yield from value
-    elif isinstance(value, _CONTAINERS):
-        for item in value:
-            # None inside a container keeps its place: outputs are addressed by index.
-            yield from leaves(item) if item is not None else (None,)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from leaves(item)
-    else:
-        yield value
+        return []
+    return leaves_of(list(value) if isinstance(value, torch.Size) else value)
 
 
 def is_row_major(tensor: torch.Tensor) -> bool:

@@ -92,18 +92,11 @@ def _crossing(graph: OpGraph, homes: Sequence[int], shapes: frozenset[str]) -> l
     for tensor in graph.tensors:
         name, producer, _, readers, is_output = tensor
         home = homes[producer] if producer >= 0 else -1
-        # Most tensors are read where they are made, and nowhere else.
-        for reader in readers:
-            if homes[reader] != home:
-                break
-        else:
-            if not is_output and name not in shapes:
-                continue
         read_in = {homes[reader] for reader in readers}
+        if read_in <= {home} and not is_output and name not in shapes:
+            continue  # as most tensors
         read_by_torch = -1 in read_in or name in shapes
-        read_in.discard(home)
-        read_in.discard(-1)
-        found.append((tensor, home, read_by_torch, sorted(read_in)))
+        found.append((tensor, home, read_by_torch, sorted(read_in - {home, -1})))
     return found
 
 
@@ -138,10 +131,9 @@ def _segment(
 def _steps(graph: OpGraph, homes: Sequence[int], levels: Sequence[int]) -> tuple[Step, ...]:
     filled = set(homes)
     outside: dict[int, list[str]] = {}
-    if -1 in filled:
-        for op, home, level in zip(graph.ops, homes, levels, strict=True):
-            if home < 0 and op.runs:
-                outside.setdefault(level, []).extend((op.name, *op.elements))
+    for op, home, level in zip(graph.ops, homes, levels, strict=True):
+        if home < 0 and op.runs:
+            outside.setdefault(level, []).extend((op.name, *op.elements))
     steps = []
     for level in range(max(levels, default=0) + 1):
         if level > 0 and level - 1 in filled:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.facts import Bytes
@@ -14,48 +13,22 @@ from trtdiag.symbolic.expr import Expr
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols
 
-_UNKNOWN = Bytes(None, None, None)
-
 
 class ByteCounts:
     """Bytes of tensors at the ends of the ranges and at the usual sizes; each shape is bounded once."""
 
     def __init__(self, symbols: Mapping[str, DimProfile]) -> None:
-        self._symbols = symbols
-        # By the identity of the dims, which are kept beside: the reader of metadata makes equal shapes one object.
-        self._known: dict[tuple[int, int], tuple[tuple[Expr, ...], Bytes]] = {}
+        self._usual = {name: sizes.opt for name, sizes in symbols.items()}
+        self._bounds = BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in symbols.items()})
 
     def of(self, value: TensorValue | None) -> Bytes:
         """Return the bytes of a tensor: exact or a bound from outside where its size is not monotone."""
-        if value is None:
-            return _UNKNOWN
-        key = (id(value.dims), value.element_bytes)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = value.dims, self._count(value)
-        return found[1]
-
-    # Most programs have no size that needs the two.
-    @cached_property
-    def _usual(self) -> dict[str, int]:
-        return {name: sizes.opt for name, sizes in self._symbols.items()}
-
-    @cached_property
-    def _bounds(self) -> BoundsCache:
-        return BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in self._symbols.items()})
-
-    def _count(self, value: TensorValue) -> Bytes:
-        volume = build.mul(*value.dims)
-        if not free_symbols(volume) <= self._symbols.keys():
-            return _UNKNOWN
+        volume = None if value is None else build.mul(*value.dims)
+        if value is None or volume is None or not free_symbols(volume) <= self._usual.keys():
+            return Bytes(None, None, None)
         bounds = self._bounds.of(volume).range
-        opt = _at(volume, self._usual)
-        low, high = bounds.min, bounds.max
-        return Bytes(
-            None if low is None else max(low, 0) * value.element_bytes,
-            None if opt is None else opt * value.element_bytes,
-            None if high is None else high * value.element_bytes,
-        )
+        counts = (None if bounds.min is None else max(bounds.min, 0), _at(volume, self._usual), bounds.max)
+        return Bytes(*(None if count is None else count * value.element_bytes for count in counts))
 
     def weight(self, value: TensorValue | None) -> int:
         """Return the bytes to compare tensors by: at the usual sizes; a symbol without sizes counts as one."""

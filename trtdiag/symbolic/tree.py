@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from trtdiag.symbolic.expr import (
@@ -39,21 +41,19 @@ def is_condition(node: Expr | Condition) -> bool:
     return isinstance(node, _CONDITIONS)
 
 
+_PARTS: dict[type, Callable[[Any], tuple[Expr | Condition, ...]]] = {
+    **dict.fromkeys((Num, Sym, Truth), lambda _: ()),
+    **dict.fromkeys((Add, Mul, Min, Max, And, Or), attrgetter("args")),
+    **dict.fromkeys((FloorDiv, Mod, TrueDiv, Compare), attrgetter("left", "right")),
+    **dict.fromkeys((Floor, Ceil, Trunc, Not), lambda node: (node.arg,)),
+    Pow: attrgetter("base", "exponent"),
+    Where: attrgetter("condition", "then", "otherwise"),
+}
+
+
 def children(node: Expr | Condition) -> tuple[Expr | Condition, ...]:
     """The operands of ``node`` in order; a ``Where`` begins with its condition."""
-    match node:
-        case Num() | Sym() | Truth():
-            return ()
-        case Add(args) | Mul(args) | Min(args) | Max(args) | And(args) | Or(args):
-            return args
-        case FloorDiv(left, right) | Mod(left, right) | TrueDiv(left, right) | Pow(left, right):
-            return (left, right)
-        case Compare(_, left, right):
-            return (left, right)
-        case Floor(arg) | Ceil(arg) | Trunc(arg) | Not(arg):
-            return (arg,)
-        case Where(condition, then, otherwise):
-            return (condition, then, otherwise)
+    return _PARTS[type(node)](node)
 
 
 def order_key(node: Expr | Condition) -> tuple[Any, ...]:
