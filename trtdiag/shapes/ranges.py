@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from torch.fx import GraphModule
 
@@ -88,14 +88,7 @@ class _Sizes:
         )
 
 
-def _complete(box: Mapping[str, Range], dims: Iterable[Expr]) -> dict[str, Range]:
-    complete = dict(box)
-    used: set[str] = set()
-    for dim in dims:
-        if isinstance(dim, Sym):
-            complete.setdefault(dim.name, _NOT_NEGATIVE)
-        else:
-            used |= free_symbols(dim)
-    for name in used:
-        complete.setdefault(name, _ANY)
-    return complete
+def _complete(box: Mapping[str, Range], dims: Collection[Expr]) -> dict[str, Range]:
+    used = frozenset().union(*map(free_symbols, dims))
+    plain = [dim.name for dim in dims if isinstance(dim, Sym)]
+    return {**dict.fromkeys(used, _ANY), **dict.fromkeys(plain, _NOT_NEGATIVE), **box}

@@ -42,11 +42,10 @@ def symbol_table(program: Program, checked: Checked) -> SymbolTable:
                 seen.setdefault(name, _Seen())
                 origins.setdefault(name, []).append(dim.site)
     reader = NodeReader()
-    symbols_of: dict[Expr | Condition, frozenset[str]] = {}
     for located in walk(checked.graph_module):
         for name in _bound(located):
             seen.setdefault(name, _Seen()).bearer = located
-        _count(located, reader.read(located.node), seen, symbols_of)
+        _count(located, reader.read(located.node), seen)
     return SymbolTable(tuple(_facts(program, name, found, origins.get(name, [])) for name, found in seen.items()))
 
 
@@ -61,17 +60,10 @@ def _bound(located: LocatedNode) -> Iterator[str]:
         yield from (str(symbol) for symbol in bindings)
 
 
-def _count(
-    located: LocatedNode,
-    values: tuple[Value, ...],
-    seen: dict[str, _Seen],
-    symbols_of: dict[Expr | Condition, frozenset[str]],
-) -> None:
+def _count(located: LocatedNode, values: tuple[Value, ...], seen: dict[str, _Seen]) -> None:
     mentioned: dict[str, None] = {}
     for expr in dict.fromkeys(_expressions(values)):
-        if expr not in symbols_of:
-            symbols_of[expr] = frozenset(free_symbols(expr))
-        for name in sorted(symbols_of[expr]):
+        for name in sorted(free_symbols(expr)):
             mentioned[name] = None
             found = seen.setdefault(name, _Seen())
             if found.first is None:

@@ -95,11 +95,8 @@ greatest = _operation(np.maximum, ends.greatest)
 def choose(mask: Array, then: Ints, otherwise: Ints) -> Ints:
     """``then`` where ``mask`` is True, ``otherwise`` elsewhere."""
     low, high = min(then.low, otherwise.low), max(then.high, otherwise.high)
-    if _fits(low, high):
-        picked = np.where(mask, np.asarray(then.values), np.asarray(otherwise.values))
-    else:
-        parts = (np.asarray(_object(part), dtype=object) for part in (then, otherwise))
-        picked = np.where(mask, *parts)
+    wide = None if _fits(low, high) else object
+    picked = np.where(mask, *(np.asarray(part.values, dtype=wide) for part in (then, otherwise)))
     return Ints(picked, low, high)
 
 
