@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
-from torch.export import Dim
+from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
 from tests.verification.faulty_backend import (
@@ -49,14 +51,24 @@ class Blocks(torch.nn.Module):
         return x
 
 
+@cache
+def _exported(kind: type[torch.nn.Module], *arguments: int) -> tuple[ExportedProgram, torch.nn.Module]:
+    torch.manual_seed(0)
+    module = kind(*arguments).eval()
+    return export(module, (torch.randn(3, 5),), dynamic_shapes={"x": {0: Dim("b", min=1, max=7)}}), module
+
+
 def _compiled(
-    patch: pytest.MonkeyPatch, alter: Alter, module: torch.nn.Module, **partition: object
+    patch: pytest.MonkeyPatch,
+    alter: Alter,
+    model: tuple[ExportedProgram, torch.nn.Module],
+    **partition: object,
 ) -> tuple[State, Faulty, torch.nn.Module]:
     torch.manual_seed(0)
     made = register(patch, get_backend("reference"), alter)
-    asked = (module.eval(), (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})
+    exported, module = model
     options = CompileOptions("8.6", "faulty", partition=PartitionOptions(**partition))  # type: ignore[arg-type]
-    return compile_in_stages(asked, options), made, module
+    return compile_in_stages(exported, options), made, module
 
 
 def _fused(network: Network) -> Network:
@@ -89,7 +101,7 @@ def _notes(found: State) -> tuple[str, ...]:
 
 
 def test_a_fusion_that_is_wrong_in_every_block_is_ended_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, made, module = _compiled(monkeypatch, _fused, Blocks(6))
+    found, made, module = _compiled(monkeypatch, _fused, _exported(Blocks, 6))
     assert found.verification is not None
     assert found.verification.passed
     assert len(found.engines) == 1
@@ -106,7 +118,7 @@ def test_a_fusion_that_is_wrong_in_every_block_is_ended_in_all(monkeypatch: pyte
 
 
 def test_a_mended_program_is_saved_loaded_and_exported_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found, _, module = _compiled(monkeypatch, _fused, Blocks(6))
+    found, _, module = _compiled(monkeypatch, _fused, _exported(Blocks, 6))
     path = tmp_path / "mended.ep"
     trtdiag.save(found.compiled, path)
     loaded = trtdiag.load(path)
@@ -125,7 +137,8 @@ def test_a_mended_program_is_saved_loaded_and_exported_again(monkeypatch: pytest
 
 def test_a_mended_program_is_known_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The outputs that it has for its own sake do not make its network another one."""
-    found, made, module = _compiled(monkeypatch, _fused, Blocks(6))
+    found, made, module = _compiled(monkeypatch, _fused, _exported(Blocks, 6))
+    module = deepcopy(module)  # it is changed below, and other tests have it too
     asked = (module, (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})
     checked = verify_saved(found.compiled, asked)
     assert checked.verification.passed
@@ -141,7 +154,7 @@ def test_a_mended_program_is_known_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_an_op_that_is_wrong_by_itself_is_left_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _, module = _compiled(monkeypatch, with_other_activation, Chain(LENGTH, TURN))
+    found, _, module = _compiled(monkeypatch, with_other_activation, _exported(Chain, LENGTH, TURN))
     assert found.verification is not None
     assert found.verification.passed
     assert [limit.code for limit in found.plan.support.limits.values()] == ["wrong-engine"]
@@ -163,7 +176,7 @@ def test_a_remedy_that_is_refused_leaves_the_comparison_as_it_was(monkeypatch: p
             raise EngineBuildError("no engine without it", because="a test", fix="none", reference="engine-refused")
         return with_other_activation(network)
 
-    found, _, _ = _compiled(monkeypatch, alter, Chain(LENGTH, TURN))
+    found, _, _ = _compiled(monkeypatch, alter, _exported(Chain, LENGTH, TURN))
     assert found.verification is not None
     assert not found.verification.passed
     assert found.verification.culprit is not None
@@ -176,7 +189,7 @@ def test_a_remedy_that_is_refused_leaves_the_comparison_as_it_was(monkeypatch: p
 
 
 def test_full_leaves_no_op_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _, _ = _compiled(monkeypatch, with_other_activation, Chain(LENGTH, TURN), require_full=True)
+    found, _, _ = _compiled(monkeypatch, with_other_activation, _exported(Chain, LENGTH, TURN), require_full=True)
     assert found.verification is not None
     assert not found.verification.passed
     assert found.verification.culprit is not None
@@ -193,7 +206,7 @@ def test_what_nothing_mends_is_told_as_it_was_first(monkeypatch: pytest.MonkeyPa
         )
         return type(network)(**{**vars_of(network), "layers": layers})
 
-    found, _, _ = _compiled(monkeypatch, alter, Blocks(3), require_full=True)
+    found, _, _ = _compiled(monkeypatch, alter, _exported(Blocks, 3), require_full=True)
     assert found.verification is not None
     assert not found.verification.passed
     assert not found.verification.notes
@@ -207,7 +220,7 @@ def vars_of(network: Network) -> dict[str, object]:
 
 
 def test_a_right_program_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, made, _ = _compiled(monkeypatch, lambda network: network, Blocks(3))
+    found, made, _ = _compiled(monkeypatch, lambda network: network, _exported(Blocks, 3))
     assert len(made.built) == 1
     assert "mend" not in {stage.name for stage in found.stages}
 
@@ -234,11 +247,11 @@ def test_ops_without_a_source_line_are_alike_with_themselves_alone(blocks: int) 
 
 def test_more_blocks_than_are_shown_show_those_alone_that_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy_repair, "MOST_SHOWN", 4)  # the edge itself, with blocks that are quick to compile
-    found, _, _ = _compiled(monkeypatch, lambda network: network, Blocks(5))
+    found, _, _ = _compiled(monkeypatch, lambda network: network, _exported(Blocks, 5))
     network = found.converted[0].network
     (first,) = outputs_of(network, "tanh")
     assert alike(network, [first]) == {first}
-    found, _, _ = _compiled(monkeypatch, lambda network: network, Blocks(4))
+    found, _, _ = _compiled(monkeypatch, lambda network: network, _exported(Blocks, 4))
     network = found.converted[0].network
     (first,) = outputs_of(network, "tanh")
     assert len(alike(network, [first])) == 4

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from rich.console import Console
-from torch.export import Dim
+from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
 from tests.verification.faulty_backend import Faulty, is_output, outputs_of, register
@@ -74,11 +75,21 @@ def _tanh(network: Network) -> tuple[str, ...]:
     return _ends(network) if _of(network, "tanh") else ()
 
 
+@cache
+def _parallel() -> tuple[ExportedProgram, torch.nn.Module]:
+    torch.manual_seed(0)
+    return _exported(Parallel().eval())
+
+
+def _exported(module: torch.nn.Module) -> tuple[ExportedProgram, torch.nn.Module]:
+    return export(module, (torch.randn(3, 5),), dynamic_shapes={"x": {0: Dim("b", min=1, max=7)}}), module
+
+
 def _compiled(
     patch: pytest.MonkeyPatch, refuses: Refuses, module: torch.nn.Module | None = None, **changes: Any
 ) -> tuple[State, Faulty, torch.nn.Module]:
     torch.manual_seed(0)
-    module = (module or Parallel()).eval()
+    exported, module = _exported(module.eval()) if module else _parallel()
 
     def alter(network: Network) -> Network:
         nodes = refuses(network)
@@ -88,8 +99,7 @@ def _compiled(
 
     made = register(patch, get_backend("reference"), alter)
     patch.setattr("tests.compiling.test_refused_builds.MADE", [made])
-    asked = (module, (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})
-    return compile_in_stages(asked, CompileOptions("8.6", "faulty", **changes)), made, module
+    return compile_in_stages(exported, CompileOptions("8.6", "faulty", **changes)), made, module
 
 
 MADE: list[Faulty] = []

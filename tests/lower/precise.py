@@ -20,6 +20,12 @@ DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
 
 def precise(source: Any, precision: Precision = Precision.FP16, keep: tuple[str, ...] = ()) -> tuple[Lowered, Program]:
     """The program in half precision, in good order: values, roles, no double cast."""
+    after, _, program = _precise(source, precision, keep)
+    return after, program
+
+
+def _precise(source: Any, precision: Precision, keep: tuple[str, ...]) -> tuple[Lowered, Lowered, Program]:
+    """The program in half precision and as it was before, and where both came from."""
     program, before = lowered_of(source)
     dtypes = {node.name: _dtype(node) for node in before.graph_module.graph.nodes}
     after = with_precision(before, precision, keep)
@@ -34,7 +40,7 @@ def precise(source: Any, precision: Precision = Precision.FP16, keep: tuple[str,
     pairs = [(node.args[0], node.kwargs.get("dtype")) for node in casts]
     assert len(set(pairs)) == len(pairs)  # one cast of a tensor to a dtype
     assert all(node.name in after.origins for node in graph.nodes if node.op == "call_function")
-    return after, program
+    return after, before, program
 
 
 def facts(lowered: Lowered) -> PrecisionFacts:
@@ -62,8 +68,7 @@ def operand_dtypes(lowered: Lowered, op: str) -> list[torch.dtype]:
 
 def assert_close(source: Any, precision: Precision, rtol: float, atol: float, keep: tuple[str, ...] = ()) -> Lowered:
     """Run beside float32 at the example and at the ends of the ranges; outputs are finite and keep their dtypes."""
-    after, program = precise(source, precision, keep)
-    _, before = lowered_of(program)
+    after, before, program = _precise(source, precision, keep)
     args, kwargs = source[1], source[2] if len(source) > 2 else {}
     flat = pytree.tree_leaves((args, kwargs))
     with torch.no_grad():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 from rich.console import Console
 from sample_analysis import FINDINGS, HOSTILE_NAMES, analysis, exported_net, finding, program
 from torch import Tensor, nn
-from torch.export import Dim, export
+from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
 from trtdiag.analysis.finding import Severity
@@ -62,9 +63,14 @@ class Chain(nn.Module):
         return x
 
 
-def report_of(blocks: int, before: int = 0, most: int = 13, **options: object) -> Report:
+@cache
+def exported_chain(blocks: int, before: int, most: int) -> ExportedProgram:
     shapes = {"x": {0: Dim("rows", min=1, max=most)}}
-    program_ = export(Chain(blocks, before), (torch.randn(3, 5),), dynamic_shapes=shapes)
+    return export(Chain(blocks, before), (torch.randn(3, 5),), dynamic_shapes=shapes)
+
+
+def report_of(blocks: int, before: int = 0, most: int = 13, **options: object) -> Report:
+    program_ = exported_chain(blocks, before, most)
     return trtdiag.analyze(program_, **{"target": "11.4", "min_segment_ops": 1, **options})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from html import unescape
 from io import StringIO
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 from torch import Tensor, nn
-from torch.export import Dim, export
+from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
 from trtdiag.partition.facts import Cause
@@ -45,9 +46,14 @@ class Chain(nn.Module):
         return self.blocks[-1](x)
 
 
-def report_of(blocks: int, **options: object) -> Report:
+@cache
+def exported_chain(blocks: int) -> ExportedProgram:
     shapes = {"x": {0: Dim("rows", min=1, max=13)}}
-    return trtdiag.analyze(export(Chain(blocks), (torch.randn(3, 5),), dynamic_shapes=shapes), **options)
+    return export(Chain(blocks), (torch.randn(3, 5),), dynamic_shapes=shapes)
+
+
+def report_of(blocks: int, **options: object) -> Report:
+    return trtdiag.analyze(exported_chain(blocks), **options)
 
 
 @pytest.fixture(scope="module")

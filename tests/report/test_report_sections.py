@@ -24,12 +24,13 @@ from trtdiag.graph.limit import Limit
 from trtdiag.graph.source import Frame
 from trtdiag.graph.walk import NodeKind
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.report import view_strip
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.page import read_page
 from trtdiag.report.report import Report
 from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.view_inputs import inputs_view
-from trtdiag.report.view_strip import MOST_PIECES, strip_view
+from trtdiag.report.view_strip import strip_view
 from trtdiag.shapes.opt_sizes import EngineSizes
 
 
@@ -131,16 +132,18 @@ def widths(report: Report) -> list[tuple[str, float]]:
     ]  # of a bar of 1,200 pixels
 
 
-def test_what_the_bar_has_no_room_for_is_counted() -> None:
-    report = report_of(MOST_PIECES // 2 + 4, min_segment_ops=1)
+@pytest.mark.parametrize("most", [20, pytest.param(view_strip.MOST_PIECES, marks=pytest.mark.slow)])
+def test_what_the_bar_has_no_room_for_is_counted(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_strip, "MOST_PIECES", most)
+    report = report_of(most // 2 + 4, min_segment_ops=1)
     view = strip_view(facts_of(report))
     assert view is not None
-    assert len(view["pieces"]) == MOST_PIECES
-    assert view["badges"][0] == f"{MOST_PIECES // 2 + 4} engines"
+    assert len(view["pieces"]) == most
+    assert view["badges"][0] == f"{most // 2 + 4} engines"
     assert view["note"] == "7 more steps not drawn."
 
 
-# The quick run has a bar with all the pieces that one has room for above.
+# The quick run has a bar with all the pieces that one has room for above, where that room is small.
 @pytest.mark.parametrize("count", [1, 2, pytest.param(61, marks=pytest.mark.slow)])
 def test_the_bar_is_full_and_no_piece_is_too_thin(count: int) -> None:
     report = report_of(count, min_segment_ops=1)
