@@ -72,14 +72,6 @@ def _setting(value: object) -> Json:
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
-def _difference(found: Verification, names: Mapping[str, str]) -> str | None:
-    """How it differs, in words."""
-    told = (
-        outcome_line(found) if found.culprit is None else f"{outcome_line(found)}; {culprit_line(found.culprit, names)}"
-    )
-    return told if outcome(found) == "differs" else None
-
-
 def _at(origin: OpOrigin | None) -> dict[str, Any]:
     return {"module_path": origin and origin.module_path, "source": origin and origin.stack.best}
 
@@ -170,6 +162,13 @@ _FORMS: Mapping[type, Form] = {
 
 def _forms(analysis: Analysis) -> Mapping[type, Form]:
     """The same with those that need the whole analysis."""
+
+    def verification(found: Verification) -> dict[str, Any]:
+        how, difference = outcome(found), outcome_line(found)
+        if found.culprit is not None:
+            difference += f"; {culprit_line(found.culprit, analysis.program.names)}"
+        return {"outcome": how, "difference": difference if how == "differs" else None, "points": found.results}
+
     parts = analysis.partition
     lowered = {} if parts is None else parts.plan.lowered.origins
     return {
@@ -184,9 +183,5 @@ def _forms(analysis: Analysis) -> Mapping[type, Form]:
             **_at(lowered.get(left.node)),
         },
         Origin: lambda origin: {**_at(lowered.get(origin.node)), "source": origin.frame},
-        Verification: lambda found: {
-            "outcome": outcome(found),
-            "difference": _difference(found, analysis.program.names),
-            "points": found.results,
-        },
+        Verification: verification,
     }

@@ -91,7 +91,9 @@ def program_for(table: str | Path, **sizes: int) -> Path:
     """
     path = Path(table)
     sizes = {name: whole()(name, size) for name, size in sizes.items()}
-    content = _read(path)
+    content = _content(path)
+    if _UNFINISHED in content:
+        raise _unreadable(path, "the run that wrote its programs was stopped half-way")
     names = [size["name"] for size in content["sizes"]]
     if set(names) != sizes.keys():
         known = ", ".join(f"{size['name']} ({size['site']})" for size in content["sizes"])
@@ -120,13 +122,6 @@ def _takes(text: str, sizes: Mapping[str, int], path: Path) -> bool:
         return holds(condition, sizes)
     except ExpressionError as error:
         raise _unreadable(path, str(error)) from error
-
-
-def _read(path: Path) -> dict[str, Any]:
-    content = _content(path)
-    if _UNFINISHED in content:
-        raise _unreadable(path, "the run that wrote its programs was stopped half-way")
-    return content
 
 
 def _content(path: Path) -> dict[str, Any]:
