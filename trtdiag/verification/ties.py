@@ -129,36 +129,33 @@ def judged_ties(
         choice = None if node is None else choice_of(node, values)
         if choice is not None and node is not None and choice.alike(actual[index], tolerance):
             judged[index] = _tied(outputs[index], str(origin_of(lowered, node)))
-    left = {index: results[index] for index in off if not judged[index].passed}
-    for index, tied in _following(lowered, flat_inputs, left, actual, tolerance, values):
+    nodes = {
+        index: results[index].name for index in off if not judged[index].passed and isinstance(results[index], Node)
+    }
+    left = {index: (name, values[name], actual[index]) for index, name in nodes.items()}
+    left = {index: each for index, each in left.items() if _comparable(each[1], each[2])}
+    for index, tied in _following(lowered, flat_inputs, left, tolerance):
         judged[index] = _tied(outputs[index], tied)
     return tuple(judged)
 
 
+_Left = Mapping[int, tuple[str, torch.Tensor, torch.Tensor]]
+"""Outputs by their place: the node, what PyTorch gives, and what the compiled program gave."""
+
+
 def _following(
-    lowered: Lowered,
-    flat_inputs: Sequence[Any],
-    left: Mapping[int, Any],
-    actual: Sequence[Any],
-    tolerance: Tolerance,
-    first: Mapping[str, Any],
+    lowered: Lowered, flat_inputs: Sequence[Any], left: _Left, tolerance: Tolerance
 ) -> Iterator[tuple[int, str]]:
     """Yield the outputs all of whose elements are given with equal values in some order, and the op that chooses."""
-    wanted = {i: first[n.name] for i, n in left.items() if isinstance(n, Node) and n.name in first}
-    wanted = {index: value for index, value in wanted.items() if isinstance(value, torch.Tensor)}
-    unknown = {
-        index: ~near(value, actual[index], value, tolerance)
-        for index, value in wanted.items()
-        if _comparable(value, actual[index])
-    }
+    unknown = {index: ~near(wanted, given, wanted, tolerance) for index, (_, wanted, given) in left.items()}
     culprit = ""
     for order in range(OTHER_ORDERS if unknown else 0):
         run = _Reordered(lowered, order)
         run.of(flat_inputs)
-        for index in unknown:
-            here = run.values[left[index].name]
-            if _comparable(here, actual[index]):
-                unknown[index] &= ~near(here, actual[index], wanted[index], tolerance)
+        for index, (name, wanted, given) in left.items():
+            here = run.values[name]
+            if _comparable(here, given):
+                unknown[index] &= ~near(here, given, wanted, tolerance)
         culprit = culprit or run.changed
         if not any(bool(mask.any()) for mask in unknown.values()):
             break
