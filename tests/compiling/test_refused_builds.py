@@ -246,8 +246,7 @@ def test_the_page_and_the_terminal_say_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert "Engine 0 was refused, since TensorRT finds no kernels from aten.mul.Tensor (mul)" in found.report.to_html()
     assert note in json.loads(found.report.to_json())["program"]["notes"]
     console = Console(width=2000, record=True, file=io.StringIO())
-    manifests = [engine.manifest for engine in found.engines]
-    console.print(engines_text(found.plan.partitioned, found.converted, manifests, "8.6", {}, (note,)))
+    console.print(engines_text(found.plan, found.converted, found.engines, (note,)))
     assert f"note: {note}" in console.export_text()
 
 

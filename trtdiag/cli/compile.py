@@ -151,18 +151,16 @@ def compile_command(
         _tell_findings(error, earlier, files, quiet=quiet)
         raise
     if not quiet:
-        manifests = [engine.manifest for engine in found.engines]
         program, facts = found.report.analysis.program, found.report.analysis.compilation
-        names, target_name = program.names, found.plan.target.name
         notes = () if facts is None else facts.notes
-        console.print(engines_text(found.plan.partitioned, found.converted, manifests, target_name, names, notes))
+        console.print(engines_text(found.plan, found.converted, found.engines, notes))
         built_for = gpus_line(found.engines)
         if built_for:
             console.print(f"{built_for}\n", highlight=False, markup=False)
         for note in program.notes:
             console.print(f"note: {note}", style="dim", highlight=False, markup=False, soft_wrap=True)
         if found.verification is not None:
-            console.print(verification_text(found.verification, names))
+            console.print(verification_text(found.verification, program.names))
         if options.profile_layers and facts is not None:
             console.print(slowest_text(facts.engines))
         if report.comparison is not None:

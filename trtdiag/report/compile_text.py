@@ -18,7 +18,7 @@ from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
-from trtdiag.partition.facts import Partitioned
+from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.report.compile_words import (
     allowed_line,
     culprit_line,
@@ -43,24 +43,17 @@ _LONGEST_NOTE_CHARS = 600
 
 
 def engines_text(
-    partitioned: Partitioned,
-    converted: Sequence[ConvertedSegment],
-    manifests: Sequence[Manifest],
-    target: str,
-    names: Mapping[str, str],
-    notes: Sequence[str] = (),
+    plan: EnginePlan, converted: Sequence[ConvertedSegment], engines: Sequence[Engine], notes: Sequence[str] = ()
 ) -> RenderableType:
-    """The engines, and what stays with PyTorch with the reason; ``names`` are the user's for symbols.
-
-    ``notes`` say what was built otherwise than planned.
-    """
-    inside = sum(len(segment.ops) for segment in partitioned.segments)
-    left = [entry for entry in partitioned.fallback if entry.computes]
+    """The engines, and what stays with PyTorch with the reason; ``notes`` say what was built otherwise than planned."""
+    names, manifests = plan.sizes.program.names, [engine.manifest for engine in engines]
+    inside = sum(len(segment.ops) for segment in plan.partitioned.segments)
+    left = [entry for entry in plan.partitioned.fallback if entry.computes]
     backend = manifests[0].backend if manifests else "none"
     count = len(manifests)
     head = f"{inside} of {inside + len(left)} ops in {count} engine{'s' * (count != 1)}"
     parts: list[RenderableType] = [
-        Text(f"{head} (backend {backend}, {target})", style="bold green" if count else "bold yellow")
+        Text(f"{head} (backend {backend}, {plan.target.name})", style="bold green" if count else "bold yellow")
     ]
     if count:
         parts.append(_engine_table(converted, manifests, names))
