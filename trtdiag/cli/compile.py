@@ -14,9 +14,9 @@ from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
 from trtdiag.cli.list_options import sizes_of
 from trtdiag.cli.option_groups import (
+    BACKENDS,
     GroupedCommand,
     Options,
-    backend_option,
     chosen,
     debug_option,
     flag,
@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from trtdiag.report.report import Report
     from trtdiag.report.saved import SavedReport
 
-_RUN_OPTIONS: Options = {
+_OPTIONS: Options = {
+    "backend": one_of(BACKENDS, "[default: tensorrt where installed]"),
+    "target": {"metavar": "VERSION", "help": "TensorRT version to compile for, such as 10.16 or rtx-1.7."},
+    **BUILD_OPTIONS,
     "portable": flag("Keep the networks, so that engines can be rebuilt elsewhere."),
     "cuda_graphs": number(
         0, MOST_COUNT, "N", "Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]"
@@ -52,6 +55,7 @@ _RUN_OPTIONS: Options = {
         KERNEL_SPECIALIZATION, "When TensorRT-RTX compiles kernels for new sizes  [default: its own]"
     ),
     "profile_layers": flag("Time each layer of the engines, for the report."),
+    "force": flag("Go on in spite of ERROR findings."),
 }
 
 # The options of the help by what they are about; a test holds this against the options that there are.
@@ -73,12 +77,8 @@ GROUPS = (
 @click.command("compile", cls=GroupedCommand, groups=GROUPS)
 @click.argument("source")
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <source>_trt.ep]")
-@backend_option("tensorrt where installed")
-@click.option("--target", metavar="VERSION", help="TensorRT version to compile for, such as 10.16 or rtx-1.7.")
-@with_options({**ENGINE_OPTIONS, **BUILD_OPTIONS})
+@with_options({**ENGINE_OPTIONS, **_OPTIONS})
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
-@with_options(_RUN_OPTIONS)
-@click.option("--force", is_flag=True, help="Go on in spite of ERROR findings.")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
 @click.option("--report", "html", type=OutputFile(path_type=Path), help="The HTML report  [default: <output>.html]")
 @with_options(REPORT_OPTIONS)
@@ -88,10 +88,7 @@ GROUPS = (
 def compile_command(
     source: str,
     output: Path | None,
-    backend: str | None,
-    target: str | None,
     opt: tuple[str, ...],
-    force: bool,
     no_verify: bool,
     html: Path | None,
     imports: tuple[str, ...],
@@ -105,16 +102,8 @@ def compile_command(
     outputs differ the exit code is 1, and only --force saves the file.
     """
     config = read_config(Path.cwd())
-    options = CompileOptions(
-        target=target or config.get("target"),
-        backend=backend,
-        **chosen_engine_options(config, rest),
-        **chosen(BUILD_OPTIONS, config, rest),
-        opt=sizes_of(opt),
-        **chosen(_RUN_OPTIONS, {}, rest),
-        force=force,
-        verify=not no_verify,
-    )
+    asked = {**chosen_engine_options(config, rest), **chosen(_OPTIONS, config, rest)}
+    options = CompileOptions(**asked, opt=sizes_of(opt), verify=not no_verify)
     usual = Path(f"{name_after(source)}_trt.ep")
     destination = output or usual
     page = usual if is_written_through(destination) else destination
@@ -144,7 +133,7 @@ def compile_command(
             agreed = verification is None or verification.passed
             step("save")
             report = _compared(found.report, earlier, files.compare)
-            if agreed or force:
+            if agreed or options.force:
                 save(found.compiled, destination)  # first: what took longest to make is there if the disk ends here
             written = files.write(report)
     except DiagnosisError as error:
@@ -166,11 +155,11 @@ def compile_command(
         if report.comparison is not None:
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
-        if agreed or force:
+        if agreed or options.force:
             console.print(saved_line("compiled", destination), highlight=False, markup=False)
         for place in written:
             console.print(f"report: {place}", highlight=False, markup=False)
-    if not agreed and not force:
+    if not agreed and not options.force:
         skipped = [] if verification is None else [result.skipped for result in verification.results]
         raise _not_saved("" if differs else next(iter(skipped), "it has no sizes"), told=not quiet)
     return int(differs)

@@ -18,6 +18,7 @@ Groups = Sequence[tuple[str, Sequence[str]]]
 """A title and the names of parameters, for each group."""
 
 
+BACKENDS = ("reference", "tensorrt", "tensorrt-rtx")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 """Read by ``main``."""
@@ -46,12 +47,6 @@ def path(metavar: str, words: str) -> Mapping[str, Any]:
 def one_of(names: Sequence[str], words: str, **how: str) -> Mapping[str, Any]:
     """An option that is one of these words."""
     return {"type": click.Choice(names), "help": words, **how}
-
-
-def backend_option(usual: str) -> Callable[[_F], _F]:
-    """``--backend``, with what it is otherwise."""
-    kind = click.Choice(("reference", "tensorrt", "tensorrt-rtx"))
-    return click.option("--backend", type=kind, help=f"[default: {usual}]")
 
 
 def with_options(options: Options) -> Callable[[_F], _F]:

@@ -12,7 +12,7 @@ from trtdiag.cli.compile import caches
 from trtdiag.cli.config import read_config
 from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import GPU_OPTION
-from trtdiag.cli.option_groups import backend_option, chosen, debug_option, quiet_option, with_options
+from trtdiag.cli.option_groups import BACKENDS, chosen, debug_option, one_of, quiet_option, with_options
 from trtdiag.cli.output_paths import compiled_place, read_by, saved_line
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.streams import own_console
@@ -25,7 +25,7 @@ from trtdiag.options import CompileOptions
 @click.command("rebuild", cls=CheckedCommand)
 @click.argument("compiled")
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <compiled>_rebuilt.ep]")
-@backend_option("the one that COMPILED was compiled with")
+@with_options({"backend": one_of(BACKENDS, "[default: the one that COMPILED was compiled with]")})
 @click.option("--target", metavar="VERSION", help="TensorRT version to build for  [default: that of the networks]")
 @with_options({**GPU_OPTION, **BUILD_OPTIONS})
 @quiet_option
