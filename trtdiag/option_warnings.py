@@ -13,22 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from trtdiag.arguments import shown
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions, CompileOptions, Precision
 
-_TENSORRT = ("tensorrt", "tensorrt-rtx")
-_RTX = ("tensorrt-rtx",)
+_TENSORRT = (
+    "workspace_mib optimization_level tactic_sources timing_cache tf32 hardware_compatibility version_compatible"
+    " cuda_graphs profile_layers"
+)
+_RTX = "engine_per_gpu runtime_cache rtx_cuda_graphs kernel_specialization"
 _HAVE: Mapping[str, tuple[str, ...]] = {
-    "workspace_mib": _TENSORRT,
-    "optimization_level": _TENSORRT,
-    "tactic_sources": _TENSORRT,
-    "timing_cache": _TENSORRT,
-    "tf32": _TENSORRT,
-    "hardware_compatibility": _TENSORRT,
-    "version_compatible": _TENSORRT,
-    "cuda_graphs": _TENSORRT,
-    "profile_layers": _TENSORRT,
-    "engine_per_gpu": _RTX,
-    "runtime_cache": _RTX,
-    "rtx_cuda_graphs": _RTX,
-    "kernel_specialization": _RTX,
+    **dict.fromkeys(_TENSORRT.split(), ("tensorrt", "tensorrt-rtx")),
+    **dict.fromkeys(_RTX.split(), ("tensorrt-rtx",)),
 }
 """The backends that have an option, of those that not all have: they are about TensorRT's builder and its engines."""
 

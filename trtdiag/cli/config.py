@@ -20,16 +20,15 @@ else:
     import tomli as tomllib
 
 _NAMES = (
-    *("target", "select", "ignore", "fail-on", "keep-in-torch", "min-segment-ops", "require-full", "truncate-double"),
-    *("precision", "keep-fp32", "optimization-level", "workspace-mib", "tactic-sources", "tf32"),
-    *("hardware-compatibility", "version-compatible", "engine-cache", "engine-cache-mib", "timing-cache", "gpu"),
-    *("engine-per-gpu", "build-jobs"),
+    "target select ignore fail-on keep-in-torch min-segment-ops require-full truncate-double precision keep-fp32"
+    " optimization-level workspace-mib tactic-sources tf32 hardware-compatibility version-compatible engine-cache"
+    " engine-cache-mib timing-cache gpu engine-per-gpu build-jobs"
 )
 _OF_TYPE = {"bool": bool, "int": int, "int | None": int, "tuple[str, ...]": list}
 _FIELDS = {
     each.name: str(each.type) for kind in (AnalyzeOptions, CompileOptions, PartitionOptions) for each in fields(kind)
 }
-_KEYS: Mapping[str, type] = {key: _OF_TYPE.get(_FIELDS.get(key.replace("-", "_"), ""), str) for key in _NAMES}
+_KEYS: Mapping[str, type] = {key: _OF_TYPE.get(_FIELDS.get(key.replace("-", "_"), ""), str) for key in _NAMES.split()}
 """The keys with their types in the file: those of the options' fields, and a string for all else."""
 _MOST_BYTES = 1 << 20
 _MOST_NUMBER = (1 << 31) - 1

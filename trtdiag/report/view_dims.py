@@ -10,7 +10,7 @@ from trtdiag.report.page import Part, shown
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import amount, listed, one_line, visible
 
-_STATES = {
+STATES = {
     "breaks": "refuses declared values",
     "pinned": "one value only",
     "unbounded": "no upper bound",
@@ -57,7 +57,7 @@ def _row(alike: Sequence[DimRow]) -> Part:
         "site": one_line(listed([same.site for same in alike], SHOWN_SITES)),
         **shown(row, "declared", "range"),
         **shown(row, "allowed", "suggested", "state", limit=600),
-        "label": _STATES.get(row.state, row.state),
+        "label": STATES.get(row.state, row.state),
     }
 
 

@@ -12,7 +12,7 @@ from trtdiag.frontend.program import InputTensor
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.page import Part, folding_table
 from trtdiag.report.source_context import short_place
-from trtdiag.report.view_dims import SHOWN_SITES
+from trtdiag.report.view_dims import SHOWN_SITES, STATES
 from trtdiag.report.view_guards import guards_view
 from trtdiag.shapes.facts import SymbolFacts
 from trtdiag.shapes.profile import DimProfile
@@ -26,9 +26,7 @@ _ORDER = (Verdict.BREAKS, Verdict.UNKNOWN, Verdict.HOLDS)
 # The state of a symbol is that of its worst dim; for each what the page says.
 _WORST = ("breaks", "pinned", "unbounded", "related", "ok", "static")
 _VERDICTS = {
-    "breaks": "refuses declared values",
-    "pinned": "one value only",
-    "unbounded": "no upper bound",
+    **STATES,
     "related": "tied to other dims",
     "undecided": "a guard is undecided",
     "outside": "profile is narrower than the range",
