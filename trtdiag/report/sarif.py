@@ -13,11 +13,11 @@ from trtdiag.analysis.rule import Rule
 from trtdiag.report.comparison import Body
 from trtdiag.report.sarif_places import location, related_locations
 from trtdiag.report.strict_json import Json, json_text
+from trtdiag.report.verdict import severity_word
 from trtdiag.wording import visible
 
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "trtdiag/v1"
-_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def sarif_text(report: Body, rules: Sequence[Rule] = (), root: Path | None = None) -> str:
@@ -68,7 +68,7 @@ def _descriptor(rule: str, name: str, title: str, severity: str, page: str) -> d
         "shortDescription": {"text": title or rule},
         "fullDescription": {"text": page or title or rule},
         "help": {"text": page or title or rule},
-        "defaultConfiguration": {"level": _LEVELS[severity]},
+        "defaultConfiguration": {"level": severity_word(severity)},
     }
 
 
@@ -92,7 +92,7 @@ def _result(finding: Body, rule_index: int, root: Path) -> Json:
     return {
         "ruleId": finding["rule"],
         "ruleIndex": rule_index,
-        "level": _LEVELS[finding["severity"]],
+        "level": severity_word(finding["severity"]),
         "message": {"text": _message(finding)},
         "locations": [found] if found else [],
         **({"relatedLocations": related} if related else {}),
