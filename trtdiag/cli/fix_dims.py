@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,36 +170,23 @@ def _check_usage(asked: _Asked, answer: ReportFiles) -> None:
     if wrong is not None:
         message, because, fix = wrong
         raise UserError(message, because=because, fix=fix, reference="wrong-options")
+    from trtdiag.report.program_table import may_write_programs, program_paths, table_path
+
     programs = asked.most or 1
-    writes = [place_of(*each) for each in _programs_and_module(output, programs, module_path)]
+    writes = [] if module_path is None else [place_of("--write", module_path, "dims")]
+    if output is not None:
+        first, *others = program_paths(output, programs)
+        writes.append(place_of("-o", first, "program"))
+        writes += [place_of("a further program of -o", place, "program") for place in others]
+        writes += [place_of("the table of -o", table_path(output), "table")] if others else []
     refuse_same(read_by([("SOURCE", asked.source)], asked.imports), [*writes, *report_places(answer)])
     check_reports([], report_places(answer))
     if output is not None and programs > 1:
-        from trtdiag.report.program_table import may_write_programs
-
         may_write_programs(output, programs)
     if module_path is not None and not asked.overwrite and module_path.is_file():
         from trtdiag.report.fix_module import may_write
 
         may_write(module_path)
-
-
-def _programs_and_module(
-    output: Path | None, programs: int, module_path: Path | None
-) -> Iterator[tuple[str, Path, str]]:
-    """What ``-o`` and ``--write`` may write: argument, place, what it is."""
-    from trtdiag.report.program_table import program_paths, table_path
-
-    if module_path is not None:
-        yield "--write", module_path, "dims"
-    if output is None:
-        return
-    first, *others = program_paths(output, programs)
-    yield "-o", first, "program"
-    for place in others:
-        yield "a further program of -o", place, "program"
-    if others:
-        yield "the table of -o", table_path(output), "table"
 
 
 def _standard_input() -> str:
