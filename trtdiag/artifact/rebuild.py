@@ -88,28 +88,6 @@ def rebuild(
     program = compiled if isinstance(compiled, CompiledProgram) else load_anywhere(compiled)
     exported = program.exported_program
     calls = engine_nodes(exported)
-    builder, chosen, version = _chosen(program, calls, backend, options, target, changes)
-    begun = time.perf_counter()
-    networks = [_network(program, index, call) for index, call in enumerate(calls)]
-    profiles = [{port.name: port.profile for port in call.manifest.inputs} for call in calls]
-    engines = build_engines(builder, list(zip(networks, profiles, strict=True)), chosen, version, progress)
-    made = _with_engines(exported, calls, engines)
-    if not builder.cannot_run(chosen.gpu):
-        made = on_engine_device(made, builder.device)
-    kept = program.networks or (tuple(map(to_bytes, networks)) if chosen.portable else ())
-    seconds = time.perf_counter() - begun
-    return CompiledProgram(made, kept, options=chosen, source=program.source, build_s=seconds)
-
-
-def _chosen(
-    program: CompiledProgram,
-    calls: tuple[EngineNode, ...],
-    backend: str | Backend | None,
-    options: CompileOptions | None,
-    target: str | Target | None,
-    changes: EngineKeywords,
-) -> tuple[Backend, CompileOptions, Target]:
-    """What builds, with which options, for which version."""
     for name in changes:
         if name not in EngineKeywords.__annotations__:
             raise unknown(name, sorted(EngineKeywords.__annotations__))
@@ -120,12 +98,24 @@ def _chosen(
         before = replace(before, gpu=())  # another backend may build for none of them
     chosen = with_changes(before, changes)
     if isinstance(target, Target):
-        return builder, chosen, target
-    written = {call.manifest.target for call in calls}
-    version = builder.target(target or (written.pop() if len(written) == 1 else None))
-    chosen = replace(chosen, gpu=builder.chosen_gpus(version, chosen.gpu))
-    builder.require(version)
-    return builder, replace(chosen, backend=builder.name, target=version.version), version.on(chosen.gpu)
+        version = target
+    else:
+        written = {call.manifest.target for call in calls}
+        version = builder.target(target or (written.pop() if len(written) == 1 else None))
+        chosen = replace(chosen, gpu=builder.chosen_gpus(version, chosen.gpu))
+        builder.require(version)
+        chosen = replace(chosen, backend=builder.name, target=version.version)
+        version = version.on(chosen.gpu)
+    begun = time.perf_counter()
+    networks = [_network(program, index, call) for index, call in enumerate(calls)]
+    profiles = [{port.name: port.profile for port in call.manifest.inputs} for call in calls]
+    engines = build_engines(builder, list(zip(networks, profiles, strict=True)), chosen, version, progress)
+    made = _with_engines(exported, calls, engines)
+    if not builder.cannot_run(chosen.gpu):
+        made = on_engine_device(made, builder.device)
+    kept = program.networks or (tuple(map(to_bytes, networks)) if chosen.portable else ())
+    seconds = time.perf_counter() - begun
+    return CompiledProgram(made, kept, options=chosen, source=program.source, build_s=seconds)
 
 
 def _network(compiled: CompiledProgram, index: int, call: EngineNode) -> Network:
