@@ -79,9 +79,8 @@ def engines_of(state: State, *, timed: bool) -> tuple[EngineFacts, ...]:
     nodes, earlier = state.engine_nodes()
     converted = state.converted or (None,) * len(nodes)
     saved = [engine.saved for engine in state.engines] or [None] * len(nodes)
-    told = told_layers(nodes, [None if one is None else one.network for one in converted], timed=timed)
     own = (
-        engine_facts(node.manifest, node.engine.numel(), one, layers, saved=kept)
-        for node, one, layers, kept in zip(nodes, converted, told, saved, strict=True)
+        engine_facts(node.manifest, node.engine.numel(), one, told_layers(node, one, timed=timed), saved=kept)
+        for node, one, kept in zip(nodes, converted, saved, strict=True)
     )
     return (*own, *(engine_facts(node.manifest, node.engine.numel()) for node in earlier))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.built_layers import Layered, LayerInfo
 from trtdiag.errors import TrtdiagError
 from trtdiag.network import Network
@@ -23,25 +23,19 @@ class ToldLayers:
     why: str = ""
 
 
-def told_layers(
-    nodes: Sequence[EngineNode], networks: Sequence[Network | None], *, timed: bool
-) -> tuple[ToldLayers, ...]:
-    """The layers of engines.
+def told_layers(node: EngineNode, converted: ConvertedSegment | None, *, timed: bool) -> ToldLayers:
+    """The layers of an engine.
 
-    An engine that was not loaded yet is loaded only to be timed: for a large one that takes seconds and its memory.
+    One that was not loaded yet is loaded only to be timed: for a large one that takes seconds and its memory.
 
     Args:
-        nodes: Their calls.
-        networks: What each engine was built from, where that is at hand.
-        timed: Whether to run each engine some times at its usual sizes, which tells the time of each layer.
+        node: Its call.
+        converted: What it was built from, where that is at hand.
+        timed: Whether to run it some times at its usual sizes, which tells the time of each layer.
     """
-    return tuple(_of_engine(node, network, timed) for node, network in zip(nodes, networks, strict=True))
-
-
-def _of_engine(node: EngineNode, network: Network | None, timed: bool) -> ToldLayers:
-    manifest = node.manifest
-    if network is None:
+    if converted is None:
         return ToldLayers(why="the network that it was built from is not at hand")
+    manifest, network = node.manifest, converted.network
     try:
         runner = CACHE.get(manifest, node.engine) if timed else CACHE.loaded(manifest)
         if runner is None:
