@@ -45,47 +45,43 @@ def _check(text: str, given: Described) -> None:
             reference="engine-input-count",
         )
     for port, (dtype, device, shape) in zip(manifest.inputs, given, strict=True):
-        if port.is_size:
-            if len(shape) != carrier_rank(port):
-                raise wrong_carrier(port)
-        else:
-            _check_kind(manifest, port, dtype, device)
-            if len(shape) != len(port.dims):
-                raise out_of_range(port.name, f"it has {len(shape)} dims", f"{len(port.dims)} dims")
+        check_kind(port, dtype, len(shape))
+        if device != manifest.device and not port.is_size:
+            _require_fitting_gpu(manifest)
+            raise UserError(
+                f"input {port.name!r} of an engine is on {device}",
+                because=f"engines of the backend {manifest.backend!r} run on {manifest.device}, and move nothing",
+                fix=f"move the inputs to {manifest.device}, or compile with another backend",
+                reference="engine-device",
+            )
     _check_numbers(manifest, [shape for _, _, shape in given])
 
 
-def wrong_carrier(port: EngineInput) -> InternalError:
-    """The error of a tensor that is given for a number and does not carry one."""
-    return InternalError(
-        f"input {port.name!r} of an engine is a number, and the tensor that is given for it carries none",
-        because=f"a carrier has {carrier_rank(port)} dims",
-        fix="call engines by compiled programs only; report this if one did it",
-        reference="engine-size-carrier",
-    )
+def check_kind(port: EngineInput, dtype: torch.dtype, rank: int, *, traced: bool = False) -> None:
+    """Refuse a tensor of another dtype or rank than an input of the engine has.
 
-
-def wrong_dtype(port: EngineInput, dtype: torch.dtype) -> UserError:
-    """The error of a tensor of another dtype than the engine takes."""
-    return UserError(
-        f"input {port.name!r} of an engine is {dtype}",
-        because=f"the engine was built for {port.dtype}",
-        fix="give the dtypes that the program was exported with",
-        reference="engine-dtype",
-    )
-
-
-def _check_kind(manifest: Manifest, port: EngineInput, dtype: torch.dtype, device: str) -> None:
-    if dtype is not port.dtype:
-        raise wrong_dtype(port, dtype)
-    if device != manifest.device:
-        _require_fitting_gpu(manifest)
+    Raises:
+        InternalError: It is given for a number, and does not carry one.
+        ShapeOutOfRangeError: ``engine-shape``.
+        UserError: ``engine-dtype``.
+    """
+    if port.is_size:
+        if rank != carrier_rank(port):
+            raise InternalError(
+                f"input {port.name!r} of an engine is a number, and the tensor that is given for it carries none",
+                because=f"a carrier has {carrier_rank(port)} dims",
+                fix="call engines by compiled programs only; report this if one did it",
+                reference="engine-size-carrier",
+            )
+    elif dtype is not port.dtype:
         raise UserError(
-            f"input {port.name!r} of an engine is on {device}",
-            because=f"engines of the backend {manifest.backend!r} run on {manifest.device}, and move nothing",
-            fix=f"move the inputs to {manifest.device}, or compile with another backend",
-            reference="engine-device",
+            f"input {port.name!r} of an engine is {dtype}",
+            because=f"the engine was built for {port.dtype}",
+            fix="give the dtypes that the program was exported with",
+            reference="engine-dtype",
         )
+    elif rank != len(port.dims):
+        raise out_of_range(port.name, f"it has {rank} dims", f"{len(port.dims)} dims", traced=traced)
 
 
 def _check_numbers(manifest: Manifest, shapes: Sequence[tuple[int, ...]]) -> None:

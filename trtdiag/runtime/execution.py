@@ -11,9 +11,9 @@ from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.graph.symbolic_checks import expect
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_counts import check_counts
-from trtdiag.runtime.engine_inputs import check_engine_inputs, out_of_range, wrong_carrier, wrong_dtype
+from trtdiag.runtime.engine_inputs import check_engine_inputs, check_kind, out_of_range
 from trtdiag.runtime.size_calls import call_now, computed
-from trtdiag.runtime.sizes_as_shapes import carrier_rank, read_size
+from trtdiag.runtime.sizes_as_shapes import read_size
 from trtdiag.runtime.symbol_values import Reading, read_numbers, symbol_values
 from trtdiag.symbolic import Num, Range, to_text
 
@@ -55,7 +55,7 @@ def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) ->
     del engine
     manifest = manifest_from_text(text)
     for port, tensor in zip(manifest.inputs, inputs, strict=True):
-        _expect_kind(port, tensor)
+        check_kind(port, tensor.dtype, tensor.dim(), traced=True)
     numbers = read_numbers(manifest, [tensor.shape for tensor in inputs])
     values = symbol_values(numbers)
     for reading, number in numbers.items():
@@ -81,17 +81,6 @@ def _device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> str:
 def _new_size(allowed: Range) -> torch.SymInt:
     found: torch.SymInt = torch.library.get_ctx().new_dynamic_size(min=allowed.min or 0, max=allowed.max)
     return found
-
-
-def _expect_kind(port: EngineInput, tensor: torch.Tensor) -> None:
-    if port.is_size:
-        if tensor.dim() != carrier_rank(port):
-            raise wrong_carrier(port)
-        return
-    if tensor.dtype is not port.dtype:
-        raise wrong_dtype(port, tensor.dtype)
-    if tensor.dim() != len(port.dims):
-        raise out_of_range(port.name, f"it has {tensor.dim()} dims", f"{len(port.dims)} dims", traced=True)
 
 
 def _expect_size(port: EngineInput, reading: Reading, number: int | torch.SymInt, values: dict[str, object]) -> None:
