@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,14 @@ class Branches(nn.Module):
         return y.new_zeros(found) + y.sum()
 
 
+# The tests save these programs and leave them as they are: each is exported once.
+@cache
 def convolutions() -> ExportedProgram:
     dims = {"x": {0: Dim("batch", min=1, max=9), 2: Dim("height", min=17, max=135)}}
     return export(Convolutions().eval(), (torch.randn(2, 3, 31, 7),), dynamic_shapes=dims)
 
 
+@cache
 def shared() -> ExportedProgram:
     pairs = Dim("pairs", min=2, max=53)
     dims = {"x": {1: 2 * pairs}, "mask": {0: Dim("masked", min=2, max=64)}, "factor": None}
@@ -90,6 +94,7 @@ def shared() -> ExportedProgram:
     return export(Shared(), args, {"mask": torch.ones(11), "factor": 3}, dynamic_shapes=dims)
 
 
+@cache
 def nested(pair: Callable[..., Any] = lambda *both: both) -> ExportedProgram:
     one = torch.randn(1, 13)
     args = ({"image": one, "unused": torch.ones(3)}, pair(one + 1, one * 2), [one, one], True, 0.5)
@@ -101,10 +106,12 @@ def of_a_class() -> ExportedProgram:
     return nested(Pair)
 
 
+@cache
 def branches() -> ExportedProgram:
     return export(Branches(), (torch.randn(3, 5),), dynamic_shapes={"x": {0: Dim("rows", min=2, max=97)}})
 
 
+@cache
 def automatic() -> ExportedProgram:
     """Guards that torch keeps in the file: a dim under Dim.AUTO that is only good when even."""
 

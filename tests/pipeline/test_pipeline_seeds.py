@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.export import Dim, export, save
+from torch.export import Dim, ExportedProgram, export, save
 from torch.nn import functional as F
 
 import trtdiag
@@ -55,6 +56,11 @@ class Unshuffle(nn.Module):
         return F.pixel_unshuffle(x, 4) * 2
 
 
+@cache
+def _unshuffled() -> ExportedProgram:
+    return export(Unshuffle(), (torch.randn(1, 3, 32, 64),), dynamic_shapes={"x": {2: Dim.AUTO, 3: Dim.AUTO}})
+
+
 def _rows(report: Report) -> dict[str, Any]:
     return {row.site: row for row in report.analysis.dims.rows}
 
@@ -89,9 +95,17 @@ def test_ranges_of_derived_sizes_are_exact(saved: bool, tmp_path: Path) -> None:
     assert last.volume.range == Range(0, 19 * 231 * 3)
 
 
+ENCODED = (torch.randn(1, 3, 136, 144),)
+ENCODED_DIMS = {"h": Dim("h", min=135, max=2160), "w": Dim("w", min=135, max=3840)}
+
+
+@cache
+def _encoder() -> Report:
+    return trtdiag.analyze((Encoder(), ENCODED, {}, {"x": {2: ENCODED_DIMS["h"], 3: ENCODED_DIMS["w"]}}))
+
+
 def test_the_encoder_that_pools_pairs() -> None:
-    dims = {2: Dim("h", min=135, max=2160), 3: Dim("w", min=135, max=3840)}
-    report = trtdiag.analyze((Encoder(), (torch.randn(1, 3, 136, 144),), {}, {"x": dims}))
+    report = _encoder()
     h = next(c for c in _causes(report) if c.origin.branch)
     assert h.counterexample == {"h": 137}
     assert h.witness == {"h": 136}
@@ -118,14 +132,11 @@ def test_the_encoder_that_pools_pairs() -> None:
 
 def test_the_suggested_dims_export() -> None:
     """What the report says to declare, pasted: torch 2.11 asks for pairs of columns too, 2.13 does not."""
-    asked = {"h": Dim("h", min=135, max=2160), "w": Dim("w", min=135, max=3840)}
-    example = (torch.randn(1, 3, 136, 144),)
-    report = trtdiag.analyze((Encoder(), example, {}, {"x": {2: asked["h"], 3: asked["w"]}}))
-    namespace: dict[str, Any] = {"Dim": Dim, **asked}
-    for suggestion in report.analysis.dims.suggestions:
+    namespace: dict[str, Any] = {"Dim": Dim, **ENCODED_DIMS}
+    for suggestion in _encoder().analysis.dims.suggestions:
         exec("\n".join(suggestion.code), namespace)
-    assert namespace["h"] is not asked["h"]
-    export(Encoder(), example, dynamic_shapes={"x": {2: namespace["h"], 3: namespace["w"]}})
+    assert namespace["h"] is not ENCODED_DIMS["h"]
+    export(Encoder(), ENCODED, dynamic_shapes={"x": {2: namespace["h"], 3: namespace["w"]}})
 
 
 def test_a_node_stripped_in_the_middle_is_named_and_repaired() -> None:
@@ -145,8 +156,7 @@ def test_a_node_stripped_in_the_middle_is_named_and_repaired() -> None:
 
 
 def test_unbounded_and_broken_are_both_found_in_a_saved_file_alone(tmp_path: Path) -> None:
-    exported = export(Unshuffle(), (torch.randn(1, 3, 32, 64),), dynamic_shapes={"x": {2: Dim.AUTO, 3: Dim.AUTO}})
-    save(exported, tmp_path / "auto.pt2")
+    save(_unshuffled(), tmp_path / "auto.pt2")
     report = trtdiag.analyze(tmp_path / "auto.pt2")
     assert {"SYM201", "GRD301"} <= set(_errors(report))
     broken = {site: c for c in _causes(report) for site in c.counterexample}
@@ -161,7 +171,7 @@ def test_unbounded_and_broken_are_both_found_in_a_saved_file_alone(tmp_path: Pat
 
 
 def test_no_guard_is_lost_between_torch_and_the_report() -> None:
-    exported = export(Unshuffle(), (torch.randn(1, 3, 32, 64),), dynamic_shapes={"x": {2: Dim.AUTO, 3: Dim.AUTO}})
+    exported = _unshuffled()
     dims = trtdiag.analyze(exported).analysis.dims
     found = sum("_guards_code" in c.origin.found_in for c in dims.constraints)
     assert dims.unparsed == ()

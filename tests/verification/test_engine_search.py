@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 import torch
-from torch.export import Dim
+from torch.export import Dim, ExportedProgram, export
 
 from tests.verification.faulty_backend import Alter, Chain, Faulty, is_output, register, with_other_activation
 from trtdiag.engine.backend import get_backend
@@ -35,11 +36,18 @@ def _not_mended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy_repair, "MOST_MENDINGS", 0)
 
 
+@cache
+def _exported(turn: int) -> ExportedProgram:
+    torch.manual_seed(0)
+    model = Chain(LENGTH, turn).eval()
+    return export(model, (torch.randn(3, 5),), dynamic_shapes={"x": {0: Dim("b", min=1, max=7)}})
+
+
 def _compiled(patch: pytest.MonkeyPatch, alter: Alter, turn: int = TURN) -> tuple[State, Faulty]:
+    exported = _exported(turn)
     torch.manual_seed(0)
     made = register(patch, get_backend("reference"), alter)
-    asked = (Chain(LENGTH, turn).eval(), (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})
-    return compile_in_stages(asked, CompileOptions("8.6", "faulty")), made
+    return compile_in_stages(exported, CompileOptions("8.6", "faulty")), made
 
 
 def _culprit(found: State) -> Culprit:
