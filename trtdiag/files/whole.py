@@ -115,14 +115,11 @@ class Writing(AbstractContextManager["Writing"]):
             self._written.close()
 
 
-class _Through(Writing):
+def _through(path: str | os.PathLike[str]) -> Writing:
     """A device, a pipe or an open file: written as it comes, for nothing there could be put back."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        descriptor = open_descriptor(path)
-        flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
-        taken = os.open(path, flags) if descriptor is None else os.dup(descriptor)
-        super().__init__(os.fdopen(taken, "wb"))
+    descriptor = open_descriptor(path)
+    flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
+    return Writing(os.fdopen(os.open(path, flags) if descriptor is None else os.dup(descriptor), "wb"))
 
 
 class _Replacing(Writing):
@@ -177,7 +174,7 @@ def begin(path: str | os.PathLike[str], *, durable: bool = True) -> Writing:
         OSError: The system refuses; what was at ``path`` is as it was.
     """
     if written_through(path):
-        return _Through(path)
+        return _through(path)
     return _Replacing(Path(os.path.realpath(path)), durable=durable)  # a link stays a link
 
 

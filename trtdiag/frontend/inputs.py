@@ -71,7 +71,7 @@ def user_names(exported: ExportedProgram) -> list[str]:
     if spec is None:
         return [str(name) for name in exported.graph_signature.user_inputs]
     tops = _arguments(exported)
-    return [tops[_argument(path)] + "".join(_spell(key) for key in path[2:]) for path in _paths(spec)]
+    return [tops[_key(path[0]), _key(path[1])] + pytree.keystr(path[2:]) for path in _paths(spec)]
 
 
 def user_arguments(exported: ExportedProgram) -> list[str] | None:
@@ -91,10 +91,6 @@ def _paths(spec: Any) -> list[tuple[Any, ...]]:
     """The way to each leaf from ``(args, kwargs)``."""
     tree = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
     return [tuple(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
-
-
-def _argument(path: Sequence[Any]) -> tuple[int, Any]:
-    return _key(path[0]), _key(path[1])
 
 
 def _arguments(exported: ExportedProgram) -> dict[tuple[int, Any], str]:
@@ -143,10 +139,6 @@ def _key(key: Any) -> Any:
         if hasattr(key, attribute):
             return getattr(key, attribute)
     return str(key)
-
-
-def _spell(key: Any) -> str:
-    return f".{key.name}" if isinstance(key, pytree.GetAttrKey) else f"[{_key(key)!r}]"
 
 
 def _strip(placeholder: str, below: Sequence[Any]) -> str:

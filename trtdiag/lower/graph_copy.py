@@ -78,19 +78,13 @@ class GraphCopy:
 
         The program knows it by that name without ``prefix``.
         """
-        placeholders = self.placeholders
-        at = next((i for i, spec in enumerate(self.input_specs) if spec.kind is InputKind.USER_INPUT), None)
-        if at is not None:
-            insertion = self.graph.inserting_before(placeholders[at])
-        elif placeholders:
-            insertion = self.graph.inserting_after(placeholders[-1])
-        else:
-            insertion = self.graph.inserting_before(next(iter(self.graph.nodes)))
-        with insertion:
+        kinds = [spec.kind for spec in self.input_specs]
+        at = kinds.index(InputKind.USER_INPUT) if InputKind.USER_INPUT in kinds else len(kinds)
+        with self.graph.inserting_before(next(itertools.islice(self.graph.nodes, at, None))):
             node = self.graph.placeholder(name)
         node.meta["val"] = val
         spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), node.name.removeprefix(prefix))
-        self.input_specs.insert(len(self.input_specs) if at is None else at, spec)
+        self.input_specs.insert(at, spec)
         self.tensors[node.name] = tensor
         return node
 

@@ -12,7 +12,6 @@ from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.tracing_conditions import asking
 
 _ATEN = torch.ops.aten
-_MEAN_OUT, _VAR_OUT = 3, 4
 
 
 def write_running_statistics(draft: Draft) -> None:
@@ -37,8 +36,8 @@ def _replace(draft: Draft, node: Node) -> None:
 
         result = part(0)
         result.meta["val"] = node.meta["val"]
-        for position, index in ((3, _MEAN_OUT), (4, _VAR_OUT)):
-            buffer = args[position]
+        for index in (3, 4):  # mean and variance stand there among arguments and results
+            buffer = args[index]
             assert isinstance(buffer, Node)
             write, name = (buffer, part(index)), f"{buffer.name}__write"
             insert_call(draft.graph, _ATEN.copy_.default, write, buffer.meta["val"], node, name=name)

@@ -74,7 +74,8 @@ class Proofs:
                 continue
             key = (expr, str(answer))
             if key not in self._known:
-                self._known[key] = "" if self._holds(expr, answer) else self._text(expr, answer)
+                text = str(expr) if answer is sympy.true or answer is True else f"{expr} being {answer}"
+                self._known[key] = "" if self._holds(expr, answer) else text
             if self._known[key]:
                 return self._known[key]
         return ""
@@ -99,9 +100,6 @@ class Proofs:
         except (ExpressionError, TypeError, ValueError):
             return False
         return result.verdict == "holds"
-
-    def _text(self, expr: Any, answer: Any) -> str:
-        return str(expr) if answer is sympy.true or answer is True else f"{expr} being {answer}"
 
 
 def _assumed_large(symbol: str, allowed: Range) -> bool:

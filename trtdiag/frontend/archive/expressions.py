@@ -22,16 +22,17 @@ LIMIT_EXPONENT_BITS = 7
 LIMIT_BITS = 4_096
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
     return frozenset(text.split())
 
 
-_SYMPY = _words(
+_SYMPY = words(
     "Symbol Integer Float Rational Add Mul Pow Mod Abs Min Max floor ceiling sqrt Eq Ne Lt Le Gt Ge Equality Unequality"
     " StrictLessThan LessThan StrictGreaterThan GreaterThan And Or Not ITE Piecewise ExprCondPair"
 )
 # torch.utils._sympy.functions, and what GraphModuleDeserializer.deserialize hands to sympify.
-_TORCH = _words(
+_TORCH = words(
     "FloorDiv ModularIndexing Where PythonMod Mod CleanDiv CeilToInt FloorToInt CeilDiv LShift RShift PowByNatural"
     " FloatPow FloatTrueDiv IntTrueDiv IsNonOverlappingAndDenseIndicator TruncToFloat TruncToInt RoundToInt"
     " RoundDecimal ToFloat Identity Min Max"
@@ -39,23 +40,23 @@ _TORCH = _words(
 # Not known to sympy under these names: it makes an undefined function of them, which computes nothing.
 _OPAQUE = re.compile(r"(OpaqueUnaryFn|BitwiseFn)_\w+")
 _POWERS = frozenset(["Pow", "PowByNatural", "FloatPow", "LShift"])
-_ASSUMPTIONS = _words(
+_ASSUMPTIONS = words(
     "integer positive negative nonnegative nonpositive nonzero zero real finite rational commutative even odd"
 )
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]{1,4})?|nan|[-+]?inf")
 
-_GUARD_CALLS = _words(
+_GUARD_CALLS = words(
     "Max Min max min abs int float bool round Mod FloorDiv cast_symbool_to_symint_guardless"
     " IsNonOverlappingAndDenseIndicator"
 )
 _GUARD_MODULES = {
-    "math": _words("ceil floor trunc sqrt log log2 exp pow inf nan cos sin tan asinh acosh atanh isqrt"),
-    "torch": _words(
+    "math": words("ceil floor trunc sqrt log log2 exp pow inf nan cos sin tan asinh acosh atanh isqrt"),
+    "torch": words(
         "sym_float sym_int sym_not sym_max sym_min sym_ite sym_sqrt sym_sum _sym_sqrt _sym_log2 _sym_cos _sym_sin"
         " _sym_tan _sym_exp _sym_asin _sym_acos _sym_atan _sym_sinh _sym_cosh _sym_tanh"
     ),
 }
-_TENSOR_METHODS = _words("size stride storage_offset item numel dim element_size")
+_TENSOR_METHODS = words("size stride storage_offset item numel dim element_size")
 
 _OPERATORS = (
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.LShift, ast.RShift,

@@ -13,19 +13,16 @@ import re
 import torch
 from torch._ops import OpOverload
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from trtdiag.frontend.archive.expressions import words
 
 # Torch's own namespaces for compiled code, other processes, profiling and its tests.
-_INTERNAL = _words(
+_INTERNAL = words(
     "inductor inductor_prims _inductor_test debugprims debug_mode_ops rngprims profiler _test c10d c10d_functional"
     " symm_mem fsdp _dtensor streams static_runtime sparse mkl mkldnn mkldnn_prepacked onednn quantized _quantized"
     " quantization flex_lib _native onnx_symbolic cuda nccl record_function rpc torchdynamo"
 )
 
-_BELIEVES = _words(
+_BELIEVES = words(
     "set_ set resize_ resize resize_as_ resize_as resize_as_sparse_ resize_as_sparse"
     " max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward"
     " adaptive_max_pool3d_backward fractional_max_pool2d_backward fractional_max_pool3d_backward"
@@ -43,7 +40,7 @@ _BELIEVES = _words(
     " from_file record_stream set_data"
 )
 
-_UNDERSCORE = _words(
+_UNDERSCORE = words(
     "_adaptive_avg_pool2d _adaptive_avg_pool3d _add_batch_dim _add_relu _addmm_activation _aminmax _assert_async"
     " _assert_scalar _assert_tensor_metadata _autocast_to_full_precision _autocast_to_reduced_precision"
     " _batch_norm_impl_index _batch_norm_no_update _batch_norm_with_update _batch_norm_with_update_functional"
@@ -80,7 +77,7 @@ _PLACES = re.compile(
 )
 
 # Those of torch that run what the graph holds; others name code, a kernel or an object outside of it.
-_HIGHER_ORDER = _words(
+_HIGHER_ORDER = words(
     "associative_scan auto_functionalized auto_functionalized_v2 cond flex_attention foreach_map hints_wrapper"
     " invoke_subgraph map_impl map out_dtype print run_const_graph scan strict_mode tag_activation_checkpoint"
     " while_loop while_loop_stack_output with_effects wrap wrap_activation_checkpoint wrap_with_autocast"

@@ -101,7 +101,8 @@ class _Deciding:
             self._found.affine.add(node)
             return
         taken = self._taken(node)
-        if self._weighs(node) and self._own_but_family(node) is None and not self._by_operands(node, taken):
+        weighs = name_of(node) in WEIGHING and _products_read(node)  # a softmax that products alone read
+        if weighs and self._own_but_family(node) is None and not self._by_operands(node, taken):
             return
         reason = self._own.reason(node) or (self._by_operands(node, taken) if is_light(node) else None)
         if reason is not None:
@@ -143,10 +144,6 @@ class _Deciding:
             or any(self._constants.too_large(source) is not None for source in float32_inputs(node))
         )
 
-    def _weighs(self, node: Node) -> bool:
-        """Whether an op is a softmax that products alone read."""
-        return name_of(node) in WEIGHING and _products_read(node)
-
     def _own_but_family(self, node: Node) -> str | None:
         """Return why an op stays that its family need not keep: a batch norm that is a scale and a shift, a softmax."""
         reason = self._own.reason(node)
@@ -170,30 +167,25 @@ class _Deciding:
             if node not in ending or not float32_inputs(node):
                 continue
             taken = self._taken(node)
-            goes_on = is_light(node) or (bool(taken) and all(self._is_position(source) for source in taken))
+            positions = (source in self._positions or source.op == "placeholder" for source in taken)
+            goes_on = is_light(node) or (bool(taken) and all(positions))
             if node not in self._found.affine and (goes_on or name_of(node) in PRODUCTS):
                 self._stays.setdefault(node, ending[node])
             if goes_on:
                 ending.update({source: ending[node] for source in taken if source not in ending})
-
-    def _is_plain(self, node: Node) -> bool:
-        return is_light(node) and node not in self._found.affine
-
-    def _is_position(self, node: Node) -> bool:
-        return node in self._positions or node.op == "placeholder"
 
     def _between(self) -> None:
         """Keep light ops whose operands are all at hand in float32 and whose result is read in float32."""
         at_hand: set[Node] = set()  # float32 without a cast: made by what stays, or given
         made: set[Node] = set()  # of these, those that depend on an op that stays
         for node in self._ops:
-            taken = self._taken(node)
+            taken, plain = self._taken(node), is_light(node) and node not in self._found.affine
             if node in self._stays:
                 at_hand.add(node)
                 made.add(node)
             elif not float32_inputs(node):
                 at_hand.add(node)
-            elif self._is_plain(node) and all(source in at_hand or source.op == "placeholder" for source in taken):
+            elif plain and all(source in at_hand or source.op == "placeholder" for source in taken):
                 at_hand.add(node)
                 if any(source in made for source in taken):
                     made.add(node)

@@ -30,6 +30,7 @@ class OwnReasons:
 
     def __init__(self, dtype: torch.dtype, constants: Constants, entries: Entries, written: set[Node]) -> None:
         self.dtype = dtype
+        self._kind = str(dtype).removeprefix("torch.")
         self._limits = torch.finfo(dtype)
         self._constants = constants
         self._entries = entries
@@ -69,8 +70,7 @@ class OwnReasons:
             if count is None:
                 return "a sum over a dynamic number of elements, which may be long"
             if count > longest:
-                kind = str(self.dtype).removeprefix("torch.")
-                return f"a sum of {count} elements: beyond {longest} equal ones, a sum in {kind} no longer grows"
+                return f"a sum of {count} elements: beyond {longest} equal ones, a sum in {self._kind} no longer grows"
         if name in ("_to_copy", "to", "convert_element_type"):
             made = tensors(node)[0].dtype
             if not made.is_floating_point:
@@ -79,19 +79,17 @@ class OwnReasons:
 
     def _by_numbers(self, node: Node) -> str | None:
         for number in numbers_of(node):
-            kind = str(self.dtype).removeprefix("torch.")
             if self.is_too_large(number):
-                return f"its number {number} is beyond {kind}"
+                return f"its number {number} is beyond {self._kind}"
             if self.is_too_small(number):
-                return f"its number {number} is next to nothing in {kind}"
+                return f"its number {number} is next to nothing in {self._kind}"
         return None
 
     def _by_constants(self, node: Node) -> str | None:
         for source in float32_inputs(node):
             largest = self._constants.too_large(source)
             if largest is not None:
-                kind = str(self.dtype).removeprefix("torch.")
-                return f"its constant {source.name} holds {largest:.4g}, which is infinite in {kind}"
+                return f"its constant {source.name} holds {largest:.4g}, which is infinite in {self._kind}"
         return None
 
     def is_too_large(self, number: float) -> bool:

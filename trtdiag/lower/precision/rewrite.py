@@ -72,16 +72,12 @@ class Rewriter:
                 node.meta["val"] = node.args[0].meta["val"][node.args[1]]  # type: ignore[union-attr]  # a getitem
         elif node in self._decision.affine and self._affine(node):
             pass
-        elif self._is_own_cast(node):
+        elif is_plain_cast(node) and node.args[0] in self._was_float32 and tensors(node)[0].dtype == self._dtype:
             self._adopt(node)
         elif node in self._decision.half:
             self._halve(node)
         elif kind is not NodeKind.SHAPE:
             self._widen(node)
-
-    def _is_own_cast(self, node: Node) -> bool:
-        """Whether the program itself casts float32 to half precision here."""
-        return is_plain_cast(node) and node.args[0] in self._was_float32 and tensors(node)[0].dtype == self._dtype
 
     def _adopt(self, node: Node) -> None:
         """Let a cast of the program's own serve all readers, or the value that is there already serve its readers."""
