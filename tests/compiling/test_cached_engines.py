@@ -23,10 +23,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     find = SavedEngines.find
 
-    def noted(self: SavedEngines, about: str) -> bytearray | None:
-        blob = find(self, about)
-        found.append(blob is not None)
-        return blob
+    def noted(self: SavedEngines, about: str) -> tuple[bytearray, tuple[str, ...]] | None:
+        kept = find(self, about)
+        found.append(kept is not None)
+        return kept
 
     monkeypatch.setattr(SavedEngines, "find", noted)
     return found

@@ -202,7 +202,7 @@ def test_ctrl_c_leaves_a_build_that_cannot_be_stopped(monkeypatch: pytest.Monkey
     _interrupted(monkeypatch, long, begun)
     assert unfinished()
     release.set()
-    assert all(worker.ended.wait(60) for worker in building._WORKERS)
+    assert all(ended.wait(60) for ended in building._BUILDING)
     assert not unfinished()
 
 

@@ -38,7 +38,7 @@ def test_an_engine_is_found_by_what_was_said_of_it(size: int, tmp_path: Path) ->
     saved = _folder(tmp_path)
     assert saved.find("this") is None
     assert saved.keep("this", blob)
-    assert saved.find("this") == blob
+    assert saved.find("this") == (blob, ())
     assert saved.find("that") is None
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -116,10 +116,9 @@ def test_a_hostile_head_counts_as_none_and_is_replaced(change: Callable[[bytes],
     saved.keep("this", b"engine" * 100)
     path = saved._path("this")
     path.write_bytes(change(path.read_bytes()))
-    assert saved.notes("this") == ()
     assert saved.find("this") is None
     assert saved.keep("this", b"again", ("one",))
-    assert (saved.find("this"), saved.notes("this")) == (b"again", ("one",))
+    assert saved.find("this") == (b"again", ("one",))
 
 
 def _fifo(path: Path, _foreign: Path) -> None:
@@ -197,9 +196,8 @@ def test_what_is_no_file_is_not_opened_and_gives_way(
     for _ in range(2):  # cleaning meets it, too
         assert saved.keep("that", os.urandom(600 * KIB))
         assert saved.find("this") is None
-        assert saved.notes("this") == ()
     assert saved.keep("this", b"engine")
-    assert saved.find("this") == b"engine"
+    assert saved.find("this") == (b"engine", ())
     assert not saved._path("this").is_symlink()
     assert {path: path.read_bytes() for path in foreign.iterdir()} == there
     if put is _full_folder:
@@ -214,7 +212,7 @@ def test_a_file_that_may_not_be_read_is_replaced(tmp_path: Path) -> None:
     saved._path("this").chmod(0)
     assert saved.find("this") is None
     assert saved.keep("this", b"again")
-    assert saved.find("this") == b"again"
+    assert saved.find("this") == (b"again", ())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sparse files and their limit of memory are Linux's")
@@ -249,18 +247,19 @@ def test_a_damaged_or_foreign_file_counts_as_none_and_is_replaced(
         assert saved.find("this") is None
     assert "damaged" in caplog.text
     assert saved.keep("this", b"again")
-    assert saved.find("this") == b"again"
+    assert saved.find("this") == (b"again", ())
 
 
 def test_what_is_told_of_an_engine_is_kept_with_it(tmp_path: Path) -> None:
     saved = _folder(tmp_path)
     saved.keep("this", b"one", ("a layer was let go",))
     saved.keep("that", b"two")
-    assert [saved.notes(about) for about in ("this", "that", "none")] == [("a layer was let go",), (), ()]
+    wanted = {"this": (b"one", ("a layer was let go",)), "that": (b"two", ()), "none": None}
+    assert {about: saved.find(about) for about in wanted} == wanted
     whole = saved._path("this").read_bytes()
     for change in (_cut, _headless, _huge_head, _no_json, _foreign, lambda _: b""):
         saved._path("this").write_bytes(change(whole))
-        assert saved.notes("this") in ((), ("a layer was let go",))
+        assert saved.find("this") is None
 
 
 def test_an_engine_under_the_name_of_another_is_not_taken(tmp_path: Path) -> None:
@@ -271,7 +270,7 @@ def test_an_engine_under_the_name_of_another_is_not_taken(tmp_path: Path) -> Non
     (other,) = set(tmp_path.iterdir()) - {path}
     other.write_bytes(path.read_bytes())
     assert saved.find("that") is None
-    assert saved.find("this") == b"one"
+    assert saved.find("this") == (b"one", ())
 
 
 def test_those_that_were_not_used_for_longest_go(tmp_path: Path) -> None:
@@ -294,7 +293,7 @@ def test_an_engine_that_alone_is_too_large_is_not_kept(tmp_path: Path, caplog: p
         assert not saved.keep("large", os.urandom(4 * KIB))
     assert "not kept" in caplog.text
     assert saved.find("large") is None
-    assert saved.find("small") == b"x"
+    assert saved.find("small") == (b"x", ())
 
 
 def test_other_files_stay_and_what_a_killed_program_left_goes(tmp_path: Path) -> None:
@@ -307,7 +306,7 @@ def test_other_files_stay_and_what_a_killed_program_left_goes(tmp_path: Path) ->
     written, descriptor = make_unfinished(tmp_path / f"{'0b' * 32}.engine", 0o600)
     saved = _folder(tmp_path, 10)
     assert saved.keep("this", b"engine")
-    assert saved.find("this") == b"engine"
+    assert saved.find("this") == (b"engine", ())
     assert all(path.exists() for path in (*kept, written))
     assert not left.exists()
     os.close(descriptor)
@@ -343,11 +342,11 @@ from trtdiag.engine.saved_engines import SavedEngines
 saved, seen = SavedEngines(Path(sys.argv[1]), 40 * 1024), 0
 for turn in range(150):
     name = str(turn // 2 % 12)
-    blob = saved.find(name)
-    if blob is None:
+    found = saved.find(name)
+    if found is None:
         saved.keep(name, name.encode() * 5000)
     else:
-        assert blob == name.encode() * 5000, name
+        assert found[0] == name.encode() * 5000, name
         seen += 1
 print(seen)
 """

@@ -16,8 +16,9 @@ from trtdiag.engine.profiles import size_value
 from trtdiag.engine.saved_engines import SavedEngines
 from trtdiag.errors import InternalError
 from trtdiag.network import Network, canonical_hash
+from trtdiag.network.facts import free_symbols_of
 from trtdiag.options import CompileOptions
-from trtdiag.symbolic import Expr, free_symbols
+from trtdiag.symbolic import free_symbols
 from trtdiag.targets import Target
 
 
@@ -63,15 +64,15 @@ def build_engine(
     """
     inputs = tuple(_input(port.name, network, index, profile) for index, port in enumerate(network.inputs))
     network_hash = canonical_hash(network)
-    saved, key = None, ""
-    blob: bytes | bytearray | None = None
+    saved, key, found = None, "", None
     if options.engine_cache is not None:
         saved = SavedEngines.at(options.engine_cache, options.engine_cache_mib)
         key = engine_key(backend, network, network_hash, profile, options, target)
-        blob = saved.find(key)
-    found = None if saved is None else blob is not None
-    notes = saved.notes(key) if saved is not None and blob is not None else ()
-    if blob is None:
+        found = saved.find(key)
+    blob: bytes | bytearray
+    if found is not None:
+        blob, notes = found
+    else:
         watch = watch or Watch()
         blob = backend.build(network, profile, options, target, watch)
         notes = tuple(watch.notes)
@@ -79,8 +80,9 @@ def build_engine(
             saved.keep(key, blob, notes)
     by, digest = backend.built_by(), hashlib.sha256(blob).hexdigest()
     note_built(digest)
-    given = frozenset().union(*(free_symbols(expr) for port in inputs for expr in _read_off(port)))
-    counted = counted_dims(network, given)
+    read = [expr for port in inputs for expr in (port.dims if port.value is None else (port.value,))]
+    given = free_symbols_of(read)
+    outputs, counts, counted = counted_dims(network, given)
     ranges = {name: range_ for name, range_ in network.ranges.items() if name in given}
     return Engine(
         blob,
@@ -92,16 +94,16 @@ def build_engine(
             network_hash=network_hash,
             engine_sha256=digest,
             inputs=inputs,
-            outputs=counted.outputs,
-            ranges={**ranges, **counted.ranges},
-            conditions=tuple(c for c in network.given if free_symbols(c) <= given | counted.counts.keys()),
-            counts=counted.counts,
+            outputs=outputs,
+            ranges={**ranges, **counted},
+            conditions=tuple(c for c in network.given if free_symbols(c) <= given | counts.keys()),
+            counts=counts,
             waits=bool(network.counts),
             tensorrt=by.tensorrt,
             gpu=by.gpu,
             compatibility=_compatibility(by, options),
         ),
-        saved=found,
+        saved=None if saved is None else found is not None,
         notes=notes,
     )
 
@@ -126,7 +128,3 @@ def _input(name: str, network: Network, index: int, profile: Profile) -> EngineI
             reference="engine-profile",
         )
     return EngineInput(name, tensor.dtype.torch, tensor.shape, dims, value)
-
-
-def _read_off(port: EngineInput) -> tuple[Expr, ...]:
-    return port.dims if port.value is None else (port.value,)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Barrier, BrokenBarrierError, Event, Thread
-from typing import NoReturn
 
 import torch
 
@@ -21,7 +20,7 @@ from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.build_watch import Steps, Watch
 from trtdiag.engine.gil_lock import TURNS
-from trtdiag.errors import EngineBuildError, InternalError, TrtdiagError
+from trtdiag.errors import EngineBuildError, InternalError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
@@ -39,28 +38,12 @@ _POLL_S = 0.2
 """How soon Ctrl-C is noticed on systems where waiting for a lock is not interrupted."""
 
 
-class _Worker(Thread):
-    """A thread that builds.
+_BUILDING: list[Event] = []
+"""Of the threads that were started last, and of earlier ones that still build, what is set when each ends.
 
-    ``ended`` says whether it has: CPython 3.11 takes a thread for ended when Ctrl-C interrupts who waits for it in
-    ``join``.  Source: ``Thread._wait_for_tstate_lock``.
-    """
-
-    def __init__(self, work: Callable[[], None], index: int) -> None:
-        super().__init__(name=f"trtdiag-build-{index}", daemon=True)
-        self._work = work
-        self.ended = Event()
-
-    def run(self) -> None:
-        """Build."""
-        try:
-            self._work()
-        finally:
-            self.ended.set()
-
-
-_WORKERS: list[_Worker] = []
-"""Those that were started last, and earlier ones that still build."""
+CPython 3.11 takes a thread for ended when Ctrl-C interrupts who waits for it in ``join``.
+Source: ``Thread._wait_for_tstate_lock``.
+"""
 
 
 @dataclass
@@ -78,13 +61,11 @@ class _Builds:
     waiting: SimpleQueue[int] = field(default_factory=SimpleQueue)
     results: dict[int, Engine | BaseException] = field(default_factory=dict)
 
-    def work(self) -> None:
+    def work(self, ended: Event) -> None:
         """Build what waits, until nothing does or one cannot be built."""
-        here: AbstractContextManager[object] = nullcontext()
-        if self.device is not None:  # the current GPU is each thread's own
-            here = torch.cuda.device(self.device)
-        with here:
-            try:
+        try:
+            # The current GPU is each thread's own.
+            with nullcontext() if self.device is None else torch.cuda.device(self.device):
                 while not self.stop.is_set():
                     try:
                         index = self.waiting.get_nowait()
@@ -92,20 +73,18 @@ class _Builds:
                         return
                     try:
                         with TURNS.coming():
-                            self._wait_for_all()
+                            # Together for the first time: who is late would wait for those that build already.
+                            with suppress(BrokenBarrierError):
+                                self.all_come.wait()
+                                self.all_come.abort()
                             self.results[index] = self._one(index)
                         self.steps.finished(index)
                     except BaseException as error:  # the thread that waits raises it
                         self.results[index] = error
                         self.stop.set()
-            finally:
-                self.all_come.abort()
-
-    def _wait_for_all(self) -> None:
-        """Begin together: whoever is late would wait for those that build already."""
-        with suppress(BrokenBarrierError):  # it is for the first build of each thread
-            self.all_come.wait()
+        finally:
             self.all_come.abort()
+            ended.set()
 
     def _one(self, index: int) -> Engine:
         network, profile = self.wanted[index]
@@ -144,22 +123,27 @@ def build_engines(
     builds = _Builds(backend, wanted, options, target, steps, stop, device, Barrier(jobs))
     for index in range(len(wanted)):
         builds.waiting.put(index)
-    workers = [_Worker(builds.work, index) for index in range(jobs)]
-    _WORKERS[:] = [*(worker for worker in _WORKERS if not worker.ended.is_set()), *workers]
-    for worker in workers:
-        worker.start()
+    ends = [Event() for _ in range(jobs)]
+    _BUILDING[:] = [*(ended for ended in _BUILDING if not ended.is_set()), *ends]
+    for index, ended in enumerate(ends):
+        Thread(target=builds.work, args=(ended,), name=f"trtdiag-build-{index}", daemon=True).start()
     try:
-        _wait(workers)
+        _wait(ends)
     except BaseException:
         stop.set()
-        _wait(workers, _GRACE_S)
+        _wait(ends, _GRACE_S)
         raise
     if steps.raised is not None:
         raise steps.raised
     for index in range(len(wanted)):
-        found = builds.results.get(index)
-        if isinstance(found, BaseException) and not _is_stopped(found):
-            _raise(found, index, len(wanted))
+        error = builds.results.get(index)
+        if not isinstance(error, BaseException) or getattr(error, "reference", "") == "build-stopped":
+            continue
+        if len(wanted) > 1 and isinstance(error, (EngineBuildError, InternalError)):
+            error = error.with_message(f"{engine_name(index, len(wanted))}: {error.message}")
+        if isinstance(error, EngineBuildError):
+            error.engine = index
+        raise error
     return tuple(found for index in range(len(wanted)) if isinstance(found := builds.results[index], Engine))
 
 
@@ -187,24 +171,11 @@ def engine_name(index: int, count: int) -> str:
 
 def unfinished() -> bool:
     """Whether a build that nobody waits for is still going on."""
-    return any(not worker.ended.is_set() for worker in _WORKERS)
+    return any(not ended.is_set() for ended in _BUILDING)
 
 
-def _wait(workers: Sequence[_Worker], most_s: float | None = None) -> None:
+def _wait(ends: Sequence[Event], most_s: float | None = None) -> None:
     left = most_s
-    for worker in workers:
-        while (left is None or left > 0) and not worker.ended.wait(_POLL_S):
+    for ended in ends:
+        while (left is None or left > 0) and not ended.wait(_POLL_S):
             left = None if left is None else left - _POLL_S
-
-
-def _is_stopped(error: BaseException) -> bool:
-    return isinstance(error, TrtdiagError) and error.reference == "build-stopped"
-
-
-def _raise(error: BaseException, index: int, count: int) -> NoReturn:
-    """Raise what a thread met; what is wrong with one network names its engine."""
-    if count > 1 and isinstance(error, (EngineBuildError, InternalError)):
-        error = error.with_message(f"{engine_name(index, count)}: {error.message}")
-    if isinstance(error, EngineBuildError):
-        error.engine = index
-    raise error

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from trtdiag.engine.manifest import EngineOutput
 from trtdiag.network import Network
 from trtdiag.symbolic import Expr, Num, Range, Sym, bounds, free_symbols
 
 
-@dataclass(frozen=True)
-class CountedDims:
-    """Outputs with the sizes that the data decides.
-
-    Attributes:
-        outputs: In the order of the network.
-        counts: As in a manifest.
-        ranges: Of each of them.
-    """
-
-    outputs: tuple[EngineOutput, ...]
-    counts: Mapping[str, Expr | None]
-    ranges: Mapping[str, Range]
-
-
-def counted_dims(network: Network, given: frozenset[str]) -> CountedDims:
-    """The outputs of a network.
+def counted_dims(
+    network: Network, given: frozenset[str]
+) -> tuple[tuple[EngineOutput, ...], Mapping[str, Expr | None], Mapping[str, Range]]:
+    """The outputs of a network; of the sizes that the data decides the counts, as in a manifest, and the ranges.
 
     Who reads an output sees its sizes alone.  So each symbol that they are made of is a dim by itself: in the place of
     ``u0 + 1``, where no output has ``u0``, there is a symbol of its own.
@@ -54,7 +40,7 @@ def counted_dims(network: Network, given: frozenset[str]) -> CountedDims:
         extent = bounds(size, network.ranges).range
         counts[own.name] = None if extent.max is None else Num(extent.max)
         ranges[own.name] = Range(max(0, extent.min or 0), extent.max)
-    return CountedDims(outputs, counts, ranges)
+    return outputs, counts, ranges
 
 
 def _most(network: Network, most: Expr, given: frozenset[str]) -> Expr | None:

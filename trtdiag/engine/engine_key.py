@@ -35,7 +35,7 @@ def engine_key(
         "compute_capability": by.compute_capability,
         "network": network_hash,
         "names": _names(network),
-        "profile": [_sizes(profile, port.name) for port in network.inputs],
+        "profile": [[[size.min, size.opt, size.max] for size in profile.get(p.name, ())] for p in network.inputs],
         "backend_facts": backend.decisive(network, options),
     }
     return json.dumps(about, sort_keys=True, separators=(",", ":"))
@@ -50,10 +50,6 @@ def _names(network: Network) -> str:
         [[placed.origin.op, placed.origin.node] for placed in network.layers],
     )
     return hashlib.sha256(json.dumps(names).encode()).hexdigest()
-
-
-def _sizes(profile: Profile, name: str) -> list[list[int | None]]:
-    return [[size.min, size.opt, size.max] for size in profile.get(name, ())]
 
 
 @lru_cache(maxsize=1)

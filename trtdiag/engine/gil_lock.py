@@ -25,6 +25,22 @@ _POLL_S = 0.2
 """How soon one who waits asks again whether it should."""
 
 
+_WAITS = "an engine is being built in another thread: this one goes on when that is done"
+
+
+class Patience:
+    """Says something once, where it is called again after a while; until then it waits in silence."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say, self._at = say, time.monotonic() + PATIENCE_S
+
+    def __call__(self) -> None:
+        """Say it, where it is time."""
+        if time.monotonic() > self._at:
+            self._at = math.inf
+            self._say()
+
+
 class Turns:
     """Threads that want to be alone go before those that want to be beside others, one after the other.
 
@@ -44,18 +60,14 @@ class Turns:
 
         Else the first of several would begin its build while the others read their caches, and have them wait for it.
         """
-        me = get_ident()
         with self._changed:
-            self._coming.add(me)
+            self._coming.add(get_ident())
         try:
             yield
         finally:
             with self._changed:
-                self._comes_no_more(me)
-
-    def _comes_no_more(self, me: int) -> None:
-        self._coming.discard(me)
-        self._changed.notify_all()
+                self._coming.discard(get_ident())
+                self._changed.notify_all()
 
     @contextmanager
     def alone(self, waits: Callable[[], None] | None = None) -> Iterator[None]:
@@ -69,16 +81,12 @@ class Turns:
         if self._alone == me:
             yield
             return
-        with self._changed:
-            self._coming.add(me)
-            try:
-                waits = waits or _Warning()
-                while self._beside or self._alone is not None:
-                    waits()
-                    self._changed.wait(_POLL_S)
-                self._alone = me
-            finally:
-                self._comes_no_more(me)
+        with self._changed, self.coming():
+            waits = waits or Patience(lambda: _LOGGER.warning(_WAITS))
+            while self._beside or self._alone is not None:
+                waits()
+                self._changed.wait(_POLL_S)
+            self._alone = me
         try:
             yield
         finally:
@@ -88,7 +96,8 @@ class Turns:
     def beside(self) -> Iterator[None]:
         """While every other thread inside has let go of Python's lock, too."""
         with self._changed:
-            self._comes_no_more(get_ident())
+            self._coming.discard(get_ident())
+            self._changed.notify_all()
             while self._coming or self._alone is not None:
                 self._changed.wait()
             self._beside += 1
@@ -123,18 +132,6 @@ class Turns:
                 frees, self._put_away = self._put_away, []
             for free in frees:
                 free()
-
-
-class _Warning:
-    """Logs a warning once, after a while."""
-
-    def __init__(self) -> None:
-        self._at = time.monotonic() + PATIENCE_S
-
-    def __call__(self) -> None:
-        if time.monotonic() > self._at:
-            self._at = math.inf
-            _LOGGER.warning("an engine is being built in another thread: this one goes on when that is done")
 
 
 TURNS = Turns()

@@ -14,9 +14,11 @@ import re
 import stat
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 from trtdiag.errors import UserError
 from trtdiag.files.regular import open_regular
@@ -68,20 +70,23 @@ class SavedEngines:
             )
         return cls(path, limit_mib * _MIB)
 
-    def find(self, about: str) -> bytearray | None:
-        """The engine of which this can be said, and from now on the one that was used last; ``None`` where none is.
+    def find(self, about: str) -> tuple[bytearray, tuple[str, ...]] | None:
+        """The engine of which this can be said, with its notes, and from now on the one that was used last.
 
         Args:
             about: All that decides over its bytes.
+
+        Returns:
+            ``None`` where none is.
         """
         path = self._path(about)
         try:
             with _opened(path) as file:
-                head = _head(file, about, self.limit_bytes)
-                blob = None if head is None else _engine(file, head)
-                if blob is not None:
+                said = _head(file, about, self.limit_bytes)
+                blob = None if said is None else _engine(file, said)
+                if said is not None and blob is not None:
                     _touch(path, file)
-                    return blob
+                    return blob, tuple(said.get("notes", ()))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -90,22 +95,15 @@ class SavedEngines:
         _LOGGER.warning("%s is damaged or of something else: the engine is built again", path)
         return None
 
-    def notes(self, about: str) -> tuple[str, ...]:
-        """What was kept of an engine beside its bytes; nothing where it is not there."""
-        try:
-            with _opened(self._path(about)) as file:
-                head = _head(file, about, self.limit_bytes)
-        except OSError:
-            return ()
-        return () if head is None else head.notes
-
     def keep(self, about: str, blob: bytes | bytearray, notes: Sequence[str] = ()) -> bool:
         """Whether the engine could be kept; what does not fit, or cannot be written, is only said in the log."""
         said = {"about": about, "sha256": hashlib.sha256(blob).hexdigest(), "bytes": len(blob), "notes": list(notes)}
         head = json.dumps(said).encode()
         whole = len(_MAGIC) + _LENGTH_BYTES + len(head) + len(blob)
         if whole > self.limit_bytes:
-            _LOGGER.warning("an engine of %d MiB is not kept: the limit is %d MiB", whole // _MIB, self.limit_mib)
+            _LOGGER.warning(
+                "an engine of %d MiB is not kept: the limit is %d MiB", whole // _MIB, self.limit_bytes // _MIB
+            )
             return False
         try:
             _make_room(self._path(about))
@@ -116,11 +114,6 @@ class SavedEngines:
         self._remove_oldest()
         return True
 
-    @property
-    def limit_mib(self) -> int:
-        """The limit in MiB."""
-        return self.limit_bytes // _MIB
-
     def _path(self, about: str) -> Path:
         return self.folder / (hashlib.sha256(about.encode()).hexdigest() + _SUFFIX)
 
@@ -130,7 +123,10 @@ class SavedEngines:
         try:
             with os.scandir(self.folder) as found:
                 for entry in found:
-                    self._look_at(entry, entries)
+                    with suppress(FileNotFoundError):  # another program removed it
+                        seen = entry.stat(follow_symlinks=False)
+                        if stat.S_ISREG(seen.st_mode) and _OURS.fullmatch(entry.name):
+                            entries.append((seen.st_mtime, seen.st_size, Path(entry.path)))
         except OSError as error:
             _LOGGER.warning("%s cannot be listed: %s", self.folder, error.strerror or error)
             return
@@ -138,27 +134,11 @@ class SavedEngines:
         for _, size, path in sorted(entries):
             if total <= self.limit_bytes:
                 return
-            if _removed(path):
+            try:
+                path.unlink(missing_ok=True)
                 total -= size
-
-    def _look_at(self, entry: os.DirEntry[str], entries: list[tuple[float, int, Path]]) -> None:
-        try:
-            seen = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # another program removed it
-            return
-        if not stat.S_ISREG(seen.st_mode):  # nothing that ``keep`` wrote
-            return
-        if _OURS.fullmatch(entry.name):
-            entries.append((seen.st_mtime, seen.st_size, Path(entry.path)))
-
-
-@dataclass(frozen=True)
-class _Head:
-    """What a file says of the engine behind it."""
-
-    bytes: int
-    sha256: str
-    notes: tuple[str, ...]
+            except OSError as error:
+                _LOGGER.debug("%s stays: %s", path, error)
 
 
 def _opened(path: Path) -> BufferedReader:
@@ -168,7 +148,7 @@ def _opened(path: Path) -> BufferedReader:
     return open_regular(path)
 
 
-def _head(file: BufferedReader, about: str, most_bytes: int) -> _Head | None:
+def _head(file: BufferedReader, about: str, most_bytes: int) -> dict[str, Any] | None:
     """The head of a file, which is then at its engine; ``None`` where the file is not whole, or of another engine."""
     start = file.read(len(_MAGIC) + _LENGTH_BYTES)
     if len(start) < len(_MAGIC) + _LENGTH_BYTES or not start.startswith(_MAGIC):
@@ -188,19 +168,19 @@ def _head(file: BufferedReader, about: str, most_bytes: int) -> _Head | None:
     notes = said.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         return None
-    return _Head(left, str(said.get("sha256")), tuple(notes))
+    return said
 
 
-def _engine(file: BufferedReader, head: _Head) -> bytearray | None:
+def _engine(file: BufferedReader, said: dict[str, Any]) -> bytearray | None:
     """What follows the head, where it is the engine that the head names."""
     start, digest = file.tell(), hashlib.sha256()
     while part := file.read(_MIB):  # memory is taken only for what is an engine
         digest.update(part)
-    if digest.hexdigest() != head.sha256:
+    if digest.hexdigest() != said.get("sha256"):
         return None
     file.seek(start)
-    blob = bytearray(head.bytes)
-    return blob if file.readinto(blob) == head.bytes else None
+    blob = bytearray(said["bytes"])
+    return blob if file.readinto(blob) == said["bytes"] else None
 
 
 def _make_room(path: Path) -> None:
@@ -217,14 +197,3 @@ def _touch(path: Path, file: BufferedReader) -> None:
         os.utime(file.fileno() if os.utime in os.supports_fd else path)
     except OSError as error:  # it then counts as unused for longer than it is
         _LOGGER.debug("%s keeps its time: %s", path, error)
-
-
-def _removed(path: Path) -> bool:
-    try:
-        path.unlink()
-    except FileNotFoundError:  # another program was quicker
-        return True
-    except OSError as error:
-        _LOGGER.debug("%s stays: %s", path, error)
-        return False
-    return True

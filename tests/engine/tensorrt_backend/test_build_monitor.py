@@ -28,13 +28,13 @@ def _watch(stop: Event | None = None) -> tuple[Watch, Told]:
 def test_phases_inside_of_phases_are_shares_of_their_next_step() -> None:
     watch, told = _watch()
     phases = Phases(watch)
-    phases.start("Building Engine", None, 4)
-    assert phases.step("Building Engine", 0)
-    phases.start("Tactics", "Building Engine", 2)
-    assert phases.step("Tactics", 0)
-    phases.finish("Tactics")
-    assert phases.step("Building Engine", 1)
-    phases.finish("Building Engine")
+    phases.phase_start("Building Engine", None, 4)
+    assert phases.step_complete("Building Engine", 0)
+    phases.phase_start("Tactics", "Building Engine", 2)
+    assert phases.step_complete("Tactics", 0)
+    phases.phase_finish("Tactics")
+    assert phases.step_complete("Building Engine", 1)
+    phases.phase_finish("Building Engine")
     assert told == [
         ("Building Engine 0 of 4", 0.0),
         ("Building Engine 1 of 4", 0.25),
@@ -47,11 +47,11 @@ def test_phases_inside_of_phases_are_shares_of_their_next_step() -> None:
 def test_odd_reports_are_taken_as_they_come() -> None:
     watch, told = _watch()
     phases = Phases(watch)
-    assert phases.step("never begun", 3)
-    phases.finish("never begun")
-    phases.start("x" * 99, "unknown parent", 0)  # no steps
-    assert phases.step("x" * 99, 7)  # more than there are
-    assert phases.step("x" * 99, 2)  # back
+    assert phases.step_complete("never begun", 3)
+    phases.phase_finish("never begun")
+    phases.phase_start("x" * 99, "unknown parent", 0)  # no steps
+    assert phases.step_complete("x" * 99, 7)  # more than there are
+    assert phases.step_complete("x" * 99, 2)  # back
     assert [share for _, share in told] == [0.0, 1.0, 1.0]
     assert told[0][0] == "x" * 57 + "..."
 
@@ -60,10 +60,10 @@ def test_a_build_that_is_not_wanted_any_more_ends_at_its_next_step() -> None:
     stop = Event()
     watch, _ = _watch(stop)
     phases = Phases(watch)
-    phases.start("Building Engine", None, 2)
-    assert phases.step("Building Engine", 0)
+    phases.phase_start("Building Engine", None, 2)
+    assert phases.step_complete("Building Engine", 0)
     stop.set()
-    assert not phases.step("Building Engine", 1)
+    assert not phases.step_complete("Building Engine", 1)
 
 
 @pytest.fixture(autouse=True)

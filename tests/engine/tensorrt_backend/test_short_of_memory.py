@@ -15,7 +15,7 @@ from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.memory import free_mib
-from trtdiag.engine.tensorrt.peak_tensor import short_of_memory, too_many_elements
+from trtdiag.engine.tensorrt.peak_tensor import too_great
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.source import Frame
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
@@ -44,21 +44,21 @@ def _network(dtype: DType = DType.FLOAT32) -> Network:
 
 
 def test_the_greatest_tensor_is_named_with_its_size() -> None:
-    said = short_of_memory(_network(), PROFILE, 4096)
+    said = too_great(_network(), PROFILE, 4096)
     assert "aten.bmm.default (scores) at model.py:7 has 2,048 MiB" in said
     assert "4,096 MiB" in said
-    assert "has 1,024 MiB" in short_of_memory(_network(DType.FLOAT16), PROFILE, 4096)
+    assert "has 1,024 MiB" in too_great(_network(DType.FLOAT16), PROFILE, 4096)
 
 
 @pytest.mark.parametrize(("workspace_mib", "told"), [(None, False), (8192, True), (8193, False), (1, True)])
 def test_it_is_told_where_it_is_great_beside_the_workspace(workspace_mib: int | None, told: bool) -> None:
-    assert bool(short_of_memory(_network(), PROFILE, workspace_mib)) is told
+    assert bool(too_great(_network(), PROFILE, workspace_mib)) is told
 
 
 @pytest.mark.parametrize(("places", "told"), [(8191, False), (8192, True)])
 def test_more_elements_than_a_tensor_can_have_are_told(places: int, told: bool) -> None:
     profile = {"x": (DimProfile(1, 2, 32), DimProfile(16, 320, places), DimProfile(128, 128, 128))}
-    said = too_many_elements(_network(), profile)
+    said = too_great(_network(), profile, None)
     assert bool(said) is told
     assert not told or "aten.bmm.default (scores) at model.py:7 has 2,147,483,648 elements" in said
 

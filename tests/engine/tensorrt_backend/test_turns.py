@@ -246,10 +246,10 @@ def test_no_network_is_written_while_another_is_built(version: str, monkeypatch:
 
 
 def test_a_build_that_waits_says_so_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "PATIENCE_S", 0.0)
+    monkeypatch.setattr("trtdiag.engine.gil_lock.PATIENCE_S", 0.0)
     told: list[str] = []
     stop = threading.Event()
-    waiting = building._Waiting(Watch(lambda words, _share: told.append(words), stop))
+    waiting = building._waiting(Watch(lambda words, _share: told.append(words), stop))
     time.sleep(0.001)
     waiting()
     waiting()

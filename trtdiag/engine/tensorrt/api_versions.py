@@ -79,25 +79,22 @@ class Dialect:
 
     def add_fill(self, definition: Any, shape: tuple[int, ...], dtype: DType) -> Any:
         """A layer that counts; 8.6 takes the type from alpha and beta, which come as inputs."""
-        operation = self.trt.FillOperation.LINSPACE
-        if self.strongly_typed:
-            return definition.add_fill(shape, operation, self.dtype(dtype))
-        made = definition.add_fill(shape, operation)
-        if made is not None:
+        made = definition.add_fill(shape, self.trt.FillOperation.LINSPACE, *self._said(dtype))
+        if made is not None and not self.strongly_typed:
             made.set_output_type(0, self.dtype(dtype))
         return made
 
     def add_topk(self, definition: Any, x: Any, operation: Any, k: int, axis: int, indices: DType) -> Any:
         """A TopK layer; 8.6 has no indices but int32."""
-        if self.strongly_typed:
-            return definition.add_topk(x, operation, k, 1 << axis, self.dtype(indices))
-        return definition.add_topk(x, operation, k, 1 << axis)
+        return definition.add_topk(x, operation, k, 1 << axis, *self._said(indices))
 
     def add_non_zero(self, definition: Any, x: Any, indices: DType) -> Any:
         """A NonZero layer; 8.6 has no indices but int32."""
-        if self.strongly_typed:
-            return definition.add_non_zero(x, self.dtype(indices))
-        return definition.add_non_zero(x)
+        return definition.add_non_zero(x, *self._said(indices))
+
+    def _said(self, dtype: DType) -> tuple[Any, ...]:
+        """A type as a layer's last argument, where the version has it."""
+        return (self.dtype(dtype),) if self.strongly_typed else ()
 
     def add_normalization(self, definition: Any, x: Any, scale: Any, bias: Any, axes: int) -> Any:
         """A Normalization layer; from 10 on with one scale a channel also for groups."""

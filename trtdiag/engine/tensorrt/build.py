@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.build_watch import Watch
-from trtdiag.engine.gil_lock import PATIENCE_S, TURNS
+from trtdiag.engine.gil_lock import TURNS, Patience
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.compatibility import refused_lean
 from trtdiag.engine.tensorrt.config import new_config
@@ -21,7 +20,7 @@ from trtdiag.engine.tensorrt.log import Lines, logger_of, warnings_of
 from trtdiag.engine.tensorrt.memory import free_mib
 from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.negative_sizes import check_sizes
-from trtdiag.engine.tensorrt.peak_tensor import short_of_memory, too_many_elements
+from trtdiag.engine.tensorrt.peak_tensor import too_great
 from trtdiag.engine.tensorrt.profile import add_profile
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder
 from trtdiag.engine.tensorrt.timings import keep_timings
@@ -47,7 +46,7 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
     logger = logger_of(door.trt)
     watch = watch or Watch()
     with logger.listeners.listening() as lines:
-        with TURNS.alone(_Waiting(watch)):
+        with TURNS.alone(_waiting(watch)):
             work = _written(door, dialect, network, profile, options, watch, lines)
         try:
             return _built(door, work, network, profile, options, watch)
@@ -71,22 +70,16 @@ class _Work:
             setattr(self, name, None)
 
 
-class _Waiting:
+def _waiting(watch: Watch) -> Callable[[], None]:
     """Says once why nothing goes on, and ends the wait where the engine is not wanted any more."""
+    patience = Patience(lambda: watch.tell("waits for another build of this process", 0.0))
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch, self._tells_at = watch, time.monotonic() + PATIENCE_S
-
-    def __call__(self) -> None:
-        if self._watch.stopped:
+    def waits() -> None:
+        if watch.stopped:
             raise _stopped()
-        if time.monotonic() > self._tells_at:
-            self._tells_at = math.inf
-            self._watch.tell("waits for another build of this process", 0.0)
+        patience()
 
-
-def _no_words() -> None:
-    """Wait for builds that began with this one: that they take their time is no news."""
+    return waits
 
 
 def _written(
@@ -122,13 +115,12 @@ def _built(door: Door, work: _Work, network: Network, profile: Profile, options:
         missing = refused_lean(door.version, options, work.lines)
         if missing is not None:
             raise missing
-        great = too_many_elements(network, profile)
-        great = great or short_of_memory(network, profile, options.workspace_mib)
+        great = too_great(network, profile, options.workspace_mib)
         raise refused_build(network, work.emission.layers, work.lines, great=great, free=free_mib())
     for text in warnings_of(work.lines):
         watch.warned(text)
     if options.timing_cache is not None:
-        with TURNS.alone(_no_words):
+        with TURNS.alone(lambda: None):  # that builds which began with this one take their time is no news
             keep_timings(work.config, Path(options.timing_cache).expanduser())
     return bytes(engine)
 

@@ -86,8 +86,5 @@ def tactic_mask(trt: Any, sources: Sequence[str]) -> int:
 
 def chosen_sources(options: CompileOptions) -> tuple[str, ...]:
     """The tactic sources that were asked for, here or in the environment; none: TensorRT's own choice."""
-    return tuple(options.tactic_sources) or _from_environment()
-
-
-def _from_environment() -> tuple[str, ...]:
-    return tuple(part.strip() for part in os.environ.get(TACTIC_SOURCES, "").split(",") if part.strip())
+    named = (part.strip() for part in os.environ.get(TACTIC_SOURCES, "").split(","))
+    return tuple(options.tactic_sources) or tuple(part for part in named if part)

@@ -33,25 +33,25 @@ class Phases:
         self._lock = Lock()
         self._open: dict[str, _Phase] = {}
 
-    def start(self, name: str, parent: str | None, steps: int) -> None:
+    def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
         """A phase begins."""
         with self._lock:
-            self._open[name] = _Phase(parent or "", max(int(steps), 1))
-        self._tell(name)
+            self._open[phase_name] = _Phase(parent_phase or "", max(int(num_steps), 1))
+        self._tell(phase_name)
 
-    def step(self, name: str, step: int) -> bool:
+    def step_complete(self, phase_name: str, step: int) -> bool:
         """A step of a phase, counted from 0, is done; whether to go on."""
         with self._lock:
-            phase = self._open.get(name)
+            phase = self._open.get(phase_name)
             if phase is not None:
                 phase.done = max(phase.done, int(step) + 1)
-        self._tell(name)
+        self._tell(phase_name)
         return not self._watch.stopped
 
-    def finish(self, name: str) -> None:
+    def phase_finish(self, phase_name: str) -> None:
         """A phase ends, wherever it is."""
         with self._lock:
-            self._open.pop(name, None)
+            self._open.pop(phase_name, None)
 
     def _tell(self, name: str) -> None:
         with self._lock:
@@ -75,19 +75,10 @@ def new_monitor(trt: Any, watch: Watch) -> Any:
     """A monitor that tells ``watch``; ``None`` where the version has none."""
     if not hasattr(trt, "IProgressMonitor"):
         return None
-    phases = Phases(watch)
 
-    class Monitor(trt.IProgressMonitor):  # type: ignore[misc]  # the class is known when TensorRT is imported
+    class Monitor(Phases, trt.IProgressMonitor):  # type: ignore[misc]  # the class is known when TensorRT is imported
         def __init__(self) -> None:
             trt.IProgressMonitor.__init__(self)
-
-        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-            phases.start(phase_name, parent_phase, num_steps)
-
-        def step_complete(self, phase_name: str, step: int) -> bool:
-            return phases.step(phase_name, step)
-
-        def phase_finish(self, phase_name: str) -> None:
-            phases.finish(phase_name)
+            Phases.__init__(self, watch)
 
     return Monitor()

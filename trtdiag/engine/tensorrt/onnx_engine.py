@@ -99,7 +99,8 @@ class OnnxEngine:
         if self._engine is None:
             raise _refused("TensorRT cannot read the engine that it made")
         self.scratch_bytes = scratch_bytes(self._engine)
-        self._dtypes = {getattr(door.trt.DataType, COUNTERPARTS[d.value]): d.torch for d in _known(door)}
+        known = [dtype for dtype in DType if dtype.value in door.target.dtypes and dtype not in QUANTIZED]
+        self._dtypes = {getattr(door.trt.DataType, COUNTERPARTS[dtype.value]): dtype.torch for dtype in known}
 
     def bound(self, given: Mapping[str, torch.Tensor]) -> Callable[[], tuple[torch.Tensor, ...]]:
         """A function that runs it with these inputs."""
@@ -131,10 +132,6 @@ class OnnxEngine:
             return tuple(outputs)
 
         return run
-
-
-def _known(door: Door) -> list[DType]:
-    return [dtype for dtype in DType if dtype.value in door.target.dtypes and dtype not in QUANTIZED]
 
 
 def _refused(because: str) -> EngineBuildError:

@@ -10,7 +10,7 @@ from trtdiag.engine.profiles import size_value
 from trtdiag.engine.tensorrt.log import Lines, last_lines
 from trtdiag.engine.tensorrt.names import input_name
 from trtdiag.errors import EngineBuildError
-from trtdiag.network import Network, Tensor
+from trtdiag.network import Network
 from trtdiag.shapes.profile import DimProfile
 
 _LARGEST = 2**31 - 1
@@ -38,7 +38,7 @@ def add_profile(
     for index, (port, tensor) in enumerate(zip(network.inputs, network.input_types, strict=True)):
         name, sizes = input_name(index, port.name), profile[port.name]
         is_size = size_value(tensor) is not None
-        if not inputs[index].is_shape_tensor if is_size else _is_static(tensor):
+        if not inputs[index].is_shape_tensor if is_size else tensor.static_shape is not None:
             continue
         ends = _ends(port.name, sizes)
         try:
@@ -69,18 +69,11 @@ def _ends(name: str, sizes: Sequence[DimProfile]) -> tuple[list[int], list[int],
 
 
 def _refused(profile: Profile, why: str) -> EngineBuildError:
-    sizes = "; ".join(f"{name}: {', '.join(map(_words, sizes))}" for name, sizes in profile.items())
+    ends = {name: ", ".join(f"{size.min}..{size.opt}..{size.max}" for size in sizes) for name, sizes in profile.items()}
+    sizes = "; ".join(f"{name}: {own}" for name, own in ends.items())
     return EngineBuildError(
         f"TensorRT refuses the sizes (least..usual..greatest) that an engine is to be built for: {sizes}",
         because=why,
         fix="declare ranges in which every size is possible, and an opt inside of them",
         reference="profile-refused",
     )
-
-
-def _is_static(tensor: Tensor) -> bool:
-    return tensor.static_shape is not None
-
-
-def _words(size: DimProfile) -> str:
-    return f"{size.min}..{size.opt}..{size.max}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -58,7 +59,7 @@ class EngineRunner:
         self._gpu = gpu or Gpu()
         self._ports = Ports.of(trt, engine, manifest, device)
         self._scratch = scratch(trt, engine, device)
-        self._contexts = Contexts(self._make_context)
+        self._contexts = Contexts(partial(EngineContext, self._ports, self._scratch))
         self._only = OneContext(self._ports, self._scratch, self._gpu) if has_one_context(trt, manifest) else None
         self._warned = False
         self._several = device.type == "cuda" and torch.cuda.device_count() > 1
@@ -157,9 +158,6 @@ class EngineRunner:
         if not self._warned:
             self._warned = True
             warnings.warn(f"an engine runs without CUDA graphs: {why}", RuntimeWarning, stacklevel=4)
-
-    def _make_context(self, stream: int) -> EngineContext:
-        return EngineContext(self._ports, self._scratch, stream)
 
 
 def _never_recorded(ports: Ports) -> UserError:
