@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 from trtdiag.errors import InternalError, ShapeOutOfRangeError
 from trtdiag.network.network import Network
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import (
-    Condition,
     Expr,
     Num,
     Range,
@@ -33,18 +32,8 @@ def solvable(expr: Expr) -> tuple[str, Fraction, Fraction] | None:
     return terms[0][1].name, Fraction(terms[0][0]), Fraction(constant)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """One number that an input has: what it is in words, the expression for it, and what it is now."""
-
-    port: str
-    what: str
-    expr: Expr
-    actual: int
-
-    @property
-    def seen(self) -> str:
-        return f"{self.what} {self.actual}"
+_Read: TypeAlias = tuple[str, str, Expr, int]
+"""One number that an input has: the input, what it is in words, the expression for it, and what it is now."""
 
 
 def readable(inputs: Sequence[Tensor]) -> tuple[Expr, ...]:
@@ -76,15 +65,15 @@ def bind(
     """
     found: dict[str, int] = {}
     reads = _reads(network, sizes, values)
-    for read in reads:
-        solution = solvable(read.expr)
+    for port, seen, expr, actual in reads:
+        solution = solvable(expr)
         if solution is not None and solution[0] not in found:
             name, factor, offset = solution
-            value = (read.actual - offset) / factor
+            value = (actual - offset) / factor
             if value.denominator != 1:
-                raise _refused(read.port, read.seen, to_text(read.expr))
+                raise _refused(port, seen, to_text(expr))
             found[name] = value.numerator
-    _check(network, [read for read in reads if free_symbols(read.expr) <= found.keys()], found)
+    _check(network, [read for read in reads if free_symbols(read[2]) <= found.keys()], found)
     return found
 
 
@@ -97,33 +86,30 @@ def _reads(
         if len(actual) != tensor.rank:
             raise _refused(port.name, f"it has {len(actual)} dims", f"{tensor.rank} dims, {tensor}")
         pairs = zip(tensor.shape, actual, strict=True)
-        reads += [_Read(port.name, f"dim {axis} has size", expr, size) for axis, (expr, size) in enumerate(pairs)]
+        reads += [(port.name, f"dim {axis} has size {size}", expr, size) for axis, (expr, size) in enumerate(pairs)]
     for (port, tensor), elements in zip(ports, values or [None] * len(ports), strict=True):
         if elements is not None and tensor.values is not None:
             pairs = zip(tensor.values, elements, strict=True)
-            reads += [_Read(port.name, f"element {at} is", expr, number) for at, (expr, number) in enumerate(pairs)]
+            reads += [(port.name, f"element {at} is {number}", expr, number) for at, (expr, number) in enumerate(pairs)]
     return reads
 
 
 def _check(network: Network, reads: Sequence[_Read], values: Mapping[str, int]) -> None:
-    for read in reads:
-        expected = evaluate(read.expr, values)
-        if expected != read.actual:
-            words = f"{to_text(read.expr)}, which is {expected} here" if free_symbols(read.expr) else f"{expected}"
-            raise _refused(read.port, read.seen, words)
-        for name in free_symbols(read.expr):
+    for port, seen, expr, actual in reads:
+        expected = evaluate(expr, values)
+        if expected != actual:
+            words = f"{to_text(expr)}, which is {expected} here" if free_symbols(expr) else f"{expected}"
+            raise _refused(port, seen, words)
+        for name in free_symbols(expr):
             allowed = network.ranges.get(name, Range())
             if values[name] not in allowed:
-                raise _refused(read.port, read.seen, f"{to_text(read.expr)} with {name} in {allowed}")
-    for condition in (*network.given, *_as_conditions(network.definitions)):
-        if free_symbols(condition) <= values.keys() and not holds(condition, values):
-            names = free_symbols(condition)
-            port = next((read.port for read in reads if free_symbols(read.expr) & names), "of any name")
+                raise _refused(port, seen, f"{to_text(expr)} with {name} in {allowed}")
+    defined = [compare(Relation.EQ, Sym(name), expr) for name, expr in network.definitions.items()]
+    for condition in (*network.given, *defined):
+        names = free_symbols(condition)
+        if names <= values.keys() and not holds(condition, values):
+            port = next((port for port, _, expr, _ in reads if free_symbols(expr) & names), "of any name")
             raise _refused(port, f"{to_text(condition)} does not hold", to_text(condition))
-
-
-def _as_conditions(definitions: Mapping[str, Expr]) -> tuple[Condition, ...]:
-    return tuple(compare(Relation.EQ, Sym(name), expr) for name, expr in definitions.items())
 
 
 def _refused(name: str, seen: str, allowed: str) -> ShapeOutOfRangeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 
 import torch
 
@@ -108,8 +109,8 @@ class NetworkBuilder:
                 require_dtype(tensor, INDICES, "an input that holds sizes")
                 require_rank(tensor, (0, 1), "an input that holds sizes")
                 require(len(known) <= MOST_VALUES, f"{len(known)} sizes are more than {MOST_VALUES}")
-                require(tensor.static_shape in ((), (len(known),)), f"{len(known)} values do not fill {tensor}")
-                require(tensor.rank == 1 or len(known) == 1, f"{len(known)} values do not fill {tensor}")
+                fills = tensor.static_shape is not None and prod(tensor.static_shape) == len(known)
+                require(fills, f"{len(known)} values do not fill {tensor}")
         except LayerError as error:
             raise _refused(f"the input {name!r}", _BUILDER, (tensor,), str(error)) from error
         value = self._new(tensor)
@@ -147,6 +148,8 @@ class NetworkBuilder:
             few, most = layer.fewest_inputs, layer.most_inputs
             fits = len(inputs) >= few and (most is None or len(inputs) <= most)
             require(fits, f"it takes {few} to {'any number of' if most is None else most} inputs, not {len(inputs)}")
+            if layer.takes is not None:
+                require_dtype(tensors[0], layer.takes)
             made = layer.infer(tensors, self.facts)
             if isinstance(layer, Constant):
                 made = (self._with_values(layer, made[0]),)
@@ -177,11 +180,9 @@ class NetworkBuilder:
         Raises:
             InternalError: ``wrong-layer`` where a symbol cannot be read off the inputs, or has no range.
         """
-        missing = unbound([self._tensors[port.tensor] for port in self._inputs])
+        missing = ", ".join(unbound([self._tensors[port.tensor] for port in self._inputs]))
         if missing:
-            raise _refused(
-                "the network", _BUILDER, (), f"no input has a size or element that gives {', '.join(missing)}"
-            )
+            raise _refused("the network", _BUILDER, (), f"no input has a size or element that gives {missing}")
         return self._numbered(tuple(self._behind({port.tensor for port in self._outputs})))
 
     def made_for(self, values: Iterable[Value]) -> Iterator[tuple[Placed, Tensor]]:

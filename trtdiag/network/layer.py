@@ -37,20 +37,25 @@ class Layer(ABC):
     """The attributes of one layer, named and specified after TensorRT's layer of the same kind.
 
     A kind consists of its fields and three methods: ``__post_init__`` refuses impossible attributes, ``infer`` refuses
-    impossible inputs and states the outputs, ``reference`` computes them.  Types are strong: nothing is promoted, and
-    dims broadcast only where one is 1.  Attributes that are ``INPUT`` come as further inputs, in the order of the
-    fields.  Axes count from 0.
+    impossible inputs and states the outputs, ``reference`` computes them; ``takes`` names the dtypes of the first
+    input.  Types are strong: nothing is promoted, and dims broadcast only where one is 1.  Attributes that are
+    ``INPUT`` come as further inputs, in the order of the fields.  Axes count from 0.
     """
 
     fewest_inputs: ClassVar[int] = 1
     most_inputs: ClassVar[int | None] = 1
     """``None``: any number."""
+    takes: ClassVar[frozenset[DType] | None] = None
+    """The dtypes of the first input; ``None`` where ``infer`` says them."""
     labels: ClassVar[frozenset[str]] = frozenset()
     """Fields that only name something: two layers that differ in them alone compute the same."""
 
-    def __init_subclass__(cls, inputs: int | tuple[int, int | None] | None = None) -> None:
+    def __init_subclass__(
+        cls, inputs: int | tuple[int, int | None] | None = None, takes: frozenset[DType] | None = None
+    ) -> None:
         if inputs is not None:
             cls.fewest_inputs, cls.most_inputs = inputs if isinstance(inputs, tuple) else (inputs, inputs)
+        cls.takes = takes or cls.takes
 
     @property
     def kind(self) -> str:
@@ -64,7 +69,7 @@ class Layer(ABC):
 
     @abstractmethod
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
-        """The outputs for ``inputs``, whose number is right.
+        """The outputs for ``inputs``, whose number and whose first dtype (``takes``) are right.
 
         Raises:
             LayerError: The layer does not take them.
@@ -144,6 +149,19 @@ def given_values(tensor: Tensor, role: str) -> tuple[Expr, ...]:
     if tensor.values is None:
         raise LayerError(f"{role} does not follow from the sizes of the network's inputs and from constants")
     return tensor.values
+
+
+def given_scalar(tensor: Tensor, role: str) -> Expr:
+    """The value of a shape tensor without dims.
+
+    Raises:
+        LayerError: It is none, or its value does not follow from sizes and constants.
+    """
+    require_dtype(tensor, (DType.INT32, DType.INT64), role)
+    require_rank(tensor, (0,), role)
+    if tensor.values is None:
+        raise LayerError(f"{role} does not follow from sizes and constants")
+    return tensor.values[0]
 
 
 def refuse_negative(indices: torch.Tensor, what: str = "index") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, broadcast, require, require_dtype, require_same_dtype
+from trtdiag.network.layer import Layer, broadcast, require, require_same_dtype
 from trtdiag.network.tensor import Tensor
 
 
@@ -34,18 +35,8 @@ class ActivationType(Enum):
     GELU_TANH = "0.5 * x * (1 + tanh(sqrt(2 / pi) * (0.044715 * x ** 3 + x)))"
 
 
-_WITHOUT_BETA = (ActivationType.LEAKY_RELU, ActivationType.ELU, ActivationType.THRESHOLDED_RELU)
-_WITH_BOTH = (
-    ActivationType.SELU,
-    ActivationType.SOFTPLUS,
-    ActivationType.CLIP,
-    ActivationType.HARD_SIGMOID,
-    ActivationType.SCALED_TANH,
-)
-
-
 @dataclass(frozen=True)
-class Activation(Layer):
+class Activation(Layer, takes=FLOATS):
     """``op`` of each element; an op that has no alpha or beta takes none."""
 
     op: ActivationType
@@ -53,13 +44,12 @@ class Activation(Layer):
     beta: float = 0.0
 
     def __post_init__(self) -> None:
-        require(self.beta == 0 or self.op in _WITH_BOTH, f"{self.op.name} has no beta")
-        require(self.alpha == 0 or self.op in (*_WITHOUT_BETA, *_WITH_BOTH), f"{self.op.name} has no alpha")
+        for number, letter, name in ((self.beta, "b", "beta"), (self.alpha, "a", "alpha")):
+            require(number == 0 or bool(re.search(rf"\b{letter}\b", self.op.value)), f"{self.op.name} has no {name}")
         require(self.op is not ActivationType.CLIP or self.alpha <= self.beta, "CLIP needs alpha <= beta")
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of the input."""
-        require_dtype(inputs[0], FLOATS)
         return (Tensor(inputs[0].dtype, inputs[0].shape),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -87,12 +77,11 @@ _FUNCTIONS: dict[ActivationType, Callable[[torch.Tensor, float, float], torch.Te
 
 
 @dataclass(frozen=True)
-class ParametricReLU(Layer, inputs=2):
+class ParametricReLU(Layer, inputs=2, takes=FLOATS):
     """``x if x >= 0 else slope * x``; the slopes broadcast to the input (inputs: x, slopes)."""
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of x."""
-        require_dtype(inputs[0], FLOATS)
         require_same_dtype(inputs)
         require(broadcast(inputs, facts) == inputs[0].shape, "the slopes do not broadcast to the shape of x")
         return (Tensor(inputs[0].dtype, inputs[0].shape),)

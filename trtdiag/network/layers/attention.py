@@ -35,7 +35,7 @@ class CausalMaskKind(Enum):
 
 
 @dataclass(frozen=True)
-class Attention(Layer, inputs=(3, 5)):
+class Attention(Layer, inputs=(3, 5), takes=FLOATS):
     """``softmax(query @ key^T + mask) @ value``, without a scale: the query brings it.
 
     Inputs are query (batch, heads, queries, d), key and value (batch, key heads, keys, d) and, optionally, a mask that
@@ -62,7 +62,6 @@ class Attention(Layer, inputs=(3, 5)):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The query's shape with the size of a value."""
         query, key, value = inputs[:3]
-        require_dtype(query, FLOATS)
         require_same_dtype(inputs[:3])
         masked = self.has_mask(len(inputs))
         require(

@@ -10,12 +10,12 @@ import torch
 from trtdiag.network.dtype import ANY, DType
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.known_values import as_bool, truth_of
-from trtdiag.network.layer import Layer, require, require_dtype
+from trtdiag.network.layer import Layer, require
 from trtdiag.network.tensor import Tensor, object_array, with_array
 
 
 @dataclass(frozen=True)
-class Cast(Layer):
+class Cast(Layer, takes=ANY):
     """Each element in another dtype: floats to integers towards zero, everything but zero to true."""
 
     to: DType
@@ -26,7 +26,6 @@ class Cast(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape of the input; sizes stay known."""
         x = inputs[0]
-        require_dtype(x, ANY)
         sizes = x.static_shape
         if x.values is None or sizes is None or self.to.is_float:
             return (Tensor(self.to, x.shape),)
@@ -41,12 +40,11 @@ class Cast(Layer):
 
 
 @dataclass(frozen=True)
-class Identity(Layer):
+class Identity(Layer, takes=ANY):
     """The input."""
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The input's type and values."""
-        require_dtype(inputs[0], ANY)
         return (inputs[0],)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

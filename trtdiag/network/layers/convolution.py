@@ -11,14 +11,14 @@ import torch.nn.functional as F
 
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, require, require_dtype, require_equal, require_rank, require_same_dtype
+from trtdiag.network.layer import Layer, require, require_equal, require_rank, require_same_dtype
 from trtdiag.network.layers.windows import padded, require_output, require_window, window_count
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Expr, Num, add, mul
 
 
 @dataclass(frozen=True)
-class _Windowed(Layer, inputs=(2, 3)):
+class _Windowed(Layer, inputs=(2, 3), takes=FLOATS):
     """What both layers have.
 
     Inputs are x (batch, channels, spatial...), the kernel and, optionally, a bias with one element for each output
@@ -49,7 +49,6 @@ class _Windowed(Layer, inputs=(2, 3)):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """Batch, the channels that the kernel gives, and the elements that its windows make."""
         x, kernel = inputs[:2]
-        require_dtype(x, FLOATS)
         require_same_dtype(inputs)
         require_rank(x, (len(self.stride) + 2,))
         require_rank(kernel, (x.rank,), "the kernel")

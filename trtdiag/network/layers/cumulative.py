@@ -9,12 +9,12 @@ import torch
 
 from trtdiag.network.dtype import NUMBERS
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, require_axes, require_dtype
+from trtdiag.network.layer import Layer, require_axes
 from trtdiag.network.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class Cumulative(Layer):
+class Cumulative(Layer, takes=NUMBERS):
     """The sum of all elements up to each one along ``axis``: TensorRT's only CumulativeOperation.
 
     Attributes:
@@ -29,7 +29,6 @@ class Cumulative(Layer):
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of the input."""
-        require_dtype(inputs[0], NUMBERS)
         require_axes((self.axis,), inputs[0].rank)
         return (Tensor(inputs[0].dtype, inputs[0].shape),)
 

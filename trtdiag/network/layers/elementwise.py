@@ -32,26 +32,26 @@ from trtdiag.symbolic import (
 
 
 class ElementWiseOperation(Enum):
-    """TensorRT's binary operations.
+    """TensorRT's binary operations; the value is their name in torch.
 
     On integers ``DIV`` rounds towards zero and ``FLOOR_DIV`` towards minus infinity.  There is no remainder: it is
     ``a - FLOOR_DIV(a, b) * b`` with the sign of b, as in Python, or the same with DIV and the sign of a, as in C.
     """
 
-    SUM = "+"
-    PROD = "*"
-    MAX = "max"
-    MIN = "min"
-    SUB = "-"
-    DIV = "/"
-    POW = "**"
-    FLOOR_DIV = "//"
-    AND = "and"
-    OR = "or"
-    XOR = "xor"
-    EQUAL = "=="
-    GREATER = ">"
-    LESS = "<"
+    SUM = "add"
+    PROD = "mul"
+    MAX = "maximum"
+    MIN = "minimum"
+    SUB = "sub"
+    DIV = "div"
+    POW = "pow"
+    FLOOR_DIV = "floor_divide"
+    AND = "logical_and"
+    OR = "logical_or"
+    XOR = "logical_xor"
+    EQUAL = "eq"
+    GREATER = "gt"
+    LESS = "lt"
 
 
 _LOGICAL = (ElementWiseOperation.AND, ElementWiseOperation.OR, ElementWiseOperation.XOR)
@@ -59,21 +59,6 @@ _COMPARISONS = {
     ElementWiseOperation.EQUAL: Relation.EQ,
     ElementWiseOperation.GREATER: Relation.GT,
     ElementWiseOperation.LESS: Relation.LT,
-}
-_FUNCTIONS: dict[ElementWiseOperation, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    ElementWiseOperation.SUM: torch.add,
-    ElementWiseOperation.PROD: torch.mul,
-    ElementWiseOperation.MAX: torch.maximum,
-    ElementWiseOperation.MIN: torch.minimum,
-    ElementWiseOperation.SUB: torch.sub,
-    ElementWiseOperation.POW: torch.pow,
-    ElementWiseOperation.FLOOR_DIV: torch.floor_divide,
-    ElementWiseOperation.AND: torch.logical_and,
-    ElementWiseOperation.OR: torch.logical_or,
-    ElementWiseOperation.XOR: torch.logical_xor,
-    ElementWiseOperation.EQUAL: torch.eq,
-    ElementWiseOperation.GREATER: torch.gt,
-    ElementWiseOperation.LESS: torch.lt,
 }
 
 
@@ -106,7 +91,7 @@ class ElementWise(Layer, inputs=2):
         if self.op is ElementWiseOperation.DIV:
             rounding = None if inputs[0].is_floating_point() else "trunc"
             return (torch.div(inputs[0], inputs[1], rounding_mode=rounding),)
-        return (_FUNCTIONS[self.op](inputs[0], inputs[1]),)
+        return (getattr(torch, self.op.value)(*inputs),)
 
 
 def _exclusive(a: Expr, b: Expr, facts: ShapeConstraints) -> Expr:

@@ -33,7 +33,7 @@ class GatherMode(Enum):
 
 
 @dataclass(frozen=True)
-class Gather(Layer, inputs=2):
+class Gather(Layer, inputs=2, takes=ANY):
     """Elements of the first input at the indices of the second.
 
     DEFAULT: the indices' dims take the place of ``axis``.  ELEMENT: ``out[i][j] = x[indices[i][j]][j]`` for axis 0,
@@ -57,7 +57,6 @@ class Gather(Layer, inputs=2):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """See the modes."""
         x, indices = inputs
-        require_dtype(x, ANY)
         require_dtype(indices, INDICES, "the indices")
         batch = self.elementwise_dims
         require(batch <= min(x.rank, indices.rank), "there are fewer dims than elementwise_dims")
@@ -100,17 +99,11 @@ class Gather(Layer, inputs=2):
             rows = [row.squeeze(-1) for row in along]
             position = (*rows, *indices.unbind(-1))
             return (x[position],)
-        if batch == 0:
-            flat = x.index_select(self.axis, indices.reshape(-1))
-            return (flat.reshape([*x.shape[: self.axis], *indices.shape, *x.shape[self.axis + 1 :]]),)
         moved = x.movedim(self.axis, batch)
         position = (*along, indices)
         taken = moved[position]  # batch dims, indices' dims, then what stood before and after the axis
-        between = self.axis - batch
-        own = indices.dim() - batch
-        for step in range(between):
-            taken = taken.movedim(batch + own + step, batch + step)
-        return (taken.contiguous(),)
+        behind, between = indices.dim(), range(batch, self.axis)
+        return (taken.movedim([behind + axis - batch for axis in between], list(between)).contiguous(),)
 
 
 def _counter(size: int, axis: int, rank: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, require, require_dtype, require_equal, require_rank, require_same_dtype
+from trtdiag.network.layer import Layer, require, require_equal, require_rank, require_same_dtype
 from trtdiag.network.layers.resize import InterpolationMode
 from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.tensor import Tensor
@@ -25,7 +25,7 @@ _PADDINGS = {SampleMode.FILL: "zeros", SampleMode.CLAMP: "border", SampleMode.RE
 
 
 @dataclass(frozen=True)
-class GridSample(Layer, inputs=2):
+class GridSample(Layer, inputs=2, takes=FLOATS):
     """The image at the points of a grid (inputs: image (n, c, h, w), grid (n, h', w', 2) of x and y in -1..1).
 
     Attributes:
@@ -44,7 +44,6 @@ class GridSample(Layer, inputs=2):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """Batch and channels of the image, height and width of the grid."""
         image, grid = inputs
-        require_dtype(image, FLOATS)
         require_same_dtype(inputs)
         require_rank(image, (4,), "the image")
         require_rank(grid, (4,), "the grid")

@@ -22,7 +22,7 @@ class KVCacheMode(Enum):
 
 
 @dataclass(frozen=True)
-class KVCacheUpdate(Layer, inputs=3):
+class KVCacheUpdate(Layer, inputs=3, takes=FLOATS):
     """``out[i, :, indices[i] + s, :] = update[i, :, s, :]``; all else is the cache's.
 
     Inputs are cache (batch, heads, most steps, width), update (batch, heads, steps, width) and where to begin in each
@@ -37,7 +37,6 @@ class KVCacheUpdate(Layer, inputs=3):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of the cache."""
         cache, update, indices = inputs
-        require_dtype(cache, FLOATS)
         require_same_dtype((cache, update))
         # "Write indices must be of type int32", tensorrt-rtx 1.4.0.76 and 1.7.1.116, whatever TensorRT's page says.
         require_dtype(indices, (DType.INT32,), "the indices")

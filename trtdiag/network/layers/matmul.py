@@ -49,21 +49,13 @@ class MatrixMultiply(Layer, inputs=2):
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """By ``torch.matmul`` on matrices, where vectors have gained a dim and lose it again."""
-        left, right = inputs
-        if self.op0 is MatrixOperation.VECTOR:
-            left = left.unsqueeze(-2)
-        elif self.op0 is MatrixOperation.TRANSPOSE:
-            left = left.mT
-        if self.op1 is MatrixOperation.VECTOR:
-            right = right.unsqueeze(-1)
-        elif self.op1 is MatrixOperation.TRANSPOSE:
-            right = right.mT
-        result = torch.matmul(left, right)
-        if self.op1 is MatrixOperation.VECTOR:
-            result = result.squeeze(-1)
-        if self.op0 is MatrixOperation.VECTOR:
-            result = result.squeeze(-1 if self.op1 is MatrixOperation.VECTOR else -2)
-        return (result,)
+        operands, gained = [], []
+        for x, op, axis in zip(inputs, (self.op0, self.op1), (-2, -1), strict=True):
+            if op is MatrixOperation.VECTOR:
+                x = x.unsqueeze(axis)
+                gained.append(axis)
+            operands.append(x.mT if op is MatrixOperation.TRANSPOSE else x)
+        return (torch.matmul(*operands).squeeze(gained),)
 
 
 def _split(tensor: Tensor, op: MatrixOperation) -> tuple[Shape, Shape, Shape]:

@@ -10,13 +10,13 @@ import torch
 
 from trtdiag.network.dtype import BOOLS, INDICES, DType
 from trtdiag.network.facts import ShapeConstraints, product
-from trtdiag.network.layer import Layer, require, require_dtype
+from trtdiag.network.layer import Layer, require
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Expr, Num, Sym
 
 
 @dataclass(frozen=True)
-class NonZero(Layer):
+class NonZero(Layer, takes=BOOLS):
     """The places of a bool tensor that are true: one column for each, in row-major order, one row for each dim.
 
     How many there are is known only when the network runs.  The network calls this size ``count``.  Two layers of one
@@ -42,7 +42,6 @@ class NonZero(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """A row for each dim, a column for each place."""
         x = inputs[0]
-        require_dtype(x, BOOLS)
         require(x.rank > 0, "the input has no dims, so its places have no indices")
         return (Tensor(self.indices, (Num(x.rank), Sym(self.count))),)
 

@@ -9,13 +9,13 @@ import torch
 
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ONE, ShapeConstraints
-from trtdiag.network.layer import Layer, require, require_axes, require_dtype, require_rank, require_same_dtype
+from trtdiag.network.layer import Layer, require, require_axes, require_rank, require_same_dtype
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Num, mod, to_text
 
 
 @dataclass(frozen=True)
-class Normalization(Layer, inputs=3):
+class Normalization(Layer, inputs=3, takes=FLOATS):
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` (inputs: x, scale, bias).
 
     Mean and (biased) variance are over ``axes``; layer norm: the last ones, instance norm: all after the channels.
@@ -36,7 +36,6 @@ class Normalization(Layer, inputs=3):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of x."""
         x = inputs[0]
-        require_dtype(x, FLOATS)
         require_same_dtype(inputs)
         require_axes(self.axes, x.rank)
         for tensor, role in zip(inputs[1:], ("scale", "bias"), strict=True):

@@ -9,7 +9,7 @@ import torch
 
 from trtdiag.network.dtype import COMPUTED, INDICES
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, LayerError, require, require_axes, require_dtype, require_rank
+from trtdiag.network.layer import Layer, given_scalar, require, require_axes, require_dtype
 from trtdiag.network.tensor import Tensor
 
 
@@ -28,13 +28,10 @@ class OneHot(Layer, inputs=3):
         indices, values, depth = inputs
         require_dtype(indices, INDICES, "the indices")
         require_dtype(values, COMPUTED, "the values")
-        require_dtype(depth, INDICES, "the depth")
         require(values.static_shape == (2,), f"the values are {values}; they must be two")
-        require_rank(depth, (0,), "the depth")
         require_axes((self.axis,), indices.rank + 1)
-        if depth.values is None:
-            raise LayerError("the depth does not follow from sizes and constants")
-        shape = (*indices.shape[: self.axis], depth.values[0], *indices.shape[self.axis :])
+        size = given_scalar(depth, "the depth")
+        shape = (*indices.shape[: self.axis], size, *indices.shape[self.axis :])
         return (Tensor(values.dtype, shape),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

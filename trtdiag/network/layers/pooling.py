@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, require, require_dtype, require_rank
+from trtdiag.network.layer import Layer, require, require_rank
 from trtdiag.network.layers.windows import padded, require_output, require_window, window_count
 from trtdiag.network.tensor import Tensor
 
@@ -32,7 +32,7 @@ class PaddingMode(Enum):
 
 
 @dataclass(frozen=True)
-class Pooling(Layer):
+class Pooling(Layer, takes=FLOATS):
     """The greatest element or the average of each window.
 
     With EXPLICIT_ROUND_UP every element is in a window, also where only padding is left for the last one.
@@ -72,7 +72,6 @@ class Pooling(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """Batch, channels, and as many elements as windows."""
         x = inputs[0]
-        require_dtype(x, FLOATS)
         require_rank(x, (len(self.window) + 2,))
         spatial = tuple(
             window_count(size, padding=before + after, extent=extent, stride=stride, round_up=self._rounds_up)
@@ -84,32 +83,20 @@ class Pooling(Layer):
         return (Tensor(x.dtype, (*x.shape[:2], *spatial)),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """On the padded input; an average is a sum divided by the count of each window."""
+        """On the input, padded as far as the last window reaches; an average is a sum by the count of each window."""
         x = inputs[0].float()
-        beyond = self._beyond(x.shape[2:])
-        nothing = (0,) * len(beyond)
+        ends = zip(x.shape[2:], self.pre_padding, self.post_padding, self.window, self.stride, strict=True)
+        after = [b + ((w - size - a - b) % s if self._rounds_up else 0) for size, a, b, w, s in ends]
         if self.op is PoolingType.MAX:
-            y = padded(x, self.pre_padding, self.post_padding, -torch.inf)
             pool = F.max_pool2d if len(self.window) == 2 else F.max_pool3d
-            y = pool(padded(y, nothing, beyond, -torch.inf), self.window, self.stride)
+            y = pool(padded(x, self.pre_padding, after, -torch.inf), self.window, self.stride)
         else:
-            values = padded(x, self.pre_padding, self.post_padding)
-            y = self._sums(padded(values, nothing, beyond))
+            y = self._sums(padded(x, self.pre_padding, after))
+            counted = torch.tensor(float(prod(self.window)))
             if self.average_count_excludes_padding:
-                counted = padded(torch.ones((1, 1, *x.shape[2:])), self.pre_padding, self.post_padding)
-                y = y / self._sums(padded(counted, nothing, beyond))
-            else:
-                y = y / prod(self.window)
+                counted = self._sums(padded(torch.ones((1, 1, *x.shape[2:])), self.pre_padding, after))
+            y = y / counted
         return (y.to(inputs[0].dtype),)
-
-    def _beyond(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """How far the last window reaches over the padded input."""
-        if not self._rounds_up:
-            return (0,) * len(self.window)
-        room = [a + b + c for a, b, c in zip(sizes, self.pre_padding, self.post_padding, strict=True)]
-        steps = [-(-(r - w) // s) for r, w, s in zip(room, self.window, self.stride, strict=True)]
-        ends = [n * s + w for n, s, w in zip(steps, self.stride, self.window, strict=True)]
-        return tuple(max(0, end - r) for end, r in zip(ends, room, strict=True))
 
     def _sums(self, x: torch.Tensor) -> torch.Tensor:
         pool = F.avg_pool2d if len(self.window) == 2 else F.avg_pool3d

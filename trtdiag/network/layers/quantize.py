@@ -30,7 +30,7 @@ _LEAST_EXPONENT, _GREATEST_EXPONENT = -127, 127
 
 
 @dataclass(frozen=True)
-class Quantize(Layer, inputs=2):
+class Quantize(Layer, inputs=2, takes=FLOATS):
     """``clamp(x / scale)``, rounded to the nearest number that ``to`` has, ties to even.
 
     Scales are one number, one for each element of ``axis``, or one for each block: then they have the rank of x, and
@@ -49,7 +49,6 @@ class Quantize(Layer, inputs=2):
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape of x."""
-        require_dtype(inputs[0], FLOATS)
         require_same_dtype(inputs)
         _require_scales(inputs[0], inputs[1], self.axis, facts)
         return (Tensor(self.to, inputs[0].shape),)
@@ -61,7 +60,7 @@ class Quantize(Layer, inputs=2):
 
 
 @dataclass(frozen=True)
-class Dequantize(Layer, inputs=2):
+class Dequantize(Layer, inputs=2, takes=TAKEN):
     """``x * scale``, with scales as those of ``Quantize``; those of E8M0 go with FP8 in blocks.
 
     Attributes:
@@ -78,7 +77,6 @@ class Dequantize(Layer, inputs=2):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape of x."""
         x, scale = inputs
-        require_dtype(x, TAKEN)
         require_dtype(scale, (self.to, DType.E8M0) if x.dtype is DType.FP8 else (self.to,), "the scale")
         _require_scales(x, scale, self.axis, facts)
         return (Tensor(self.to, x.shape),)
@@ -90,7 +88,7 @@ class Dequantize(Layer, inputs=2):
 
 
 @dataclass(frozen=True)
-class DynamicQuantize(Layer, inputs=(1, 2)):
+class DynamicQuantize(Layer, inputs=(1, 2), takes=FLOATS):
     """x quantized in blocks along ``axis`` by scales that follow from each block, and these scales.
 
     To FP8 (MXFP8) the scales are powers of two, in E8M0; to FP4 (NVFP4) they are FP8, themselves quantized by a second
@@ -120,7 +118,6 @@ class DynamicQuantize(Layer, inputs=(1, 2)):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape of x, and that with the blocks in the place of their elements."""
         x = inputs[0]
-        require_dtype(x, FLOATS)
         require_rank(x, (2, 3))
         require_axes((self.axis,), x.rank)
         require(self.axis >= x.rank - 2, "the axis is neither the last nor the one before")

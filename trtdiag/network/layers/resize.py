@@ -11,7 +11,7 @@ import torch
 
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Given, Layer, Sizes, given_values, require, require_dtype
+from trtdiag.network.layer import Given, Layer, Sizes, given_values, require
 from trtdiag.network.tensor import Shape, Tensor, shape_of
 from trtdiag.symbolic import floor, mul
 
@@ -49,7 +49,7 @@ class ResizeRoundMode(Enum):
 
 
 @dataclass(frozen=True)
-class Resize(Layer, inputs=(1, 2)):
+class Resize(Layer, inputs=(1, 2), takes=FLOATS):
     """The input interpolated to other sizes; elements outside are those at the border.
 
     Attributes:
@@ -84,7 +84,6 @@ class Resize(Layer, inputs=(1, 2)):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The asked size."""
         x = inputs[0]
-        require_dtype(x, FLOATS)
         given = isinstance(self.size, Given)
         require(len(inputs) == 1 + given, f"there are {len(inputs)} inputs; the attributes ask for {1 + given}")
         shape: Shape

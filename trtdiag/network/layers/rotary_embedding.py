@@ -23,7 +23,7 @@ from trtdiag.symbolic import Num, mul
 
 
 @dataclass(frozen=True)
-class RotaryEmbedding(Layer, inputs=(3, 4)):
+class RotaryEmbedding(Layer, inputs=(3, 4), takes=FLOATS):
     """``(a, b)`` becomes ``(a cos - b sin, b cos + a sin)`` for each pair of the last dim.
 
     Inputs are x (batch, heads, steps, width) and cosines and sines (batch, steps, pairs); or these are (positions,
@@ -44,7 +44,6 @@ class RotaryEmbedding(Layer, inputs=(3, 4)):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of x."""
         x, cos, sin = inputs[:3]
-        require_dtype(x, FLOATS)
         require_same_dtype(inputs[:3])
         require_rank(x, (4,))
         placed = len(inputs) == 4

@@ -31,7 +31,7 @@ class ScatterMode(Enum):
 
 
 @dataclass(frozen=True)
-class Scatter(Layer, inputs=3):
+class Scatter(Layer, inputs=3, takes=COMPUTED):
     """The first input with updates at indices (inputs: x, indices, updates).
 
     ELEMENT: ``out[indices[i][j]][j] = updates[i][j]`` for axis 0.  ND: each row of the indices' last dim is a position
@@ -48,7 +48,6 @@ class Scatter(Layer, inputs=3):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of x."""
         x, indices, updates = inputs
-        require_dtype(x, COMPUTED)
         require_dtype(indices, INDICES, "the indices")
         require_dtype(updates, (x.dtype,), "the updates")
         if self.mode is ScatterMode.ELEMENT:

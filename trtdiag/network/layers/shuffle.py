@@ -10,7 +10,7 @@ import torch
 
 from trtdiag.network.dtype import ANY
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Given, Layer, LayerError, given_values, numbers, require, require_dtype
+from trtdiag.network.layer import Given, Layer, LayerError, given_values, numbers, require
 from trtdiag.network.tensor import Shape, Tensor, shape_of, with_array
 from trtdiag.symbolic import Expr, Num, to_text
 
@@ -19,7 +19,7 @@ _SAME = Num(0)
 
 
 @dataclass(frozen=True)
-class Shuffle(Layer, inputs=(1, 2)):
+class Shuffle(Layer, inputs=(1, 2), takes=ANY):
     """The input's dims reordered, its elements in a new shape, and those dims reordered.
 
     Attributes:
@@ -46,7 +46,6 @@ class Shuffle(Layer, inputs=(1, 2)):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape exactly, also from a shape tensor; sizes stay known."""
         x = inputs[0]
-        require_dtype(x, ANY)
         expected = 2 if isinstance(self.reshape, Given) else 1
         require(len(inputs) == expected, f"there are {len(inputs)} inputs; the attributes ask for {expected}")
         shape = _permuted(x.shape, self.first)

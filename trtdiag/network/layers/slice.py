@@ -35,7 +35,7 @@ class SampleMode(Enum):
 
 
 @dataclass(frozen=True)
-class Slice(Layer, inputs=(1, 5)):
+class Slice(Layer, inputs=(1, 5), takes=ANY):
     """The elements ``start[d] + i * stride[d]`` for i from 0 to ``size[d] - 1`` of each dim d.
 
     Each of the three is static or ``INPUT``: then it comes as a further input, in this order.  With FILL a scalar may
@@ -56,7 +56,6 @@ class Slice(Layer, inputs=(1, 5)):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The size, from the attribute or exactly from the shape tensor."""
         x, waiting = inputs[0], list(inputs[1:])
-        require_dtype(x, ANY)
         found: list[tuple[Expr, ...] | None] = []
         for role, attribute in (("start", self.start), ("size", self.size), ("stride", self.stride)):
             if not isinstance(attribute, Given):

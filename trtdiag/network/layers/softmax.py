@@ -9,19 +9,18 @@ import torch
 
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, require_axes, require_dtype
+from trtdiag.network.layer import Layer, require_axes
 from trtdiag.network.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class SoftMax(Layer):
+class SoftMax(Layer, takes=FLOATS):
     """``exp(x) / sum(exp(x))`` along one axis."""
 
     axis: int
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The type of the input."""
-        require_dtype(inputs[0], FLOATS)
         require_axes((self.axis,), inputs[0].rank)
         return (Tensor(inputs[0].dtype, inputs[0].shape),)
 

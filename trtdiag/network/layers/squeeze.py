@@ -10,12 +10,12 @@ import torch
 
 from trtdiag.network.dtype import ANY, INDICES, DType
 from trtdiag.network.facts import ONE, ShapeConstraints
-from trtdiag.network.layer import Layer, require, require_axes, require_dtype, require_equal
+from trtdiag.network.layer import Layer, require, require_axes, require_equal
 from trtdiag.network.tensor import Tensor, object_array, with_array
 
 
 @dataclass(frozen=True)
-class Squeeze(Layer):
+class Squeeze(Layer, takes=ANY):
     """The input without the dims ``axes``, each of size 1 (TensorRT has the axes as a constant input)."""
 
     axes: tuple[int, ...]
@@ -23,7 +23,6 @@ class Squeeze(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape without them; sizes stay known."""
         x = inputs[0]
-        require_dtype(x, ANY)
         require_axes(self.axes, x.rank)
         for axis in self.axes:
             require_equal(facts, x.shape[axis], ONE, f"dim {axis} to be taken out")
@@ -38,7 +37,7 @@ class Squeeze(Layer):
 
 
 @dataclass(frozen=True)
-class Unsqueeze(Layer):
+class Unsqueeze(Layer, takes=ANY):
     """The input with new dims of size 1 at ``axes`` of the output."""
 
     axes: tuple[int, ...]
@@ -46,7 +45,6 @@ class Unsqueeze(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The shape with them; sizes stay known."""
         x = inputs[0]
-        require_dtype(x, ANY)
         require_axes(self.axes, x.rank + len(self.axes))
         array = x.array()
         if array is not None:
@@ -64,7 +62,7 @@ class Unsqueeze(Layer):
 
 
 @dataclass(frozen=True)
-class Shape(Layer):
+class Shape(Layer, takes=ANY):
     """The sizes of the input as a vector of int64, or of int32, which is what TensorRT 8.6 gives."""
 
     to: DType = DType.INT64
@@ -75,7 +73,6 @@ class Shape(Layer):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """A vector whose values are the shape."""
         x = inputs[0]
-        require_dtype(x, ANY)
         return (with_array(self.to, object_array(x.shape, (x.rank,))),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -10,9 +10,9 @@ import torch
 
 from trtdiag.network.dtype import INDICES, NUMBERS, DType
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Given, Layer, LayerError, require, require_axes, require_dtype, require_rank
+from trtdiag.network.layer import Given, Layer, given_scalar, require, require_axes
 from trtdiag.network.tensor import Tensor
-from trtdiag.symbolic import Expr, as_expr, sub, to_text
+from trtdiag.symbolic import as_expr, sub, to_text
 
 
 class TopKOperation(Enum):
@@ -23,7 +23,7 @@ class TopKOperation(Enum):
 
 
 @dataclass(frozen=True)
-class TopK(Layer, inputs=(1, 2)):
+class TopK(Layer, inputs=(1, 2), takes=NUMBERS):
     """The ``k`` greatest or least elements along an axis, best first, and their indices.
 
     Of equal elements the one with the lower index comes first.  TensorRT does not promise that.
@@ -47,24 +47,13 @@ class TopK(Layer, inputs=(1, 2)):
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """The input's shape with k along the axis, for the values and for the indices."""
         x = inputs[0]
-        require_dtype(x, NUMBERS)
         require_axes((self.axis,), x.rank)
         require(len(inputs) == (2 if isinstance(self.k, Given) else 1), f"there are {len(inputs)} inputs")
-        k = self._count(inputs)
+        k = given_scalar(inputs[1], "k") if isinstance(self.k, Given) else as_expr(self.k)
         size = x.shape[self.axis]
         require(not facts.never_at_least(sub(size, k), 0), f"k is {to_text(k)} of {to_text(size)} elements")
         shape = (*x.shape[: self.axis], k, *x.shape[self.axis + 1 :])
         return Tensor(x.dtype, shape), Tensor(self.indices, shape)
-
-    def _count(self, inputs: Sequence[Tensor]) -> Expr:
-        if not isinstance(self.k, Given):
-            return as_expr(self.k)
-        k = inputs[1]
-        require_dtype(k, INDICES, "k")
-        require_rank(k, (0,), "k")
-        if k.values is None:
-            raise LayerError("k does not follow from sizes and constants")
-        return k.values[0]
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """A stable sort, cut off."""

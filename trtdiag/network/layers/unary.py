@@ -17,7 +17,7 @@ from trtdiag.symbolic import Expr, Relation, compare, maximum, neg, negate, wher
 
 
 class UnaryOperation(Enum):
-    """TensorRT's unary operations; ``ROUND`` goes to the even one of two neighbours."""
+    """TensorRT's unary operations by their names in torch; ``ROUND`` goes to the even one of two neighbours."""
 
     ABS = "abs"
     ACOS = "acos"
@@ -36,8 +36,8 @@ class UnaryOperation(Enum):
     ISNAN = "isnan"
     LOG = "log"
     NEG = "neg"
-    NOT = "not"
-    RECIP = "recip"
+    NOT = "logical_not"
+    RECIP = "reciprocal"
     ROUND = "round"
     SIGN = "sign"
     SIN = "sin"
@@ -46,15 +46,6 @@ class UnaryOperation(Enum):
     TAN = "tan"
 
 
-_FUNCTIONS: dict[UnaryOperation, Callable[[torch.Tensor], torch.Tensor]] = {
-    op: getattr(torch, op.value)
-    for op in UnaryOperation
-    if op not in (UnaryOperation.NOT, UnaryOperation.RECIP, UnaryOperation.ERF)
-} | {
-    UnaryOperation.NOT: torch.logical_not,
-    UnaryOperation.RECIP: torch.reciprocal,
-    UnaryOperation.ERF: torch.special.erf,
-}
 _ALSO_INTEGERS = (UnaryOperation.ABS, UnaryOperation.SIGN)
 """Source: TensorRT Operators, Unary, and for NEG "operation NEG not allowed on type Int32", seen on 8.6.0, H200."""
 _TESTS = (UnaryOperation.ISINF, UnaryOperation.ISNAN)
@@ -80,7 +71,7 @@ class Unary(Layer):
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The function of the same name."""
-        return (_FUNCTIONS[self.op](inputs[0]),)
+        return (getattr(torch, self.op.value)(inputs[0]),)
 
 
 _SIZES: dict[UnaryOperation, Callable[[Expr], Expr]] = {
