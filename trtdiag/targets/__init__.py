@@ -12,7 +12,6 @@ from trtdiag.targets.versions import (
     installed_version,
     target_name,
     target_of,
-    target_of_rtx,
 )
 
 __all__ = [
@@ -29,5 +28,4 @@ __all__ = [
     "installed_version",
     "target_name",
     "target_of",
-    "target_of_rtx",
 ]

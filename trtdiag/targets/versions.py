@@ -33,7 +33,7 @@ def get_target(text: str | None) -> Target:
         UserError: ``unknown-target`` where the version is not known.
     """
     if text is None:
-        return _installed() or TARGETS[-1]
+        return target_of(installed_version() or "") or TARGETS[-1]
     asked = text.strip()
     targets: Sequence[Target] = RTX_TARGETS if asked.startswith(_RTX) else TARGETS
     match = _VERSION.fullmatch(asked.removeprefix(_RTX))
@@ -56,7 +56,7 @@ def get_rtx_target(text: str | None) -> Target:
         UserError: ``unknown-target``.
     """
     if text is None:
-        return target_of_rtx(installed_rtx_version() or "") or RTX_TARGETS[-1]
+        return target_of(installed_rtx_version() or "", RTX_TARGETS) or RTX_TARGETS[-1]
     return get_target(text)
 
 
@@ -101,16 +101,10 @@ def installed_rtx_version() -> str | None:
     return _first(_RTX_DISTRIBUTIONS)
 
 
-def target_of(version: str) -> Target | None:
-    """Return the known target nearest to a TensorRT version of the same major number, ``None`` where there is none."""
+def target_of(version: str, targets: Sequence[Target] = TARGETS) -> Target | None:
+    """Return the known target nearest to a version of the same major number, ``None`` where there is none."""
     match = _VERSION.match(version)
-    return _nearest(match, TARGETS) if match else None
-
-
-def target_of_rtx(version: str) -> Target | None:
-    """Return the known target nearest to a TensorRT-RTX version of the same major number, ``None`` where none is."""
-    match = _VERSION.match(version)
-    return _nearest(match, RTX_TARGETS) if match else None
+    return _nearest(match, targets) if match else None
 
 
 def _first(distributions: Sequence[str]) -> str | None:
@@ -120,10 +114,6 @@ def _first(distributions: Sequence[str]) -> str | None:
         except metadata.PackageNotFoundError:
             continue
     return None
-
-
-def _installed() -> Target | None:
-    return target_of(installed_version() or "")
 
 
 def _release(target: Target) -> tuple[int, int]:

@@ -326,18 +326,17 @@ def test_contexts_that_share_scratch_memory() -> None:
     scratch = Scratch(trt, engine, device)
     stream = torch.cuda.current_stream().cuda_stream
     contexts = [EngineContext(ports, scratch, stream) for _ in range(3)]
-    alone = EngineContext(ports, scratch, stream)
-    alone.take(scratch.own())
+    alone, own = EngineContext(ports, scratch, stream), scratch.own()
     for turn in range(3):
         # Each turn other memory, full of what must not matter.
         memory = torch.full((scratch.size_bytes,), 255, dtype=torch.uint8, device=device)
         for context in contexts:
             context.take(memory)
         for index in range(9):
-            given = ports.readable([_input(1 + (index * 7 + turn) % MOST_ROWS, turn)])
+            given = [_input(1 + (index * 7 + turn) % MOST_ROWS, turn)]
             key = ports.key(given)
-            (y,) = contexts[index % 3].run(given, key, stream)
-            (wanted,) = alone.run(given, key, stream)
+            (y,) = contexts[index % 3].run(given, memory, key, stream)
+            (wanted,) = alone.run(given, own, key, stream)
             torch.testing.assert_close(y, wanted, rtol=0, atol=0)  # the same kernels
 
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from trtdiag.engine.built_engines import built_here
-from trtdiag.engine.manifest import Compatibility, Manifest
+from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.log import Lines, errors_of, last_lines
 from trtdiag.errors import ArtifactError, PlatformError, UserError
 from trtdiag.options import CompileOptions
@@ -53,8 +53,13 @@ def set_compatibility(
         if LEVELS[level] not in has:
             own = [ours for ours, theirs in LEVELS.items() if theirs in has]
             raise _impossible(level, f"TensorRT {version} has {', '.join(own)}", "choose one of those")
-        if level == "ampere+":
-            _require_ampere(level, sources, capability)
+        disabled = [source for source in sources if source in _DISABLED]
+        if level == "ampere+" and _numbers(capability) < _AMPERE:
+            why = f"this GPU has compute capability {capability}"
+            raise _impossible(level, why, "build on a GPU of 8.0 or later")
+        if level == "ampere+" and disabled:
+            why = f"such engines take no kernels from {', '.join(disabled)}"
+            raise _impossible(level, why, "leave those out of tactic_sources")
         config.hardware_compatibility_level = has[LEVELS[level]]
     if options.version_compatible:
         if "VERSION_COMPATIBLE" not in trt.BuilderFlag.__members__:
@@ -80,16 +85,6 @@ def refused_lean(version: str, options: CompileOptions, lines: Lines) -> Platfor
     )
 
 
-def _require_ampere(level: str, sources: tuple[str, ...], capability: str) -> None:
-    if _numbers(capability) < _AMPERE:
-        raise _impossible(level, f"this GPU has compute capability {capability}", "build on a GPU of 8.0 or later")
-    disabled = [source for source in sources if source in _DISABLED]
-    if disabled:
-        raise _impossible(
-            level, f"such engines take no kernels from {', '.join(disabled)}", "leave those out of tactic_sources"
-        )
-
-
 def _impossible(level: str, why: str, fix: str) -> UserError:
     return UserError(
         f"an engine cannot be built with hardware compatibility {level!r}",
@@ -113,18 +108,14 @@ def version_difference(manifest: Manifest, here: str) -> str:
 
 def gpu_difference(manifest: Manifest, here: str, capability: str) -> str:
     """Why a GPU of this name and compute capability does not run the engine; empty where it does."""
-    wanted: Compatibility = manifest.compatibility
+    wanted = manifest.compatibility
     if wanted.hardware == "ampere+":
-        if _numbers(capability) < _AMPERE:
-            return f"it was built for GPUs from compute capability 8.0 on, and {here} has {capability}"
-        return ""
-    if wanted.hardware == "same-compute-capability" and wanted.compute_capability is not None:
-        if capability != wanted.compute_capability:
-            return (
-                f"it was built for GPUs of compute capability {wanted.compute_capability}, and {here} has {capability}"
-            )
-        return ""
-    return "" if manifest.gpu == here else f"it was built for {manifest.gpu}, and here is {here}"
+        runs, built = _numbers(capability) >= _AMPERE, "from compute capability 8.0 on"
+    elif wanted.hardware == "same-compute-capability" and wanted.compute_capability is not None:
+        runs, built = capability == wanted.compute_capability, f"of compute capability {wanted.compute_capability}"
+    else:
+        return "" if manifest.gpu == here else f"it was built for {manifest.gpu}, and here is {here}"
+    return "" if runs else f"it was built for GPUs {built}, and {here} has {capability}"
 
 
 def allow_host_code(runtime: Any, manifest: Manifest) -> None:

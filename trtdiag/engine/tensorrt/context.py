@@ -54,18 +54,23 @@ class EngineContext:
             self._scratch.give(self.context, memory)
             self._memory = memory
 
-    def run(self, given: Sequence[torch.Tensor], key: Key, stream: int) -> tuple[torch.Tensor, ...]:
+    def run(
+        self, given: Sequence[torch.Tensor], memory: torch.Tensor, key: Key, stream: int
+    ) -> tuple[torch.Tensor, ...]:
         """The outputs, which are new memory.
 
         Args:
-            given: The inputs where the engine reads them.
+            given: The inputs where the engine reads them, in any form.
+            memory: Scratch memory; what the context had before must no longer be needed.
             key: What decides their sizes.
             stream: Where to run.
 
         Raises:
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
         """
-        self.tell(given, key)
+        self.take(memory)
+        ready = self._ports.readable(given)  # a copy lives until the run is on the stream
+        self.tell(ready, key)
         outputs = self.outputs()
         if self._counted is None:
             self.enqueue(outputs, stream)

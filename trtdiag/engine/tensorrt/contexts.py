@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from threading import local
 from weakref import WeakKeyDictionary
@@ -40,14 +40,9 @@ class _Places(local):
 
 
 class Contexts:
-    """The contexts of one engine.
+    """The contexts of one engine."""
 
-    Args:
-        make: Makes one for a stream.
-    """
-
-    def __init__(self, make: Callable[[int], EngineContext]) -> None:
-        self._make = make
+    def __init__(self) -> None:
         self._places = _Places()
         self._given_away: list[tuple[object | None, EngineContext]] = []
 
@@ -59,16 +54,6 @@ class Contexts:
         if place is None:
             place = known[key] = Place()
         return place
-
-    def plain(self, place: Place, stream: int) -> EngineContext:
-        """The context for runs that are not replayed.
-
-        Raises:
-            PlatformError: ``context-memory``.
-        """
-        if place.context is None:
-            place.context = self._make(stream)
-        return place.context
 
     def for_recording(self, key: Key) -> EngineContext:
         """A context that ran with these sizes in this thread, for a graph that another records.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -73,7 +73,8 @@ class Emission:
         """
         for index, (port, tensor) in enumerate(zip(self.network.inputs, self.network.input_types, strict=True)):
             self._require_dtype(f"the input {port.name!r}", tensor.dtype)
-            sizes = tuple(_static(tensor))
+            numbers = (size.value if isinstance(size, Num) else None for size in tensor.shape)
+            sizes = tuple(number if isinstance(number, int) else -1 for number in numbers)
             made, why = self._input(input_name(index, port.name), self.dialect.dtype(tensor.dtype), sizes)
             if made is None:
                 raise refused_layer(self.network, _edge("input", port.name, port.tensor), self.lines, why)
@@ -136,7 +137,9 @@ class Emission:
         """
         if made is None:
             raise refused_layer(self.network, placed, self.lines)
-        made.name = self._name(placed.origin.node, kind)
+        node = placed.origin.node
+        self._used[node, kind] += 1
+        made.name = layer_name(node, kind, self._used[node, kind])
         # In brackets, since an engine's layer has what was told of all that it was fused from.
         self.dialect.tell_origin(made, f"[{placed.origin}]")
         self.layers[made.name] = placed
@@ -179,10 +182,6 @@ class Emission:
             self.definition.mark_output(made)
             self.dialect.type_output(made, tensor.dtype)
 
-    def _name(self, node: str, kind: str) -> str:
-        self._used[node, kind] += 1
-        return layer_name(node, kind, self._used[node, kind])
-
     def _require_dtype(self, what: str, dtype: DType) -> None:
         if not self.dialect.has_dtype(dtype):
             target = self.dialect.target
@@ -194,27 +193,21 @@ class Emission:
             )
 
 
-@dataclass(frozen=True)
 class Step:
-    """What an emitter has at hand: one layer of the network at its place."""
+    """What an emitter has at hand: one layer of the network at its place.
 
-    emission: Emission
-    placed: Placed
+    Attributes:
+        emission: What it is a step of.
+        placed: The layer.
+        dialect: The TensorRT that is written for.
+        definition: The network definition to add layers to.
+        count: How many inputs there are.
+    """
 
-    @property
-    def dialect(self) -> Dialect:
-        """The TensorRT that is written for."""
-        return self.emission.dialect
-
-    @property
-    def definition(self) -> Any:
-        """The network definition to add layers to."""
-        return self.emission.definition
-
-    @property
-    def count(self) -> int:
-        """How many inputs there are."""
-        return len(self.placed.inputs)
+    def __init__(self, emission: Emission, placed: Placed) -> None:
+        self.emission, self.placed = emission, placed
+        self.dialect, self.definition = emission.dialect, emission.definition
+        self.count = len(placed.inputs)
 
     @property
     def tensors(self) -> list[Any]:
@@ -290,12 +283,6 @@ class Step:
 def axes_mask(axes: tuple[int, ...]) -> int:
     """Axes as the bits of a number."""
     return sum(1 << axis for axis in axes)
-
-
-def _static(tensor: Tensor) -> Iterator[int]:
-    """The sizes, -1 where they are not numbers."""
-    for size in tensor.shape:
-        yield size.value if isinstance(size, Num) and isinstance(size.value, int) else -1
 
 
 def _edge(what: str, name: str, number: int) -> Placed:

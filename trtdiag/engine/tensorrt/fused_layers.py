@@ -92,15 +92,10 @@ class _Join:
                     told[place] if place < len(told) else None,
                 )
             )
-        return (*found, *self._told_in_times_alone(times, seen))
-
-    def _told_in_times_alone(
-        self, times: Mapping[str, Sequence[float]], seen: Mapping[str, int]
-    ) -> Iterable[LayerInfo]:
-        """What took time is not left out, be it told by the profiler alone."""
         for name, told in times.items():
-            if name not in seen:
-                yield LayerInfo(name, "", self._in_order(self._nodes_in(name)), True, time_ms=sum(told))
+            if name not in seen:  # what took time is not left out, be it told by the profiler alone
+                found.append(LayerInfo(name, "", self._in_order(self._nodes_in(name)), True, time_ms=sum(told)))
+        return tuple(found)
 
     def _nodes_of(self, layer: RawLayer) -> set[str]:
         """The nodes that a layer names as those that it computes."""

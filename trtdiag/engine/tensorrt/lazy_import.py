@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 
 from trtdiag.engine.backend import INSTALL, INSTALL_RTX
 from trtdiag.errors import PlatformError
-from trtdiag.targets import RTX_TARGETS, TARGETS, Target, target_of, target_of_rtx
+from trtdiag.targets import RTX_TARGETS, TARGETS, Target, target_of
 
 _REFERENCE = "or use the backend 'reference', which runs anywhere"
 
@@ -41,7 +40,6 @@ class Product:
         install: How to get it.
         libraries: Its libraries, and where they come from.
         targets: Its known releases.
-        target_of: The known release nearest to a version.
     """
 
     name: str
@@ -49,7 +47,6 @@ class Product:
     install: str
     libraries: str
     targets: tuple[Target, ...]
-    target_of: Callable[[str], Target | None]
 
 
 TENSORRT = Product(
@@ -58,7 +55,6 @@ TENSORRT = Product(
     INSTALL,
     "libnvinfer comes with the wheels tensorrt-libs, tensorrt-cu12-libs or tensorrt-cu13-libs",
     TARGETS,
-    target_of,
 )
 TENSORRT_RTX = Product(
     "TensorRT-RTX",
@@ -66,7 +62,6 @@ TENSORRT_RTX = Product(
     INSTALL_RTX,
     "libtensorrt_rtx comes with the wheel tensorrt-rtx-cu13-libs",
     RTX_TARGETS,
-    target_of_rtx,
 )
 
 
@@ -94,7 +89,7 @@ def open_door(product: Product = TENSORRT) -> Door:
             reference="tensorrt-libraries",
         ) from error
     version = str(trt.__version__)
-    target = product.target_of(version)
+    target = target_of(version, product.targets)
     if target is None:
         known = ", ".join(known.name.removeprefix(f"{product.name} ") for known in product.targets)
         raise PlatformError(

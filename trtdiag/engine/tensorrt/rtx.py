@@ -85,9 +85,10 @@ class TensorRTRTXBackend(TensorRTBackend):
         """
         if asked:
             return chosen_gpus(target, asked)
+        if not _other_gpu(target.gpus):
+            return (_gpu_here(),)
         limited = {limit.gpu for limit in target.gpu_limits}
-        here = _here(target)
-        return tuple(gpu for gpu in target.gpus if gpu not in limited) if here is None else (here,)
+        return tuple(gpu for gpu in target.gpus if gpu not in limited)
 
     def cannot_run(self, gpus: Sequence[str]) -> str:
         """Why engines for these generations cannot run here: no GPU, or another; empty where one can."""
@@ -143,13 +144,3 @@ def _other_gpu(gpus: Sequence[str]) -> str:
 
 def _gpu_here() -> str:
     return f"sm{compute_capability().replace('.', '')}"
-
-
-def _here(target: Target) -> str | None:
-    """The generation of the GPU here, where engines can be built for it."""
-    try:
-        require_gpu()
-    except PlatformError:
-        return None
-    here = _gpu_here()
-    return here if here in target.gpus else None

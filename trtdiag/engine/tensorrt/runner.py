@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import torch
@@ -59,7 +58,7 @@ class EngineRunner:
         self._gpu = gpu or Gpu()
         self._ports = Ports.of(trt, engine, manifest, device)
         self._scratch = scratch(trt, engine, device)
-        self._contexts = Contexts(partial(EngineContext, self._ports, self._scratch))
+        self._contexts = Contexts()
         self._only = OneContext(self._ports, self._scratch, self._gpu) if has_one_context(trt, manifest) else None
         self._warned = False
         self._several = device.type == "cuda" and torch.cuda.device_count() > 1
@@ -114,29 +113,21 @@ class EngineRunner:
         key = self._ports.key(given)
         stream = self._gpu.stream(self._device)
         if self._gpu.recording():
-            if self._ports.manifest.waits:
+            if self._ports.manifest.waits or self._only is not None:
                 raise _never_recorded(self._ports)
-            if self._only is not None:
-                raise _recorded_elsewhere()
             # Memory that is taken while PyTorch records belongs to the graph.
-            return self._run_on(self._contexts.for_recording(key), self._scratch.own(), given, key, stream)
+            return self._contexts.for_recording(key).run(given, self._scratch.own(), key, stream)
         if self._only is not None:
             if chosen_graphs() is not None:
                 self._warn(_ONE_CONTEXT)
             return self._only.run(given, key, stream)
         place = self._contexts.place(stream, self._scratch.variant())
         outputs = self._recorded(place, given, key, stream)
-        if outputs is None:
-            outputs = self._run_on(
-                self._contexts.plain(place, stream), self._scratch.shared(stream), given, key, stream
-            )
-        return outputs
-
-    def _run_on(
-        self, context: EngineContext, memory: torch.Tensor, given: Sequence[torch.Tensor], key: Key, stream: int
-    ) -> tuple[torch.Tensor, ...]:
-        context.take(memory)
-        return context.run(self._ports.readable(given), key, stream)
+        if outputs is not None:
+            return outputs
+        if place.context is None:
+            place.context = EngineContext(self._ports, self._scratch, stream)
+        return place.context.run(given, self._scratch.shared(stream), key, stream)
 
     def _recorded(
         self, place: Place, given: Sequence[torch.Tensor], key: Key, stream: int
@@ -161,21 +152,19 @@ class EngineRunner:
 
 
 def _never_recorded(ports: Ports) -> UserError:
-    names = [port.name for port in ports.manifest.outputs if ports.manifest.is_counted(port)]
-    what = f"how large {', '.join(names)} is" if names else "a size inside of it"
+    because = _ONE_CONTEXT
+    fix = "compile for fixed sizes, or with a release that has contexts share a profile: TensorRT 8.6.1, or 10"
+    if ports.manifest.waits:
+        names = [port.name for port in ports.manifest.outputs if ports.manifest.is_counted(port)]
+        what = f"how large {', '.join(names)} is" if names else "a size inside of it"
+        because = f"the values of its inputs decide {what}, and a graph has fixed sizes"
+        fix = (
+            "record only the part of the program before it; keep_in_torch with the op that chooses by values makes"
+            " an engine that ends there"
+        )
     return UserError(
         "a CUDA graph is being recorded around an engine that cannot be recorded",
-        because=f"the values of its inputs decide {what}, and a graph has fixed sizes",
-        fix="record only the part of the program before it; keep_in_torch with the op that chooses by values makes"
-        " an engine that ends there",
-        reference="recorded-counts",
-    )
-
-
-def _recorded_elsewhere() -> UserError:
-    return UserError(
-        "a CUDA graph is being recorded around an engine that cannot be recorded",
-        because=_ONE_CONTEXT,
-        fix="compile for fixed sizes, or with a release that has contexts share a profile: TensorRT 8.6.1, or 10",
-        reference="recorded-one-context",
+        because=because,
+        fix=fix,
+        reference="recorded-counts" if ports.manifest.waits else "recorded-one-context",
     )

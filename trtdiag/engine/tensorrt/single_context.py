@@ -58,9 +58,8 @@ class OneContext:
             if self._context is None or self._memory is None:
                 self._context = EngineContext(self._ports, self._scratch, stream)
                 self._memory = self._scratch.own()
-                self._context.take(self._memory)
             if self._mark is not None:
                 self._gpu.follow(self._mark, self._memory)
-            outputs = self._context.run(self._ports.readable(given), key, stream)
+            outputs = self._context.run(given, self._memory, key, stream)
             self._mark = self._gpu.mark()
             return outputs

@@ -25,9 +25,10 @@ def check_agreement(dialect: Dialect, network: Network, made: Sequence[tuple[Pla
     """
     for placed, outputs in made:
         for number, output in zip(placed.outputs, outputs, strict=True):
-            sizes = _sizes(output)
-            if sizes is None:
-                raise refused_layer(network, placed, lines, "it finds no shape for the output")
+            try:
+                sizes = tuple(output.shape)
+            except (ValueError, RuntimeError) as error:  # for a shape that cannot be: -1 dims before 11, an error since
+                raise refused_layer(network, placed, lines, "it finds no shape for the output") from error
             expected = network.tensors[number]
             seen = _difference(dialect, expected, sizes, output)
             if seen:
@@ -37,13 +38,6 @@ def check_agreement(dialect: Dialect, network: Network, made: Sequence[tuple[Pla
                     fix="leave the op to PyTorch (keep_in_torch), and report it with the model",
                     reference="tensorrt-disagrees",
                 )
-
-
-def _sizes(output: Any) -> tuple[int, ...] | None:
-    try:
-        return tuple(output.shape)
-    except (ValueError, RuntimeError):  # words for a shape that cannot be: -1 dims before 11, an exception since
-        return None
 
 
 def _difference(dialect: Dialect, expected: Tensor, sizes: tuple[int, ...], output: Any) -> str:
