@@ -128,13 +128,13 @@ def test_random_conditions(guard: Guard, index: DType, a: int, b: int) -> None:
     sizes.note(builder.input("x", DType.BOOL, (A, B)))
     if _is_refused(condition, index):
         with pytest.raises(Refused, match=r"number-range|size-expression"):
-            sizes.truth(condition)
+            sizes.element(condition)
         return
-    builder.output("y", sizes.truth(condition))
+    builder.output("y", sizes.element(condition))
     network = builder.build()
     if _fits(condition, {"a": a, "b": b}, index):
         (answer,) = run(network, [torch.zeros(a, b, dtype=torch.bool)])
-        assert bool(answer) is guard.truth({"a": a, "b": b})
+        assert bool(answer) is guard.element({"a": a, "b": b})
 
 
 HALF_AND_MORE = add(mul(Fraction(3, 2), A), Fraction(1, 4))

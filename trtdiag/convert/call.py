@@ -15,7 +15,7 @@ from trtdiag.graph.operators import OpOverload, short_name
 from trtdiag.network.dtype import DType
 from trtdiag.network.tensor import Tensor
 from trtdiag.network.value import Value
-from trtdiag.symbolic import Condition, Expr, Num, as_expr, is_condition, to_text
+from trtdiag.symbolic import Expr, Num, as_expr, is_condition, to_text
 
 _DIMS = re.compile(r"\d(?=d)")
 
@@ -145,10 +145,6 @@ class Call:
         """A flag; false where the op has none of this name."""
         return bool(self.arguments.get(name, False))
 
-    def text(self, name: str) -> str:
-        """A string."""
-        return str(self.arguments[name])
-
     def number(self, name: str) -> int | float | bool:
         """A number that is known at compile time."""
         value = self.arguments[name]
@@ -169,26 +165,17 @@ class Call:
             return self.write.cast(value, dtype)
         if isinstance(value, (bool, int, float)):
             return self.write.number(value, dtype)
-        if is_condition(value):
-            return self._condition(value, dtype)
-        expr = as_expr(value)
+        expr = value if is_condition(value) else as_expr(value)
         if isinstance(expr, Num):
             return self.write.number(self.number(name), dtype)
         sizes = self.write.sizes
-        vector = sizes.real(expr, dtype) if dtype.is_float else self.write.cast(sizes.element(expr), dtype)
-        return self.write.reshape(vector, [])
-
-    def _condition(self, condition: Condition, dtype: DType) -> Value:
-        vector = self.write.cast(self.write.sizes.truth(condition), dtype)
+        real = dtype.is_float and not is_condition(value)
+        vector = sizes.real(expr, dtype) if real else self.write.cast(sizes.element(expr), dtype)
         return self.write.reshape(vector, [])
 
     def is_number(self, name: str) -> bool:
         """Whether an argument is a plain number."""
         return isinstance(self.arguments.get(name), (bool, int, float))
-
-    def content(self, name: str) -> torch.Tensor | None:
-        """The elements of a tensor argument that the program itself brings."""
-        return self.held.get(name)
 
     def _size(self, value: object, name: str) -> Expr:
         if isinstance(value, (bool, int)):

@@ -73,8 +73,6 @@ class Support:
 
     Attributes:
         limits: Why a node cannot be in an engine, by node name; what is not here can.
-        asked: How many distinct calls were converted on trial.
     """
 
     limits: Mapping[str, Limit]
-    asked: int

@@ -73,7 +73,9 @@ def chosen(write: Writer, condition: Value, then: Value, otherwise: Value) -> Va
     for value, other, holds in ((then, otherwise, True), (otherwise, then, False)):
         bound = infinite_number(write, value)
         # The logarithm is in the condition's shape: a choice that only the number's own shape widens stays.
-        if bound is None or (_spans(value) and value.shape not in (other.shape, condition.shape)):
+        if bound is None or (
+            any(size != Num(1) for size in value.shape) and value.shape not in (other.shape, condition.shape)
+        ):
             continue
         elsewhere = write.add(Unary(UnaryOperation.NOT), condition) if holds else condition
         made = write.add(Unary(UnaryOperation.LOG), write.add(Cast(DType.FLOAT32), elsewhere))
@@ -81,7 +83,3 @@ def chosen(write: Writer, condition: Value, then: Value, otherwise: Value) -> Va
             made = write.add(Unary(UnaryOperation.NEG), made)
         return write.add(Select(), condition, *((made, other) if holds else (other, made)))
     return None
-
-
-def _spans(value: Value) -> bool:
-    return any(size != Num(1) for size in value.shape)

@@ -139,24 +139,17 @@ class SizeWriter:
         """A size as a tensor without dims."""
         return self._builder.add_single(Shuffle(reshape=()), self.element(size))
 
-    def element(self, size: Expr) -> Value:
-        """A size as a vector of one element."""
-        return self._write(size)
-
-    def truth(self, condition: Condition) -> Value:
-        """A condition over sizes as a vector of one bool."""
-        return self._write(condition)
+    def element(self, size: Expr | Condition) -> Value:
+        """A size as a vector of one element; a condition over sizes as one of a bool."""
+        if size not in self._written:
+            self._written[size] = self._found(size)
+        return self._written[size]
 
     def real(self, expr: Expr, dtype: DType) -> Value:
         """An expression that need not be whole as a vector of one float, computed in float32."""
         return (
             self._builder.add_single(Cast(dtype), self._real(expr)) if dtype is not DType.FLOAT32 else self._real(expr)
         )
-
-    def _write(self, expr: Expr | Condition) -> Value:
-        if expr not in self._written:
-            self._written[expr] = self._found(expr)
-        return self._written[expr]
 
     def _found(self, expr: Expr | Condition) -> Value:
         at = self._dims.get(expr)  # type: ignore[arg-type]
@@ -180,7 +173,7 @@ class SizeWriter:
             ratio = Fraction(wanted[0][0]) / Fraction(terms[0][0])
             scaled = mul(ratio.numerator, sub(size, offset))
             if scaled == mul(ratio.denominator, sub(expr, constant)):
-                return self._line(self._write(size), offset, ratio, constant)
+                return self._line(self.element(size), offset, ratio, constant)
         if not isinstance(expr, Sym):
             return None
         apart = self._apart(expr)
@@ -202,10 +195,10 @@ class SizeWriter:
                 if any(Sym(name) in self._sought for name in free_symbols(rest)):
                     continue
                 try:
-                    others = self._write(rest)
+                    others = self.element(rest)
                 except Refused:
                     continue
-                return self._line(self._two(Op.SUB, self._write(size), others), 0, 1 / Fraction(factors[0]), 0)
+                return self._line(self._two(Op.SUB, self.element(size), others), 0, 1 / Fraction(factors[0]), 0)
         finally:
             self._sought.discard(symbol)
         return None
@@ -220,7 +213,7 @@ class SizeWriter:
             match expr.right, inner.right, sub(expr.left, inner.left):
                 case Num(int() as whole), Num(int() as part), Num(int() as more) if part and not more % part:
                     if whole % part == 0:
-                        below = self._line(self._write(size), offset, Fraction(1), more // part)
+                        below = self._line(self.element(size), offset, Fraction(1), more // part)
                         return self._two(Op.FLOOR_DIV, below, self._numbers([whole // part]))
         return None
 
@@ -242,33 +235,33 @@ class SizeWriter:
             case Truth(value):
                 return self._builder.constant(torch.tensor([value]))
             case Add(args) | Mul(args) | Min(args) | Max(args) | And(args) | Or(args):
-                return self._folded(_BINARY[type(expr)], [self._write(arg) for arg in args])
+                return self._folded(_BINARY[type(expr)], [self.element(arg) for arg in args])
             case FloorDiv(left, right) | Floor(TrueDiv(left, right)):
-                return self._two(Op.FLOOR_DIV, self._write(left), self._write(right))
+                return self._two(Op.FLOOR_DIV, self.element(left), self.element(right))
             case Trunc(TrueDiv(left, right)):
-                return self._two(Op.DIV, self._write(left), self._write(right))
+                return self._two(Op.DIV, self.element(left), self.element(right))
             case Floor(arg) | Trunc(arg) if (divisor := _common_divisor(arg)) is not None:
                 op = Op.FLOOR_DIV if isinstance(expr, Floor) else Op.DIV
-                return self._two(op, self._write(mul(divisor, arg)), self._numbers([divisor]))
+                return self._two(op, self.element(mul(divisor, arg)), self._numbers([divisor]))
             case Ceil(TrueDiv(left, right)):
-                below = self._two(Op.FLOOR_DIV, self._negated(self._write(left)), self._write(right))
+                below = self._two(Op.FLOOR_DIV, self._negated(self.element(left)), self.element(right))
                 return self._negated(below)
             case Ceil(arg) if _common_divisor(arg) is not None:
-                return self._negated(self._write(floor(neg(arg))))
+                return self._negated(self.element(floor(neg(arg))))
             case Mod(left, right):
-                a, b = self._write(left), self._write(right)
+                a, b = self.element(left), self.element(right)
                 return self._two(Op.SUB, a, self._two(Op.PROD, self._two(Op.FLOOR_DIV, a, b), b))
             case Pow(base, Num(int() as times)) if 1 <= times <= 8:
-                return self._folded(Op.PROD, [self._write(base)] * times)
+                return self._folded(Op.PROD, [self.element(base)] * times)
             case Compare(relation, left, right):
                 op, turned = _RELATIONS[relation]
                 whole = (_common_divisor(left) or 1) * (_common_divisor(right) or 1)
-                answer = self._two(op, self._write(mul(whole, left)), self._write(mul(whole, right)))
+                answer = self._two(op, self.element(mul(whole, left)), self.element(mul(whole, right)))
                 return self._builder.add_single(Unary(UnaryOperation.NOT), answer) if turned else answer
             case Not(arg):
-                return self._builder.add_single(Unary(UnaryOperation.NOT), self._write(arg))
+                return self._builder.add_single(Unary(UnaryOperation.NOT), self.element(arg))
             case Where(condition, then, otherwise):
-                read = [self._write(part) for part in (condition, then, otherwise)]
+                read = [self.element(part) for part in (condition, then, otherwise)]
                 return self._builder.add_single(Select(), *read)
         if isinstance(expr, Sym):
             raise refuse("size-not-at-hand", f"no tensor that it reads has a dim that gives {to_text(expr)}")
@@ -282,7 +275,7 @@ class SizeWriter:
                 return self._folded(_BINARY[type(expr)], [self._real(arg) for arg in args])
             case TrueDiv(left, right):
                 return self._two(Op.DIV, self._real(left), self._real(right))
-        return self._builder.add_single(Cast(DType.FLOAT32), self._write(expr))
+        return self._builder.add_single(Cast(DType.FLOAT32), self.element(expr))
 
     def _numbers(self, values: Sequence[int]) -> Value:
         for value in values:

@@ -49,7 +49,7 @@ def support(
             limit = planned_limits.get(node.name) or asked.limit(node)
             if limit is not None:
                 limits[node.name] = limit
-    return Support(limits, asked.count)
+    return Support(limits)
 
 
 class _Trials:
@@ -59,10 +59,6 @@ class _Trials:
         ranges = source.ranges
         self._endless = {name for name, own in ranges.items() if own.max is None and not is_backed(name)}
         self._bounds = BoundsCache(ranges)
-
-    @property
-    def count(self) -> int:
-        return len(self._answers)
 
     def limit(self, node: Node) -> Limit | None:
         op = operator_of(node)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import reduce
-from math import prod
 
 import torch
 
@@ -212,7 +211,7 @@ class Writer:
         all sizes, empty ones included.
         """
         wanted = tuple(as_expr(size) for size in shape)
-        if self._is_shape(x, wanted):
+        if len(wanted) == x.rank and all(self.builder.facts.equal(*pair) for pair in zip(x.shape, wanted, strict=True)):
             return x
         static = numbers(wanted)
         if static is not None:
@@ -225,11 +224,6 @@ class Writer:
             words = f"({', '.join(map(to_text, x.shape))}) and ({', '.join(map(to_text, wanted))})"
             raise refuse("size-not-proven", f"shapes {words} are not proven to have equally many elements")
         return self.add(Shuffle(reshape=INPUT, zero_is_placeholder=False), x, self.sizes.vector(wanted))
-
-    def _is_shape(self, x: Value, wanted: Sequence[Expr]) -> bool:
-        """Whether ``x`` is proven to have this shape."""
-        same = len(wanted) == x.rank
-        return same and all(self.builder.facts.equal(*pair) for pair in zip(x.shape, wanted, strict=True))
 
     def _placed(self, x: Value, wanted: Sequence[Expr]) -> tuple[int, ...] | None:
         """The sizes with 0 for what keeps its place and at most one -1; ``None`` where these do not say it."""
@@ -363,9 +357,3 @@ def numbers(sizes: Sequence[Expr]) -> tuple[int, ...] | None:
 
 def _number(term: Value | Size) -> Value | Size:
     return int(term.value) if isinstance(term, Num) else term
-
-
-def elements(shape: Sequence[Expr]) -> int | None:
-    """How many elements a shape has, where all sizes are numbers."""
-    known = numbers(shape)
-    return None if known is None else prod(known)

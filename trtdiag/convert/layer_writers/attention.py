@@ -63,14 +63,10 @@ def _fits(write: Writer, query: Value, key: Value, value: Value, mask: Value | N
         return False
     if key.rank != query.rank or value.rank != query.rank:
         return False
-    for one in (key, value):
-        for axis, (left, right) in enumerate(zip(query.shape[:-2], one.shape[:-2], strict=True)):
-            is_head = axis == query.rank - 3
-            if facts.equal(left, right):
-                continue
-            numbers = isinstance(left, Num) and isinstance(right, Num)
-            if not (shared and is_head and query.rank == 4 and numbers):
-                return False
+    for axis, (left, right) in enumerate(zip(query.shape[:-2], key.shape[:-2], strict=True)):
+        numbers = isinstance(left, Num) and isinstance(right, Num)
+        if not facts.equal(left, right) and not (shared and axis == 1 and query.rank == 4 and numbers):
+            return False
     if not all(facts.equal(*sizes) for sizes in zip(key.shape, value.shape, strict=True)):
         return False
     if mask is None:
@@ -83,37 +79,29 @@ def _fits(write: Writer, query: Value, key: Value, value: Value, mask: Value | N
 
 def _by_layer(write: Writer, query: Value, key: Value, value: Value, mask: Value | None, causal: bool) -> Value:
     outer = query.shape[:-3]
-    rank = query.rank
-
-    def four(x: Value) -> Value:
-        return x if rank == 4 else write.reshape(x, [count_of(outer), *x.shape[-3:]])
-
-    given = [four(x) for x in (query, key, value)]
+    given = [write.reshape(x, [count_of(outer), *x.shape[-3:]]) for x in (query, key, value)]
     if mask is not None:
         # A mask of rank 3 belongs to the heads of an input of rank 3, and of one of rank 4 just so.
         given.append(write.with_rank(mask, 4))
     kind = CausalMaskKind.UPPER_LEFT if causal else CausalMaskKind.NONE
     y = write.add(Attention(causal=kind), *given)
     if mask is not None:
-        own, keys, queries = given[3], given[1].shape[2], given[0].shape[2]
-        what = ("sees a key", own.id, causal, keys, queries)
-        sees = write.once(what, lambda: _any(write, _seen(write, own, keys, queries, causal)))
         # TensorRT does not say what it gives for a query that sees no key.
-        y = write.select(sees, y, 0.0)
-    return y if rank == 4 else write.reshape(y, [*outer, *y.shape[1:]])
+        y = write.select(_sees(write, given[3], given[0].shape[2], given[1].shape[2], causal), y, 0.0)
+    return write.reshape(y, [*outer, *y.shape[1:]])
 
 
-def _seen(write: Writer, mask: Value, keys: Expr, queries: Expr, causal: bool) -> Value:
-    """Whether each query sees each key, as far as the mask tells."""
-    seen = mask if mask.dtype is DType.BOOL else ~mask.eq(-torch.inf)
-    return seen & _lower_left(write, queries, keys) if causal else seen
+def _sees(write: Writer, mask: Value, queries: Expr, keys: Expr, causal: bool) -> Value:
+    """Whether each query sees a key, as far as the mask tells; written once for all attentions that have it."""
 
+    def made() -> Value:
+        seen = mask if mask.dtype is DType.BOOL else ~mask.eq(-torch.inf)
+        if causal:
+            seen = seen & _lower_left(write, queries, keys)
+        most = write.reduce(ReduceOperation.MAX, write.cast(seen, DType.INT32), [seen.rank - 1], keep_dims=True)
+        return write.cast(most, DType.BOOL)
 
-def _any(write: Writer, seen: Value) -> Value:
-    """Whether each query sees a key."""
-    as_numbers = write.cast(seen, DType.INT32)
-    most = write.reduce(ReduceOperation.MAX, as_numbers, [seen.rank - 1], keep_dims=True)
-    return write.cast(most, DType.BOOL)
+    return write.once(("sees a key", mask.id, causal, queries, keys), made)
 
 
 def _lower_left(write: Writer, queries: Expr, keys: Expr) -> Value:
@@ -137,15 +125,12 @@ def _by_products(
         key, value = (_repeated(write, x, query.shape[-3]) for x in (key, value))
     scores = product(write, query, key, transposed=True)
     queries, keys = scores.shape[-2:]
-    what = (None if mask is None else mask.id, causal, scores.dtype, queries, keys)
-    sees = None
-    if mask is not None:
-        one = mask
-        sees = write.once(("sees", *what), lambda: _any(write, _seen(write, one, keys, queries, causal)))
+    sees = None if mask is None else _sees(write, mask, queries, keys, causal)
     # Where all queries see the same keys a value that nobody sees is 0, and no number is infinite.
     alike = sees is not None and sees.shape[-2] == ONE
     if mask is not None or causal:
-        added = write.once(("added", *what), lambda: _added(write, mask, causal, scores, sees if alike else None))
+        what = ("added", None if mask is None else mask.id, causal, scores.dtype, queries, keys)
+        added = write.once(what, lambda: _added(write, mask, causal, scores, sees if alike else None))
         scores = scores + added
     if sees is not None and alike:
         value = write.select(sees, value, 0.0)

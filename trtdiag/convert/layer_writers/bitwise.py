@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 from trtdiag.convert.layer_writers.division import integer_rest
@@ -64,17 +66,7 @@ def _lowest(write: Writer, x: Value, count: int) -> Value:
 
 def _runs(mask: int) -> list[tuple[int, int]]:
     """Where ones stand beside each other: first place, and the one after the last."""
-    found: list[tuple[int, int]] = []
-    place = 0
-    while mask >> place:
-        if mask >> place & 1:
-            end = place
-            while mask >> end & 1:
-                end += 1
-            found.append((place, end))
-            place = end
-        place += 1
-    return found
+    return [run.span() for run in re.finditer("1+", f"{mask:b}"[::-1])]
 
 
 def _outside(places: int) -> Exception:

@@ -13,7 +13,7 @@ from trtdiag.symbolic import Num, add
 
 def kernel_of(call: Call, dims: int) -> Value:
     """The kernel with two or three dims of space; one that the program brings stays a constant."""
-    weight, content = call.tensor("weight"), call.content("weight")
+    weight, content = call.tensor("weight"), call.held.get("weight")
     if not weight.dtype.is_float:
         raise refuse("integer-convolution", "the layer takes no integers", "compute it in float32")
     if not all(isinstance(size, Num) for size in weight.shape[2:]):

@@ -44,11 +44,6 @@ def centres(write: Writer, axis: Axis) -> Value:
     return (index + 0.5) * ratio(write, axis)
 
 
-def whole(write: Writer, x: Value) -> Value:
-    """Floats rounded down, as indices."""
-    return write.cast(x.floor(), write.index)
-
-
 def inside(write: Writer, index: Value, size: Expr) -> Value:
     """Indices moved to the nearest element that there is."""
     limit = write.sizes.element(size) - write.number(1, write.index, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -24,23 +23,14 @@ _LEAST_PART = 256
 """Own choice: parts of few elements are no gain."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """How a tensor is taken apart.
-
-    Attributes:
-        shape: The tensor's, with the normalized dims as these parts.
-        inner: The dims of one part.
-        outer: The dims that count the parts.
-    """
-
-    shape: tuple[Expr, ...]
-    inner: tuple[int, ...]
-    outer: tuple[int, ...]
+Parts = tuple[tuple[Expr, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def parts_of(write: Writer, x: Value, axes: Sequence[int]) -> Parts | None:
-    """How to normalize a tensor in parts; ``None`` where its target takes it whole.
+    """How to take a tensor apart to normalize it: ``None`` where its target takes it whole.
+
+    First comes its shape, with the normalized dims as these parts, then the dims of one part, and those that count the
+    parts.
 
     Sizes that are known are cut into equal parts.  Of others the last dims whose elements are few enough are one part,
     the last alone where nothing bounds it.
@@ -51,24 +41,19 @@ def parts_of(write: Writer, x: Value, axes: Sequence[int]) -> Parts | None:
         return None
     count = product(x.shape[first:])
     if isinstance(count, Num):
-        length = _greatest_divisor(int(count.value))
+        length = max(part for part in range(1, MOST_AT_ONCE + 1) if int(count.value) % part == 0)
         split = (*x.shape[:first], Num(int(count.value) // length), Num(length))
-        return Parts(split, (first + 1,), (first,)) if length >= _LEAST_PART else None
+        return (split, (first + 1,), (first,)) if length >= _LEAST_PART else None
     if len(axes) == 1:
         return None
     starts = (axis for axis in range(first + 1, x.rank) if _fits(write, x.shape[axis:]))
     start = next(starts, x.rank - 1)
-    return Parts(x.shape, tuple(range(start, x.rank)), tuple(range(first, start)))
+    return x.shape, tuple(range(start, x.rank)), tuple(range(first, start))
 
 
 def _fits(write: Writer, shape: Sequence[Expr]) -> bool:
     most = greatest(write, product(shape))
     return most is not None and most <= MOST_AT_ONCE
-
-
-def _greatest_divisor(count: int) -> int:
-    """The greatest divisor that is at most ``MOST_AT_ONCE``."""
-    return max(part for part in range(1, MOST_AT_ONCE + 1) if count % part == 0)
 
 
 def normalized_in_parts(
@@ -78,21 +63,22 @@ def normalized_in_parts(
 
     The variance of the whole is the mean of the parts' variances and of the squared distances of their means.
     """
-    apart = write.cast(write.reshape(x, parts.shape), DType.FLOAT32)
-    means, variances = moments(write, apart, parts.inner)
-    mean = write.reduce(ReduceOperation.AVG, _marked(write, means, parts), parts.outer, keep_dims=True)
+    shape, inner, outer = parts
+    apart = write.cast(write.reshape(x, shape), DType.FLOAT32)
+    means, variances = moments(write, apart, inner)
+    mean = write.reduce(ReduceOperation.AVG, _marked(write, means, outer), outer, keep_dims=True)
     away = means - mean
-    variance = write.reduce(ReduceOperation.AVG, variances + away * away, parts.outer, keep_dims=True)
+    variance = write.reduce(ReduceOperation.AVG, variances + away * away, outer, keep_dims=True)
     y = (apart - mean) * reciprocal_deviation(write, variance, epsilon)
     return write.cast(affine(write, write.reshape(y, x.shape), scale, bias), x.dtype)
 
 
-def _marked(write: Writer, means: Value, parts: Parts) -> Value:
+def _marked(write: Writer, means: Value, outer: tuple[int, ...]) -> Value:
     """The means, with 0 times their Normalization added.
 
     TensorRT 8.6 compiles sums and products as one with a Normalization alone: without one among them each layer is a
     kernel of its own, which reads and writes the whole tensor (docs/adr/0024).
     """
     none = write.constant(torch.zeros([1] * means.rank))
-    normal = write.add(Normalization(parts.outer, 1e-5, 1), means, none, none)
+    normal = write.add(Normalization(outer, 1e-5, 1), means, none, none)
     return means + normal

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.writer import ONE, Writer, elements
+from trtdiag.convert.writer import ONE, Writer, numbers
 from trtdiag.network.facts import product as volume
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.reduce import ReduceOperation
@@ -82,8 +84,8 @@ def _of_integers(write: Writer, left: Value, right: Value, transposed: bool) -> 
     a, b = write.with_rank(a, rank), write.with_rank(b, rank)
     facts = write.builder.facts
     batch = [facts.broadcast(one, other) or ONE for one, other in zip(a.shape[:-2], b.shape[:-2], strict=True)]
-    count = elements([*batch, *a.shape[-2:], b.shape[-1]])
-    if count is None or count > MOST_INTEGER_PRODUCTS:
+    sizes = numbers([*batch, *a.shape[-2:], b.shape[-1]])
+    if sizes is None or prod(sizes) > MOST_INTEGER_PRODUCTS:
         raise refuse(
             "integer-matrix",
             "MatrixMultiply takes no integers, and by elements this product may be too large",

@@ -7,10 +7,10 @@ from trtdiag.network import Placed
 from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.concatenation import Concatenation
 from trtdiag.network.layers.constant import Constant
-from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation, Select
+from trtdiag.network.layers.elementwise import ElementWise, Select
 from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.non_zero import NonZero
-from trtdiag.network.layers.reduce import Reduce, ReduceOperation
+from trtdiag.network.layers.reduce import Reduce
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Shape, Squeeze, Unsqueeze
@@ -48,15 +48,8 @@ def _decided_by(write: Writer, placed: Placed, number: int) -> tuple[int, ...] |
         return () if not weight.numel() or (not weight.is_floating_point() and int(weight.min()) >= 0) else None
     if isinstance(layer, _MOVES) or (isinstance(layer, Slice) and layer.mode is not SampleMode.FILL):
         return placed.inputs[:1]
-    if isinstance(layer, Cast):
-        # To fewer bits a number may come out negative: the type plan casts where it has shown that it does not.
-        return placed.inputs
-    if isinstance(layer, Concatenation):
-        return placed.inputs
     if isinstance(layer, Select):
         return placed.inputs[1:]
-    if isinstance(layer, Reduce) and layer.op in (ReduceOperation.MAX, ReduceOperation.MIN):
-        return placed.inputs
-    if isinstance(layer, ElementWise) and layer.op in (ElementWiseOperation.MAX, ElementWiseOperation.MIN):
-        return placed.inputs
-    return None
+    # To fewer bits a number may come out negative: the type plan casts where it has shown that it does not.
+    extreme = isinstance(layer, (Reduce, ElementWise)) and layer.op.name in ("MAX", "MIN")
+    return placed.inputs if extreme or isinstance(layer, (Cast, Concatenation)) else None

@@ -41,23 +41,19 @@ def with_indices(found: Windows, dtype: DType) -> tuple[Value, Value]:
 
 
 def _taps(found: Windows) -> Iterator[tuple[Value, Value, Value]]:
-    """Element by element of all windows: it, its index, and whether it lies inside."""
-    filled = found.filled(lowest(found.space.x))
+    """Element by element of all windows: it, its index, and whether it lies inside.
+
+    The last two have dims of 1 for batch and channels.
+    """
+    write, x = found.write, found.space.x
+    filled = found.filled(lowest(x))
     for places in itertools.product(*map(range, found.window)):
-        value = filled
+        value, indices, inside = filled, [], []
         for axis, place in enumerate(places):
             value = tap(found, value, axis, place)
-        yield value, *_position(found, places)
-
-
-def _position(found: Windows, places: tuple[int, ...]) -> tuple[Value, Value]:
-    """The index of one element of each window, and whether it lies inside; with dims of 1 for batch and channels."""
-    write, x = found.write, found.space.x
-    indices, inside = [], []
-    for axis, place in enumerate(places):
-        start = place * found.dilation[axis] - found.padding[axis]
-        along = write.counting(found.counts[axis], start, found.stride[axis])
-        within = (along < write.sizes.element(x.shape[axis + 2])) & (along > -1)
-        indices.append(write.along(along, axis + 2, x.rank))
-        inside.append(write.along(within, axis + 2, x.rank))
-    return write.row_major(zip(indices, x.shape[2:], strict=True)), write.fold(Op.AND, inside)
+            start = place * found.dilation[axis] - found.padding[axis]
+            along = write.counting(found.counts[axis], start, found.stride[axis])
+            within = (along < write.sizes.element(x.shape[axis + 2])) & (along > -1)
+            indices.append(write.along(along, axis + 2, x.rank))
+            inside.append(write.along(within, axis + 2, x.rank))
+        yield value, write.row_major(zip(indices, x.shape[2:], strict=True)), write.fold(Op.AND, inside)

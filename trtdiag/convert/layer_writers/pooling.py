@@ -133,11 +133,10 @@ def divisors(found: Windows, *, includes_padding: bool) -> list[Value]:
         padding, window = found.padding[axis], found.window[axis]
         first = write.counting(found.counts[axis], -padding, found.stride[axis])
         end = first + window
-        length = write.sizes.element(size)
+        limit = write.sizes.element(size)
         if includes_padding:
-            limit = length + padding
+            limit = limit + padding
         else:
-            limit = length
             first = first.maximum(0)
         count = write.cast(end.minimum(limit) - first, DType.FLOAT32)
         made.append(write.along(count, axis + 2, found.space.x.rank))

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.coordinates import Axis, centres, inside, ratio, real_counting, weighed, whole
+from trtdiag.convert.layer_writers.coordinates import Axis, centres, inside, ratio, real_counting, weighed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
@@ -34,15 +34,12 @@ def axes_of(call: Call, x: Value, dims: int, factors: Sequence[float | None]) ->
     found = []
     sizes = zip(x.shape[-dims:], call.out.shape[-dims:], factors, strict=True)
     for size, count, factor in sizes:
-        counts = factor is not None and factor > 0 and not _divides(call.write, size, count, factor)
-        found.append(Axis(size, count, factor if counts else None))
+        if factor is not None and factor > 0:
+            exact = Fraction(factor)
+            if call.write.builder.facts.equal(mul(exact.denominator, count), mul(exact.numerator, size)):
+                factor = None
+        found.append(Axis(size, count, factor if factor and factor > 0 else None))
     return found
-
-
-def _divides(write: Writer, size: object, count: object, factor: float) -> bool:
-    exact = Fraction(factor)
-    left, right = mul(exact.denominator, count), mul(exact.numerator, size)  # type: ignore[arg-type]
-    return write.builder.facts.equal(left, right)
 
 
 def resized(
@@ -96,7 +93,7 @@ def along(
         exact = coordinates is ResizeCoordinateTransformation.HALF_PIXEL
         at = centres(write, axis) if exact else real_counting(write, axis.count) * ratio(write, axis)
         assert rounding is (ResizeRoundMode.HALF_UP if exact else ResizeRoundMode.FLOOR)
-        return write.gather(x, inside(write, whole(write, at), axis.size), place)
+        return write.gather(x, inside(write, write.cast(at.floor(), write.index), axis.size), place)
     at = centres(write, axis)
     at = at - 0.5
     low = at.floor()
@@ -123,6 +120,4 @@ def cubic(write: Writer, distance: Value, a: float) -> Value:
 
     near = chain(a + 2, -(a + 3), 0.0, 1.0)
     far = chain(a, -5 * a, 8 * a, -4 * a)
-    one, two = write.scalar(1.0, distance), write.scalar(2.0, distance)
-    outer = write.select(distance < two, far, write.scalar(0.0, distance))
-    return write.select(distance < one, near, outer)
+    return write.select(distance < 1.0, near, write.select(distance < 2.0, far, 0.0))

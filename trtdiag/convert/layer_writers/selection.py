@@ -123,7 +123,7 @@ def _by_axis(call: Call, name: str) -> list[tuple[int, Value, torch.Tensor | Non
     axis = 0
     for place, index in enumerate(call.tensors_or_none(name)):
         if index is not None:
-            found.append((axis, index, call.content(f"{name}[{place}]")))
+            found.append((axis, index, call.held.get(f"{name}[{place}]")))
         axis += 1 if index is None else _covered(index)
     return found
 

@@ -45,7 +45,7 @@ def inference(call: Call, epsilon: float) -> Value:
 
 def _folded(call: Call, epsilon: float) -> tuple[torch.Tensor, torch.Tensor] | None:
     present = [name for name in _STATISTICS if call.has(name)]
-    contents = {name: call.content(name) for name in present}
+    contents = {name: call.held.get(name) for name in present}
     if any(content is None for content in contents.values()):
         return None
     given = {name: content.detach().float() for name, content in contents.items() if content is not None}

@@ -70,10 +70,8 @@ def _dtype(write: Writer, dtype: DType) -> DType:
 
 
 def _first(write: Writer, x: Value, axis: int, k: Expr, op: TopKOperation) -> tuple[Value, Value]:
-    if isinstance(k, Num):
-        values, indices = write.add_all(TopK(op, int(k.value), axis, write.index), x)
-    else:
-        values, indices = write.add_all(TopK(op, INPUT, axis, write.index), x, write.sizes.scalar(k))
+    asked, given = (int(k.value), []) if isinstance(k, Num) else (INPUT, [write.sizes.scalar(k)])
+    values, indices = write.add_all(TopK(op, asked, axis, write.index), x, *given)
     return values, indices
 
 

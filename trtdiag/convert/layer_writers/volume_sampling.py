@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from trtdiag.convert.layer_writers.coordinates import inside
 from trtdiag.convert.refusal import refuse
@@ -16,14 +17,8 @@ from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr
 
-
-@dataclass(frozen=True)
-class _Tap:
-    """One neighbour of each point along one dim: its index, moved inside, its weight, and whether it is inside."""
-
-    index: Value
-    weight: Value | None
-    valid: Value
+_Tap: TypeAlias = "tuple[Value, Value | None, Value]"
+"""One neighbour of each point along one dim: its index, moved inside, its weight, and whether it is inside."""
 
 
 def sampled_volume(
@@ -44,13 +39,14 @@ def sampled_volume(
     return write.cast(write.reshape(y, [batch, channels, *grid.shape[1:4]]), volume.dtype)
 
 
-def _part(write: Writer, flat: Value, corner: tuple[_Tap, ...], sizes: list[Expr]) -> Value:
+def _part(write: Writer, flat: Value, corner: Sequence[_Tap], sizes: list[Expr]) -> Value:
     """One neighbour of each point, 0 where it is outside, times its weight."""
-    index = write.row_major((tap.index, size) for tap, size in zip(corner, sizes, strict=True))
-    valid = write.fold(Op.AND, (tap.valid for tap in corner))
-    weights = [tap.weight for tap in corner if tap.weight is not None]
+    indices, weights, inner = zip(*corner, strict=True)
+    index = write.row_major(zip(indices, sizes, strict=True))
+    valid = write.fold(Op.AND, inner)
+    known = [weight for weight in weights if weight is not None]
     part = write.select(write.unsqueeze(valid, [1]), write.add(Gather(axis=2, elementwise_dims=1), flat, index), 0.0)
-    return part * write.unsqueeze(write.fold(Op.PROD, weights), [1]) if weights else part
+    return part * write.unsqueeze(write.fold(Op.PROD, known), [1]) if known else part
 
 
 def _coordinate(write: Writer, at: Value, size: Expr, align_corners: bool, sample: SampleMode) -> Value:
@@ -84,4 +80,4 @@ def _taps(write: Writer, at: Value, size: Expr, nearest: bool) -> list[_Tap]:
 
 def _tap(write: Writer, place: Value, weight: Value | None, size: Expr) -> _Tap:
     valid = (place > -1.0) & (place < write.size_like(size, place))
-    return _Tap(inside(write, write.cast(place, write.index), size), weight, valid)
+    return inside(write, write.cast(place, write.index), size), weight, valid

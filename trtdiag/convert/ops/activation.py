@@ -8,7 +8,6 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.elementary import at_most, times
 from trtdiag.convert.layer_writers.fusion import fuses_only_elementwise
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
 from trtdiag.network.layers.activation import ActivationType, ParametricReLU
 from trtdiag.network.value import Value
@@ -123,7 +122,7 @@ def activation(call: Call) -> Value:
     aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
     aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
     """
-    return _WRITTEN[call.op_name](call, call.operand("self", computed(call)))
+    return _WRITTEN[call.op_name](call, call.operand("self", call.out.dtype))
 
 
 @converter

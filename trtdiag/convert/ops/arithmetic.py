@@ -5,7 +5,6 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.rotary import turned_sum
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
@@ -21,7 +20,7 @@ def sum_or_difference(call: Call) -> Value:
     aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
     aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
     """
-    dtype, write = computed(call), call.write
+    dtype, write = call.out.dtype, call.write
     op = Op.SUM if call.op_name == "add" else Op.SUB
     left, right = ("other", "self") if call.op_name == "rsub" else ("self", "other")
     first, second = call.operand(left, dtype), call.operand(right, dtype)
@@ -45,7 +44,7 @@ def product(call: Call) -> Value:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor
     aten::mul.Scalar(Tensor self, Scalar other) -> Tensor
     """
-    dtype = computed(call)
+    dtype = call.out.dtype
     op = Op.AND if dtype is DType.BOOL else Op.PROD
     return call.write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
 
@@ -55,7 +54,7 @@ def sum_with_fraction(call: Call) -> Value:
     """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
     aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
     """
-    dtype, write = computed(call), call.write
+    dtype, write = call.out.dtype, call.write
     op = Op.PROD if call.op_name == "addcmul" else Op.DIV
     factor = call.operand("value", dtype)
 
@@ -73,7 +72,7 @@ def lerp(call: Call) -> Value:
     """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor
     aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor
     """
-    dtype, write = computed(call), call.write
+    dtype, write = call.out.dtype, call.write
 
     def compose(start: Value, end: Value, weight: Value) -> Value:
         # From whichever end is nearer, as in PyTorch, so that weights 0 and 1 give the ends themselves.
@@ -90,5 +89,5 @@ def lerp(call: Call) -> Value:
 @converter
 def square(call: Call) -> Value:
     """aten::square(Tensor self) -> Tensor"""
-    x = call.operand("self", computed(call))
+    x = call.operand("self", call.out.dtype)
     return x * x

@@ -9,7 +9,6 @@ from math import log, pi
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.elementary import is_nan, log_of_one_plus, sign_bit, softplus_of_negative
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.layers.unary import UnaryOperation
@@ -83,6 +82,6 @@ def function_of_two(call: Call) -> Value:
     aten::special_xlog1py(Tensor self, Tensor other) -> Tensor
     aten::atan2(Tensor self, Tensor other) -> Tensor
     """
-    dtype, write = computed(call), call.write
+    dtype, write = call.out.dtype, call.write
     compose = partial(_WRITTEN[call.op_name], write)
     return in_float32(write, compose, call.operand("self", dtype), call.operand("other", dtype))

@@ -63,7 +63,7 @@ def _padding(call: Call, dims: int) -> Sequence[tuple[int, int]]:
     """Numbers: as many before as after; ``valid``: none; ``same``: what the kernel takes off, the odd one after."""
     if not isinstance(call.arguments["padding"], str):
         return [(number, number) for number in call.integers("padding", dims)]
-    if call.text("padding") == "valid":
+    if call.arguments["padding"] == "valid":
         return [(0, 0)] * dims
     kernel = numbers(call.tensor("weight").shape[2:])
     if kernel is None:

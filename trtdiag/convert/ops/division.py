@@ -6,7 +6,6 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.division import float_rest, floored_quotient, integer_rest
 from trtdiag.convert.layer_writers.elementary import truncated
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.value import Value
@@ -63,6 +62,6 @@ def rest(call: Call) -> Value:
 
 def _operands(call: Call) -> tuple[Value, Value, float | None]:
     """Dividend, divisor, and the divisor as a number where it is one."""
-    dtype = computed(call)
+    dtype = call.out.dtype
     constant = float(call.number("other")) if call.is_number("other") else None
     return call.operand("self", dtype), call.operand("other", dtype), constant

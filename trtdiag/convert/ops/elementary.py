@@ -8,7 +8,6 @@ from math import log, pi
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers import elementary
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
@@ -38,7 +37,7 @@ def native(call: Call) -> Value:
     aten::neg(Tensor self) -> Tensor
     aten::exp2(Tensor self) -> Tensor
     """
-    write, x = call.write, call.operand("self", computed(call))
+    write, x = call.write, call.operand("self", call.out.dtype)
     compose = _EXACT.get(call.op_name)
     return write.unary(UnaryOperation[call.op_name.upper()], x) if compose is None else compose(write, x)
 
@@ -57,7 +56,7 @@ def absolute_or_sign(call: Call) -> Value:
     aten::sgn(Tensor self) -> Tensor
     aten::sign(Tensor self) -> Tensor
     """
-    x, write = call.operand("self", computed(call)), call.write
+    x, write = call.operand("self", call.out.dtype), call.write
     if x.dtype is DType.BOOL:  # it is its own absolute value and sign
         return x
     return abs(x) if call.op_name == "abs" else elementary.sign(write, x)
@@ -94,7 +93,7 @@ def composed(call: Call) -> Value:
     aten::rad2deg(Tensor self) -> Tensor
     """
     compose = _COMPOSED[call.op_name]
-    return in_float32(call.write, lambda x: compose(call.write, x), call.operand("self", computed(call)))
+    return in_float32(call.write, lambda x: compose(call.write, x), call.operand("self", call.out.dtype))
 
 
 @converter
@@ -122,4 +121,4 @@ def logit(call: Call) -> Value:
             x = write.select(x < eps, eps, x.minimum(1 - eps))
         return (x / (1 - x)).log()
 
-    return in_float32(write, compose, call.operand("self", computed(call)))
+    return in_float32(write, compose, call.operand("self", call.out.dtype))

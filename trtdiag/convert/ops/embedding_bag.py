@@ -33,7 +33,7 @@ def embedding_bag(call: Call) -> Result:
     if index.rank != 1:
         raise refuse("bags-by-row", "its indices have two dims, each row a bag; PyTorch flattens them before the op")
     bags = offsets.shape[0]
-    rows = write.gather(table, counted_from_the_front(write, index, table.shape[0], call.content("indices")), 0)
+    rows = write.gather(table, counted_from_the_front(write, index, table.shape[0], call.held.get("indices")), 0)
     weights = call.tensor_or_none("per_sample_weights")
     if weights is not None:
         rows = rows * write.unsqueeze(weights, [1])

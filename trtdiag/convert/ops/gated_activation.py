@@ -6,7 +6,6 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.elementary import gelu as composed_gelu
 from trtdiag.convert.layer_writers.elementary import softplus_of_negative
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.network.layers.activation import ActivationType
@@ -16,7 +15,7 @@ from trtdiag.network.value import Value
 @converter
 def gelu(call: Call) -> Value:
     """aten::gelu(Tensor self, *, str approximate="none") -> Tensor"""
-    x, write, by_tanh = call.tensor("self"), call.write, call.text("approximate") == "tanh"
+    x, write, by_tanh = call.tensor("self"), call.write, call.arguments["approximate"] == "tanh"
     native = ActivationType.GELU_TANH if by_tanh else ActivationType.GELU_ERF
     if native.name in write.target.activations:
         return write.activation(native, x)
@@ -26,7 +25,7 @@ def gelu(call: Call) -> Value:
 @converter
 def silu(call: Call) -> Value:
     """aten::silu(Tensor self) -> Tensor"""
-    x, write = call.operand("self", computed(call)), call.write
+    x, write = call.operand("self", call.out.dtype), call.write
     return x * write.activation(ActivationType.SIGMOID, x)
 
 

@@ -42,7 +42,7 @@ def take_along_dim(call: Call) -> Value:
     if not call.has("dim"):  # then PyTorch takes no index beyond either end
         return elements_along(write, _flat(write, x), _flat(write, index), 0)
     axis = call.axis("dim", x.rank)
-    index = _around(write, index, x.shape[axis], call.content("indices"))
+    index = _around(write, index, x.shape[axis], call.held.get("indices"))
     others = common_shape(write, [_without(x, axis), _without(index, axis)])
     return elements_along(write, _widened(write, x, others, axis), _widened(write, index, others, axis), axis)
 
@@ -72,7 +72,7 @@ def _widened(write: Writer, x: Value, others: tuple[Expr, ...], axis: int) -> Va
 def take(call: Call) -> Value:
     """aten::take(Tensor self, Tensor index) -> Tensor"""
     write, x, index = call.write, _flat(call.write, call.tensor("self")), call.tensor("index")
-    return write.gather(x, counted_from_the_front(write, index, x.shape[0], call.content("index")), 0)
+    return write.gather(x, counted_from_the_front(write, index, x.shape[0], call.held.get("index")), 0)
 
 
 @converter

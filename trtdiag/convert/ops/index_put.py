@@ -74,7 +74,7 @@ def index_fill(call: Call) -> Value:
 def _copied(call: Call, source: Value) -> Value:
     write, x = call.write, call.tensor("self")
     there, index, axis = with_dims(write, x), with_dims(write, call.tensor("index")), call.axis("dim", x.rank)
-    index = counted_from_the_front(write, index, there.shape[axis], call.content("index"))
+    index = counted_from_the_front(write, index, there.shape[axis], call.held.get("index"))
     rows = _rows(write, source, there, index, axis)
     return write.reshape(rows_overwritten(write, there, index, rows, axis), x.shape)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.bitwise import flipped, masked, shifted_left, shifted_right
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
@@ -43,7 +42,7 @@ def bitwise(call: Call) -> Value:
 
     Of two integers one must be a number that is known when the network is built; bools are free.
     """
-    dtype, write = computed(call), call.write
+    dtype, write = call.out.dtype, call.write
     op = Op[call.op_name.removeprefix("bitwise_").strip("_").upper()]
     if dtype is DType.BOOL:
         return write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
@@ -71,7 +70,7 @@ def shift(call: Call) -> Value:
 
     The number of places must be known when the network is built, and below the bits of the integer.
     """
-    x = call.operand("self", computed(call))
+    x = call.operand("self", call.out.dtype)
     places = _known(call, "other")
     if places is None:
         raise refuse(
@@ -88,7 +87,7 @@ def inverted(call: Call) -> Value:
     """aten::logical_not(Tensor self) -> Tensor
     aten::bitwise_not(Tensor self) -> Tensor
     """
-    x = call.operand("self", DType.BOOL if call.op_name == "logical_not" else computed(call))
+    x = call.operand("self", DType.BOOL if call.op_name == "logical_not" else call.out.dtype)
     return ~x if x.dtype is DType.BOOL else flipped(call.write, x)
 
 
@@ -96,7 +95,7 @@ def _known(call: Call, name: str) -> int | None:
     """An integer operand that is known: a number, or a tensor of the program that holds one."""
     if call.is_number(name):
         return int(call.number(name))
-    content = call.content(name)
+    content = call.held.get(name)
     if content is None or content.numel() != 1 or len(content.shape) > len(call.out.shape):
         return None
     # A tensor with dims may give the result more of them; then it is no number.

@@ -32,7 +32,7 @@ def pad(call: Call) -> Value:
     aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor
     aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor
     """
-    name = call.text("mode") if call.op_name == "pad" else call.op_name
+    name = call.arguments["mode"] if call.op_name == "pad" else call.op_name
     pairs = _pairs(call, "pad" if "pad" in call.arguments else "padding")
     if name in ("circular", "_pad_circular"):
         return _circular(call, pairs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
@@ -19,7 +18,7 @@ def power(call: Call) -> Value:
 
     aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
     """
-    dtype = computed(call)
+    dtype = call.out.dtype
     if call.is_number("exponent"):
         return _constant_power(call.write, call.operand("self", dtype), call.number("exponent"))
     if not dtype.is_float:

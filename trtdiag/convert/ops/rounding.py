@@ -5,7 +5,6 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.elementary import truncated
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
@@ -49,5 +48,5 @@ def round_decimals(call: Call) -> Value:
 @converter
 def frac(call: Call) -> Value:
     """aten::frac(Tensor self) -> Tensor"""
-    x = call.operand("self", computed(call))
+    x = call.operand("self", call.out.dtype)
     return x - truncated(call.write, x) if x.dtype.is_float else x * 0

@@ -8,7 +8,6 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.elementary import is_nan
-from trtdiag.convert.promotion import computed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType
@@ -45,7 +44,7 @@ def extreme(call: Call) -> Value:
     aten::fmax(Tensor self, Tensor other) -> Tensor
     aten::fmin(Tensor self, Tensor other) -> Tensor
     """
-    dtype, write, name = computed(call), call.write, call.op_name
+    dtype, write, name = call.out.dtype, call.write, call.op_name
     op = Op.MAX if "max" in name else Op.MIN
     left, right = call.operand("self", dtype), call.operand("other", dtype)
     if dtype is DType.BOOL:
@@ -72,7 +71,7 @@ def clamp(call: Call) -> Value:
     aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor
     """
     # ``min(max(x, low), high)``: where the bounds cross, the upper one is the result, as in PyTorch.
-    dtype, write = computed(call), call.write
+    dtype, write = call.out.dtype, call.write
     x = call.operand("self", dtype)
     least, most = (call.number(name) if call.is_number(name) else None for name in ("min", "max"))
     if any(number is not None and isnan(number) for number in (least, most)):
