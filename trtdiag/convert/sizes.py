@@ -147,9 +147,8 @@ class SizeWriter:
 
     def real(self, expr: Expr, dtype: DType) -> Value:
         """An expression that need not be whole as a vector of one float, computed in float32."""
-        return (
-            self._builder.add_single(Cast(dtype), self._real(expr)) if dtype is not DType.FLOAT32 else self._real(expr)
-        )
+        value = self._real(expr)
+        return value if dtype is DType.FLOAT32 else self._builder.add_single(Cast(dtype), value)
 
     def _found(self, expr: Expr | Condition) -> Value:
         at = self._dims.get(expr)  # type: ignore[arg-type]

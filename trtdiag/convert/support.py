@@ -146,10 +146,9 @@ class _Trials:
             dtype = DType.of(planned[index]) if index < len(planned) else None
             if dtype is None:
                 raise Refused(Limit("no-counterpart", f"{node.name} is {value.dtype}, which no engine tensor can be"))
-            made.append(interpreter.write.builder.input(f"{node.name} {index}", dtype, value.dims))
-        for item in made:
-            if item is not None:
-                interpreter.write.sizes.note(item)
+            item = interpreter.write.builder.input(f"{node.name} {index}", dtype, value.dims)
+            interpreter.write.sizes.note(item)
+            made.append(item)
         if isinstance(node.meta.get("val"), torch.Tensor):
             interpreter.known[node] = made[0]
         elif any(item is not None for item in made):

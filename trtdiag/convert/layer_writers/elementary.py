@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import pi, sqrt
 
 from trtdiag.convert.writer import Writer
+from trtdiag.network.dtype import DType
 from trtdiag.network.layers.activation import ActivationType
 from trtdiag.network.layers.unary import UnaryOperation
 from trtdiag.network.value import Value
@@ -71,6 +72,8 @@ def sine_cardinal(write: Writer, x: Value) -> Value:
 
 def sign(write: Writer, x: Value) -> Value:
     """1, -1 or 0; of a float 0 for NaN, as in PyTorch: TensorRT 8.6.0 gives NaN (seen on an H200)."""
+    if x.dtype is DType.BOOL:
+        return x
     if not x.dtype.is_float:
         return write.unary(UnaryOperation.SIGN, x)
     above, below = x > 0, x < 0

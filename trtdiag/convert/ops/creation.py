@@ -42,13 +42,7 @@ def filled(call: Call) -> Value:
         pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
     aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
         bool? pin_memory=None) -> Tensor
-    """
-    return call.write.filled(call.out.shape, "ones" in call.op_name, call.out.dtype)
-
-
-@converter
-def full(call: Call) -> Value:
-    """aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
+    aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
         bool? pin_memory=None) -> Tensor
     aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
         bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
@@ -58,5 +52,8 @@ def full(call: Call) -> Value:
     aten::fill.Tensor(Tensor self, Tensor value) -> Tensor
     aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor
     """
+    write, out = call.write, call.out
     name = {"fill": "value", "copy": "src"}.get(call.op_name, "fill_value")
-    return call.write.broadcast_to(call.operand(name, call.out.dtype), call.out.shape)
+    if name in call.arguments:
+        return write.broadcast_to(call.operand(name, out.dtype), out.shape)
+    return write.filled(out.shape, "ones" in call.op_name, out.dtype)

@@ -36,6 +36,9 @@ def native(call: Call) -> Value:
     aten::rsqrt(Tensor self) -> Tensor
     aten::neg(Tensor self) -> Tensor
     aten::exp2(Tensor self) -> Tensor
+    aten::abs(Tensor self) -> Tensor
+    aten::sgn(Tensor self) -> Tensor
+    aten::sign(Tensor self) -> Tensor
     """
     write, x = call.write, call.operand("self", call.out.dtype)
     compose = _EXACT.get(call.op_name)
@@ -47,19 +50,10 @@ _EXACT: dict[str, Callable[[Writer, Value], Value]] = {
     "rsqrt": lambda write, x: x.sqrt().reciprocal(),
     "neg": elementary.opposite,
     "exp2": lambda write, x: 2**x,
+    "abs": lambda write, x: x if x.dtype is DType.BOOL else abs(x),
+    "sgn": elementary.sign,
+    "sign": elementary.sign,
 }
-
-
-@converter
-def absolute_or_sign(call: Call) -> Value:
-    """aten::abs(Tensor self) -> Tensor
-    aten::sgn(Tensor self) -> Tensor
-    aten::sign(Tensor self) -> Tensor
-    """
-    x, write = call.operand("self", call.out.dtype), call.write
-    if x.dtype is DType.BOOL:  # it is its own absolute value and sign
-        return x
-    return abs(x) if call.op_name == "abs" else elementary.sign(write, x)
 
 
 # Divided by the logarithm of the base: powers of it come out whole more often than by a reciprocal.

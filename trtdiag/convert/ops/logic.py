@@ -13,16 +13,6 @@ from trtdiag.network.value import Value
 
 
 @converter
-def logical(call: Call) -> Value:
-    """aten::logical_and(Tensor self, Tensor other) -> Tensor
-    aten::logical_or(Tensor self, Tensor other) -> Tensor
-    aten::logical_xor(Tensor self, Tensor other) -> Tensor
-    """
-    op = Op[call.op_name.removeprefix("logical_").upper()]
-    return call.write.elementwise(op, call.operand("self", DType.BOOL), call.operand("other", DType.BOOL))
-
-
-@converter
 def bitwise(call: Call) -> Value:
     """aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor
     aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor
@@ -41,9 +31,14 @@ def bitwise(call: Call) -> Value:
     aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor
 
     Of two integers one must be a number that is known when the network is built; bools are free.
+
+    aten::logical_and(Tensor self, Tensor other) -> Tensor
+    aten::logical_or(Tensor self, Tensor other) -> Tensor
+    aten::logical_xor(Tensor self, Tensor other) -> Tensor
     """
-    dtype, write = call.out.dtype, call.write
-    op = Op[call.op_name.removeprefix("bitwise_").strip("_").upper()]
+    write, name = call.write, call.op_name.removeprefix("bitwise_").strip("_")
+    dtype = DType.BOOL if name.startswith("logical_") else call.out.dtype
+    op = Op[name.removeprefix("logical_").upper()]
     if dtype is DType.BOOL:
         return write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
     for name, other in (("self", "other"), ("other", "self")):

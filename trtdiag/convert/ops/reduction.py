@@ -11,42 +11,28 @@ from trtdiag.network.value import Value
 
 
 @converter
-def total(call: Call) -> Value:
+def reduction(call: Call) -> Value:
     """aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor
     aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
     aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor
     aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
     aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
     aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
-    """
-    fold = {"sum": Fold.SUM, "prod": Fold.PROD, "mean": Fold.AVG}[call.op_name]
-    write, x, dtype, keep_dims = call.write, call.tensor("self"), call.out.dtype, call.flag("keepdim")
-    axes = call.axes("dim", x.rank)
-    if dtype is DType.BOOL:  # of truth values, the sum is whether any holds, the product whether all do
-        fold = Fold.MAX if fold is Fold.SUM else Fold.MIN
-        return write.cast(reduced(write, fold, truths(write, x), axes, keep_dims), dtype)
-    return reduced(write, fold, write.cast(x, dtype), axes, keep_dims)  # PyTorch casts first, too
-
-
-@converter
-def extreme(call: Call) -> Value:
-    """aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
+    aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
     aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
     aten::max(Tensor self) -> Tensor
     aten::min(Tensor self) -> Tensor
-    """
-    x, fold = call.tensor("self"), Fold[call.op_name[-3:].upper()]
-    return reduced(call.write, fold, x, call.axes("dim", x.rank), call.flag("keepdim"))
-
-
-@converter
-def count_nonzero(call: Call) -> Value:
-    """aten::count_nonzero(Tensor self, int? dim=None) -> Tensor
+    aten::count_nonzero(Tensor self, int? dim=None) -> Tensor
     aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor
     """
-    x = call.tensor("self")
-    ones = call.write.cast(truths(call.write, x), call.out.dtype)
-    return reduced(call.write, Fold.SUM, ones, call.axes("dim", x.rank))
+    write, x, dtype, keep_dims = call.write, call.tensor("self"), call.out.dtype, call.flag("keepdim")
+    name, axes = call.op_name, call.axes("dim", x.rank)
+    fold = {"mean": Fold.AVG, "count_nonzero": Fold.SUM}.get(name) or Fold[name.removeprefix("a").upper()]
+    x = truths(write, x) if name == "count_nonzero" else x
+    if dtype is DType.BOOL and fold in (Fold.SUM, Fold.PROD):  # of truth values, whether any holds, whether all do
+        fold = Fold.MAX if fold is Fold.SUM else Fold.MIN
+        return write.cast(reduced(write, fold, truths(write, x), axes, keep_dims), dtype)
+    return reduced(write, fold, write.cast(x, dtype), axes, keep_dims)  # PyTorch casts first, too
 
 
 @converter

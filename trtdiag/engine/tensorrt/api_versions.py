@@ -44,10 +44,6 @@ class Dialect:
         """The member of ``tensorrt.DataType``."""
         return getattr(self.trt.DataType, COUNTERPARTS[dtype.value])
 
-    def has_dtype(self, dtype: DType) -> bool:
-        """Whether tensors can have the dtype."""
-        return dtype.value in self.target.dtypes
-
     def member(self, value: Enum) -> Any:
         """TensorRT's member of the same name, of the enum of the same name."""
         return getattr(getattr(self.trt, type(value).__name__), value.name)

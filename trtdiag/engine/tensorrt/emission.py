@@ -183,7 +183,7 @@ class Emission:
             self.dialect.type_output(made, tensor.dtype)
 
     def _require_dtype(self, what: str, dtype: DType) -> None:
-        if not self.dialect.has_dtype(dtype):
+        if dtype.value not in self.dialect.target.dtypes:
             target = self.dialect.target
             raise EngineBuildError(
                 f"{target.name} has no {dtype.value}, which {what} has",
