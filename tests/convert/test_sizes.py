@@ -134,7 +134,7 @@ def test_random_conditions(guard: Guard, index: DType, a: int, b: int) -> None:
     network = builder.build()
     if _fits(condition, {"a": a, "b": b}, index):
         (answer,) = run(network, [torch.zeros(a, b, dtype=torch.bool)])
-        assert bool(answer) is guard.element({"a": a, "b": b})
+        assert bool(answer) is guard.truth({"a": a, "b": b})
 
 
 HALF_AND_MORE = add(mul(Fraction(3, 2), A), Fraction(1, 4))

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Protocol
 
 import torch
@@ -173,6 +174,10 @@ def get_backend(name: str | None) -> Backend:
 
 def _missing(name: str) -> str:
     """What a backend lacks, in words; empty where it can be used."""
+    home = _HOMES[name]
+    package = home.rpartition(".")[0]
+    if find_spec(package) is None or find_spec(home) is None:
+        return f"this version of trtdiag has no module {home}"
     if name == "tensorrt" and installed_version() is None:
         return "the Python package tensorrt is not installed"
     if name == "tensorrt-rtx" and installed_rtx_version() is None:

@@ -19,11 +19,11 @@ from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Compatibility
 from trtdiag.engine.tensorrt import rtx
 from trtdiag.engine.tensorrt.engine_per_gpu import packed
-from trtdiag.engine.tensorrt.lazy_import import TENSORRT_RTX, Door
+from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.rtx_contexts import RtxScratch
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.options import KERNEL_SPECIALIZATION
-from trtdiag.targets import RTX_TARGETS, get_target
+from trtdiag.targets import RTX_TARGETS, get_target, target_of
 
 RELEASES = [target.version for target in RTX_TARGETS]
 
@@ -189,7 +189,7 @@ def test_a_program_loads_the_engine_of_its_gpu(version: str, monkeypatch: pytest
 @pytest.mark.parametrize("version", RELEASES)
 def test_the_recorded_api_is_that_of_the_installed_release(version: str) -> None:
     trt = pytest.importorskip("tensorrt_rtx", reason="tensorrt-rtx is not installed")
-    door = Door(trt, str(trt.__version__), TENSORRT_RTX.target_of(str(trt.__version__)) or RTX_TARGETS[0])
+    door = Door(trt, str(trt.__version__), target_of(str(trt.__version__), RTX_TARGETS) or RTX_TARGETS[0])
     if door.target.version != version:
         pytest.skip(f"{door.version} is installed")
     from compact_api import compact, read

@@ -7,7 +7,6 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from threading import Lock, get_ident
 from typing import Any
 
@@ -105,13 +104,15 @@ def _words(line: str) -> str:
 def logger_of(trt: Any) -> Any:
     """The logger of this process, made once; its ``listeners`` hear all that it is told."""
     with _LOCK:
-        return _new_logger(trt)
+        if id(trt) not in _LOGGERS:
+            _LOGGERS[id(trt)] = (trt, _new_logger(trt))
+        return _LOGGERS[id(trt)][1]
 
 
 _LOCK = Lock()
+_LOGGERS: dict[int, tuple[Any, Any]] = {}
 
 
-@cache
 def _new_logger(trt: Any) -> Any:
     class Log(trt.ILogger):  # type: ignore[misc]  # the class is known when TensorRT is imported
         def __init__(self) -> None:
