@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch._export.serde.serialize import SerializeError
-from zoo_export import state_of
+from zoo_export import refused_by_export
 
 import trtdiag
 from tests.models import zoo
@@ -49,33 +49,40 @@ from trtdiag.targets.versions import EVERY_GPU
 Row = dict[str, Any]
 
 
+def live(name: str) -> tuple[Row, torch.export.ExportedProgram | None]:
+    """The model exported in this process, with the dims of ``fix_dims`` where its own are refused."""
+    try:
+        module, args, kwargs, dims = zoo.build(name)
+    except ModuleNotFoundError as error:
+        return {"state": f"needs {error.name}"}, None
+    try:
+        return {"state": "exported", "dims": "asked"}, torch.export.export(module, args, kwargs, dynamic_shapes=dims)
+    except Exception as error:  # whatever export raises is the answer
+        state = refused_by_export(error, "cpu")
+    fix = trtdiag.fix_dims(zoo.build(name))
+    if fix.outcome.value == "impossible":
+        return {"state": state, "dims": f"fix_dims finds none: {fix.failure or ''}"[:300]}, None
+    return {"state": "exported", "dims": "fix_dims"}, fix.program
+
+
 def exported(name: str, folder: Path) -> tuple[Row, torch.export.ExportedProgram | None]:
-    """The model's program, from the folder where it is there; what became of the export."""
-    asked, fixed = folder / f"{name}.pt2", folder / f"{name}.by-fix-dims.pt2"
-    if asked.exists() or fixed.exists():
-        with contextlib.suppress(ModuleNotFoundError):
-            zoo.build(name)  # its library brings the ops of its own that are in the program
-    else:
-        try:
-            state = state_of(name, str(asked), "cpu")
-        except SerializeError:  # torch exports it and cannot save it
-            asked.unlink(missing_ok=True)
-            module, args, kwargs, dims = zoo.build(name)
-            live = torch.export.export(module, args, kwargs, dynamic_shapes=dims)
-            return {"state": "exported", "dims": "asked"}, live
-        if state.startswith("refused"):
-            fix = trtdiag.fix_dims(zoo.build(name))
-            if fix.outcome.value == "impossible":
-                return {"state": state, "dims": f"fix_dims finds none: {fix.failure or ''}"[:300]}, None
-            try:
-                torch.export.save(fix.program, fixed)
-            except SerializeError:
-                fixed.unlink(missing_ok=True)
-                return {"state": "exported", "dims": "fix_dims"}, fix.program
-        elif state != "exported":
-            return {"state": state}, None
-    there = asked if asked.exists() else fixed
-    return {"state": "exported", "dims": "asked" if there is asked else "fix_dims"}, torch.export.load(there)
+    """The model's program as its file gives it, from the folder where it is there; what became of the export."""
+    kept = {"asked": folder / f"{name}.pt2", "fix_dims": folder / f"{name}.by-fix-dims.pt2"}
+    for dims, path in kept.items():
+        if path.exists():
+            with contextlib.suppress(ModuleNotFoundError):
+                zoo.build(name)  # its library brings the ops of its own that are in the program
+            return {"state": "exported", "dims": dims}, torch.export.load(path)
+    row, program = live(name)
+    if program is None:
+        return row, None
+    path = kept[row["dims"]]
+    try:
+        torch.export.save(program, path)
+    except SerializeError:  # torch exports it and cannot save it
+        path.unlink(missing_ok=True)
+        return row, program
+    return row, torch.export.load(path)
 
 
 def built(program: torch.export.ExportedProgram, run: Row, case: Row) -> Row:

@@ -2,10 +2,11 @@
 
     python benchmarks/real_builder_onnx.py --models espcn,bert_base        rows there are kept
     python benchmarks/real_builder_onnx.py --models espcn --again
-    python benchmarks/real_builder_onnx.py --models zoo --programs FOLDER  every model, from the exports kept there
+    python benchmarks/real_builder_onnx.py --models zoo                    every model
 
 Needs ``tensorrt-rtx``, ``onnx`` and ``onnxscript``, and no GPU; nothing is run.  A model is exported once, with the
-dims of ``fix_dims`` where its own are refused; that program is planned and built as ``analyze --try-build`` does, and
+dims of ``fix_dims`` where its own are refused, and not read from a file, since ``torch.onnx`` refuses the sizes of many
+programs that were ("expected sympy.Symbol"); that program is planned and built as ``analyze --try-build`` does, and
 written as ONNX (``torch.onnx.export(dynamo=True)``), parsed and built with the same profile, precision (that of the
 program), GPU generation and configuration.  Layers are those of the network that the builder is handed.  Each model has
 a process of its own, so that what ends it is a row.
@@ -41,12 +42,12 @@ Row = dict[str, Any]
 
 def exported(case: Row) -> Row:
     """The model as a program, and the sizes that its engines are built for, by symbol."""
-    from real_builder_case import exported as program_of
+    from real_builder_case import live
 
     from trtdiag.frontend.capture import capture
     from trtdiag.shapes.opt_sizes import EngineSizes
 
-    row, case["program"] = program_of(case["model"], Path(case["folder"]))
+    row, case["program"] = live(case["model"])
     if case["program"] is not None:
         profiles = EngineSizes(capture(case["program"])).profiles()
         case["profile"] = {name: [own.min, own.opt, own.max] for name, own in profiles.items()}
@@ -134,7 +135,6 @@ def row_of(name: str, asked: argparse.Namespace) -> Row:
     """Both ways of a model; a step in which the process ended says so."""
     with tempfile.TemporaryDirectory() as folder:
         case = {"model": name, "onnx": f"{folder}/{name}.onnx"}
-        case["folder"] = str(asked.programs or folder)
         case.update(target=asked.target, gpu=asked.gpu, limit_s=asked.limit_s)
         command = [sys.executable, __file__, "--case", json.dumps(case)]
         # A group of its own: the builder runs in a child of the child, which must not go on alone.
@@ -197,7 +197,6 @@ def main() -> None:
     """Runs what is asked for, and writes after each model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=MODELS, help="names with commas between; zoo: all of it")
-    parser.add_argument("--programs", type=Path, help="a folder that keeps the exported models; default: kept nowhere")
     parser.add_argument("--target", default="rtx-1.7", help="that of the tensorrt-rtx that is installed")
     parser.add_argument("--gpu", default="sm89")
     parser.add_argument("--again", action="store_true", help="build models that have a row, too")

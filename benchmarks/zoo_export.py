@@ -32,10 +32,15 @@ def state_of(name: str, path: str, device: str) -> str:
     try:
         program = torch.export.export(module.to(device), args, kwargs, dynamic_shapes=dims)
     except Exception as error:  # whatever export raises is the answer
-        said = str(error).strip().splitlines() or [""]
-        return f"refused by torch.export on {device}: {type(error).__name__}: {said[0][:300]}"
+        return refused_by_export(error, device)
     torch.export.save(program, path)
     return "exported"
+
+
+def refused_by_export(error: Exception, device: str) -> str:
+    """The state of a model that ``torch.export`` refuses: the first line of what it says."""
+    said = str(error).strip().splitlines() or [""]
+    return f"refused by torch.export on {device}: {type(error).__name__}: {said[0][:300]}"
 
 
 def main() -> None:
