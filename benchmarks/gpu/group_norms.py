@@ -36,7 +36,7 @@ from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target
 from trtdiag.verification.run import VerifyLimits
 
-_OWN = converters._group_norm
+_OWN = converters._normalized
 
 
 def _parts(call: Call, sizes: Sequence[Any]) -> list[Value | None]:
@@ -45,30 +45,30 @@ def _parts(call: Call, sizes: Sequence[Any]) -> list[Value | None]:
     return [None if value is None else call.write.reshape(value, sizes) for value in given]
 
 
-def _five_dims(call: Call, groups: int) -> Value:
+def _five_dims(call: Call, x: Value, groups: int, epsilon: float) -> Value:
     """As for images: one dim of size 1 more."""
-    write, x = call.write, call.tensor("input")
+    write = call.write
     sizes = [*converters._grouped(call, x, groups), *[1] * (4 - x.rank)]
     own = [1, groups, sizes[2], *[1] * (len(sizes) - 3)]
     y = normalized(
         write,
         write.reshape(x, sizes),
         range(2, len(sizes)),
-        float(call.number("eps")),
+        epsilon,
         *_parts(call, own),
         shape=own,
     )
     return write.reshape(y, x.shape)
 
 
-def _row(call: Call, groups: int) -> Value:
+def _row(call: Call, x: Value, groups: int, epsilon: float) -> Value:
     """A group as one row, and scale and bias behind it."""
-    write, x = call.write, call.tensor("input")
+    write = call.write
     y = normalized(
         write,
         write.reshape(x, converters._grouped(call, x, groups)),
         range(2, x.rank + 1),
-        float(call.number("eps")),
+        epsilon,
         None,
         None,
         shape=[1] * (x.rank + 1),
@@ -76,20 +76,20 @@ def _row(call: Call, groups: int) -> Value:
     return affine(write, write.reshape(y, x.shape), *_parts(call, [1, x.shape[1], *[1] * (x.rank - 2)]))
 
 
-def _spelled(call: Call, groups: int) -> Value:
+def _spelled(call: Call, x: Value, groups: int, epsilon: float) -> Value:
     """Mean and deviation, in float32."""
-    write, x = call.write, call.tensor("input")
+    write = call.write
     sizes = converters._grouped(call, x, groups)
     own = [1, groups, sizes[2], *[1] * (x.rank - 2)]
     grouped = write.cast(write.reshape(x, sizes), DType.FLOAT32)
-    found = moments(write, grouped, range(2, grouped.rank))
-    centred = write.elementwise(Op.SUB, grouped, found.mean)
-    deviation = reciprocal_deviation(write, found.variance, float(call.number("eps")))
+    mean, variance = moments(write, grouped, range(2, grouped.rank))
+    centred = write.elementwise(Op.SUB, grouped, mean)
+    deviation = reciprocal_deviation(write, variance, epsilon)
     y = affine(write, write.elementwise(Op.PROD, centred, deviation), *_parts(call, own))
     return write.cast(write.reshape(y, x.shape), x.dtype)
 
 
-WAYS: dict[str, Callable[[Call, int], Value]] = {
+WAYS: dict[str, Callable[[Call, Value, int, float], Value]] = {
     "own": _OWN,
     "five": _five_dims,
     "row": _row,
@@ -173,7 +173,7 @@ def main() -> None:
 def _said(name: str, half: bool, way: str, options: CompileOptions) -> str:
     """What came of it, on a line."""
     torch.manual_seed(0)
-    converters._group_norm = WAYS[way]
+    converters._normalized = WAYS[way]
     begun = time.perf_counter()
     try:
         found = compile_in_stages(model(name, half), options, limits=VerifyLimits(seconds=5.0))

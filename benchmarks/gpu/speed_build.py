@@ -180,9 +180,9 @@ def _spelled() -> Iterator[None]:
     plain = norms.normalized
 
     def normalized(write: Any, x: Any, axes: Any, epsilon: float, scale: Any, bias: Any, **_: Any) -> Any:
-        own = moments(write, x, list(axes))
-        centred = write.elementwise(ElementWiseOperation.SUB, x, own.mean)
-        y = write.elementwise(ElementWiseOperation.PROD, centred, reciprocal_deviation(write, own.variance, epsilon))
+        mean, variance = moments(write, x, list(axes))
+        centred = write.elementwise(ElementWiseOperation.SUB, x, mean)
+        y = write.elementwise(ElementWiseOperation.PROD, centred, reciprocal_deviation(write, variance, epsilon))
         return affine(write, y, scale, bias)
 
     norms.normalized = normalized

@@ -90,7 +90,7 @@ def test_an_export_that_hangs_or_crashes_ends_in_an_answer(model: nn.Module, wor
 
 def test_without_a_child_the_export_runs_here_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "no_child", lambda: "CUDA is in use in this process")
-    monkeypatch.setattr("trtdiag.fixdims.run.no_child", lambda: "CUDA is in use in this process")
+    monkeypatch.setattr("trtdiag.fixdims.exporter.no_child", lambda: "CUDA is in use in this process")
     ended = run_in_child(os.getpid, ENOUGH_S)
     assert (ended.value, ended.here) == (os.getpid(), True)
     fix = fix_dims(nn.ReLU(), (torch.randn(2, 4),), dynamic_shapes=({0: Dim("b", max=64)},))
