@@ -7,13 +7,14 @@ runs at sizes that fulfil it and, at those that do not, raises or gives another 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
 
 from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.graph.operators import HigherOrderOperator, arguments_of
@@ -65,7 +66,7 @@ class OpTrial:
     def _fits(self, node: Node, numbers: Mapping[str, int]) -> None:
         point = Point(numbers)
         placed = [point.place(given.meta.get("val")) for given in node.all_input_nodes] + [_recorded(node, point)]
-        count = sum(_elements(value) for value in placed)
+        count = sum(prod(tensor.sizes) for value in placed for tensor in _tensors(value))
         if count > MOST_ELEMENTS:
             raise NotTriedError(f"the call has {count:,} elements")
         if time.thread_time() > self._until:
@@ -130,17 +131,12 @@ def _given(node: Node, point: Point) -> Any:
     value = node.meta.get("val")
     if not made_of_sizes(node):
         return _real(point.place(value))
-    args, kwargs = (map_arg(_on_cpu(given), lambda n: _given(n, point)) for given in (node.args, node.kwargs))
+    args, kwargs = (
+        map_arg(pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), given), lambda n: _given(n, point))
+        for given in (node.args, node.kwargs)
+    )
     assert callable(node.target)  # made_of_sizes knows calls only
     return node.target(*args, **kwargs)
-
-
-def _on_cpu(given: Any) -> Any:
-    if isinstance(given, torch.device):
-        return torch.device("cpu")
-    if isinstance(given, dict):
-        return {name: _on_cpu(item) for name, item in given.items()}
-    return type(given)(map(_on_cpu, given)) if type(given) in (list, tuple) else given
 
 
 def _real(value: Any) -> Any:
@@ -151,13 +147,12 @@ def _real(value: Any) -> Any:
     return [_real(item) for item in value] if isinstance(value, tuple) else value
 
 
+def _tensors(value: Any) -> Iterator[TensorAt]:
+    if isinstance(value, TensorAt):
+        yield value
+    for item in value if isinstance(value, tuple) else ():
+        yield from _tensors(item)
+
+
 def _shapes(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, TensorAt):
-        return (value.sizes,)
-    return tuple(shape for item in value for shape in _shapes(item)) if isinstance(value, tuple) else ()
-
-
-def _elements(value: Any) -> int:
-    if isinstance(value, TensorAt):
-        return prod(value.sizes)
-    return sum(map(_elements, value)) if isinstance(value, tuple) else 0
+    return tuple(tensor.sizes for tensor in _tensors(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trtdiag.dims.compare_plans import values_of
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
@@ -52,22 +52,6 @@ def with_model_changes(
 # Padding: any size becomes the next one of a residue class.
 
 
-@dataclass(frozen=True)
-class _Pad:
-    """One dim to be padded to the next size ``residue`` modulo ``step``."""
-
-    input: str
-    index: int
-    step: int
-    residue: int
-
-    @property
-    def amount(self) -> str:
-        """How much to add, as Python."""
-        size = f"{self.input}.shape[{self.index}]"
-        return f"-{size} % {self.step}" if self.residue == 0 else f"({self.residue} - {size}) % {self.step}"
-
-
 def _paddable(change: Change, asked: Plan, final: Plan) -> bool:
     """Whether every dim takes one class of sizes, nothing but these dims is tied to it, and padding keeps more."""
     first = final.leaves.get(change.sites[0])
@@ -99,15 +83,19 @@ def _padded_range(site: str, final: Plan) -> Range:
 def _padding(
     change: Change, padded: Sequence[Change], asked: Plan, final: Plan, ranks: Mapping[str, int]
 ) -> Alternative:
-    inputs = dict.fromkeys(pad.input for pad in _pads(change, final))
-    together = [other for other in padded if any(pad.input in inputs for pad in _pads(other, final))]
-    pads = [pad for other in together for pad in _pads(other, final)]
+    inputs = dict.fromkeys(name for name, _ in _pads(change, final))
+    pads: dict[str, dict[int, str]] = {name: {} for name in inputs}
+    for other in padded:
+        found = _pads(other, final)
+        if any(name in inputs for name, _ in found):
+            for (name, index), amount in found.items():
+                pads.setdefault(name, {})[index] = amount
     leaf = final.leaves[change.sites[0]]
     residue = leaf.offset % leaf.scale
     to = f"a multiple of {leaf.scale}" if residue == 0 else f"a size that leaves {residue} modulo {leaf.scale}"
     kept = _kept_by_padding(change.sites[0], asked, final)
     words = f"pad {change.name} to {to}, first in forward"
-    code = [_line(name, [pad for pad in pads if pad.input == name], ranks[name]) for name in inputs if name in ranks]
+    code = [_line(name, pads[name], ranks[name]) for name in inputs if name in ranks]
     request = asked_range(asked.leaves[change.sites[0]], asked).intersect(_padded_range(change.sites[0], final))
     note = (
         f"declare Dim.DYNAMIC({bounds_text(request)}) there: torch cannot see that the padded size always fits; "
@@ -116,22 +104,24 @@ def _padding(
     return Alternative("\n".join((words, *code)), kept, note)
 
 
-def _pads(change: Change, final: Plan) -> list[_Pad]:
-    pads = []
+def _pads(change: Change, final: Plan) -> dict[tuple[str, int], str]:
+    """Input and dim -> how much to add there, as Python."""
+    pads = {}
     for site in change.sites:
         match, leaf = _SITE.fullmatch(site), final.leaves[site]
         if match is not None:
-            pads.append(_Pad(match["input"], int(match["index"]), leaf.scale, leaf.offset % leaf.scale))
+            rest = leaf.offset % leaf.scale
+            amount = f"({rest} - {site}) % {leaf.scale}" if rest else f"-{site} % {leaf.scale}"
+            pads[match["input"], int(match["index"])] = amount
     return pads
 
 
-def _line(name: str, pads: Sequence[_Pad], rank: int) -> str:
+def _line(name: str, amounts: Mapping[int, str], rank: int) -> str:
     """One call of ``F.pad``, which counts dims from the last."""
-    by_index = {pad.index: pad for pad in pads}
-    amounts: list[str] = []
-    for index in range(rank - 1, min(by_index) - 1, -1):
-        amounts += ["0", by_index[index].amount if index in by_index else "0"]
-    return f"{name} = F.pad({name}, ({', '.join(amounts)}))"
+    given: list[str] = []
+    for index in range(rank - 1, min(amounts) - 1, -1):
+        given += ["0", amounts.get(index, "0")]
+    return f"{name} = F.pad({name}, ({', '.join(given)}))"
 
 
 # Lines of the model that narrow a dim by themselves.

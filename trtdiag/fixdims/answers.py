@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from trtdiag.dims.compare_plans import same_plan
 from trtdiag.dims.plan import Plan
+from trtdiag.dims.solver_input import dims_in
 from trtdiag.dims.spelling.asked import Structure
 from trtdiag.dims.spelling.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.fixdims.advice import with_model_changes
@@ -99,7 +100,9 @@ def _answer(
     plan = asked if found.plan is None else found.plan
     changes: tuple[Change, ...] = ()
     if found.plan is not None:
-        changes = changes_between(asked, plan, found.notebook.sites, proof, _worked_out(found))
+        dims = [] if found.last is None else dims_in(found.last.inputs, plan)
+        worked_out = {dim.site for dim, _leaf in dims if affine(dim.expr) is None}  # their size follows from others
+        changes = changes_between(asked, plan, found.notebook.sites, proof, worked_out)
         changes = with_model_changes(changes, asked, plan, ranks)
     outcome = Outcome.CHANGED if changes or not same_plan(asked, plan) else Outcome.UNCHANGED
     return Fix(
@@ -120,12 +123,6 @@ def _answer(
         notes=(*(_named(found, note) for note in found.notes), *_undecided(found)),
         failure=_named(found, found.failure),
     )
-
-
-def _worked_out(found: Found) -> set[str]:
-    """The sites whose size follows from several others."""
-    inputs = () if found.last is None else found.last.inputs
-    return {dim.site for tensor in inputs for dim in tensor.dims if affine(dim.expr) is None}
 
 
 def _named(found: Found, text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trtdiag.dims.solver.fitting import Fitted, groups
@@ -65,7 +65,7 @@ def usable_point(
     known = {name: example[name] for name in part.ranges if name in example}
     inside = all(value in part.ranges[name] for name, value in known.items())
     if inside and len(known) == len(part.ranges):
-        if _satisfied(part, known):
+        if satisfied(part.conditions, known):
             return known, frozenset(known), None
     elif inside and known:
         fixed = [compare(Relation.EQ, Sym(name), value) for name, value in known.items()]
@@ -82,9 +82,10 @@ def _whole(witness: Mapping[str, int], part: Part) -> dict[str, int]:
     return {name: witness.get(name, range_.min or 0) for name, range_ in part.ranges.items()}
 
 
-def _satisfied(part: Part, point: Mapping[str, int]) -> bool:
+def satisfied(conditions: Iterable[Condition], point: Mapping[str, int]) -> bool:
+    """Whether all conditions hold at a point; values too large to be computed satisfy none."""
     try:
-        return all(holds(condition, point) for condition in part.conditions)
+        return all(holds(condition, point) for condition in conditions)
     except OverflowError:
         return False
 

@@ -8,11 +8,11 @@ from trtdiag.dims.solver.combinations import steps_of
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.fitting import Fitted
 from trtdiag.dims.solver.layout import NOBODY, Claim, Layout
-from trtdiag.dims.solver.parts import Answer
+from trtdiag.dims.solver.parts import Answer, satisfied
 from trtdiag.dims.solver.runs import best_runs, fills, moved, same_run
 from trtdiag.dims.solver.solving import Sets, causes
 from trtdiag.dims.solver.variants import affine
-from trtdiag.symbolic import BoundsCache, Progression, Range, Solution, ValueSet, free_symbols, holds
+from trtdiag.symbolic import BoundsCache, Progression, Range, Solution, ValueSet, free_symbols
 from trtdiag.symbolic.expr import Condition, Sym
 from trtdiag.symbolic.progressions import rank
 
@@ -66,7 +66,7 @@ def _own(
 
     # Mostly those explain it that refuse the values right beyond the run and between its first two.
     beside = _beside(run)
-    members = [each for each in own if any(not _holds(each, {name: value}) for value in beside)]
+    members = [each for each in own if any(not satisfied([each], {name: value}) for value in beside)]
     if not explained(members):
         members = list(causes(own, name, range_, solution.values, sets))
     clock = sets.clock.part(REASONS_SHARE)
@@ -81,13 +81,6 @@ def _beside(run: Progression) -> list[int]:
     low, high = run.extent.min, run.extent.max
     found = [] if low is None else [low - run.step, low + 1] if run.step > 1 else [low - 1]
     return [value for value in (*found, *([] if high is None else [high + run.step])) if value >= 0]
-
-
-def _holds(condition: Condition, values: Mapping[str, int]) -> bool:
-    try:
-        return holds(condition, values)
-    except OverflowError:
-        return False
 
 
 def _joint(answer: Answer, name: str, sets: Sets) -> tuple[Condition, ...]:

@@ -13,7 +13,6 @@ from trtdiag.dims.solver.sizes import PIN
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Range, ValueSet, holds_array
 from trtdiag.symbolic.conditions import all_of
-from trtdiag.symbolic.evaluate_array import all_values
 from trtdiag.symbolic.expr import Condition
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -51,8 +50,9 @@ def pair_mask(
     counts = [windows[name].count for name in names]
     if counts[0] is None or counts[1] is None or counts[0] * counts[1] > MOST_CELLS:
         return None
-    rows, columns = (_members(values[name], windows[name]) for name in names)
     starts = [windows[name].min or 0 for name in names]
+    members = (values[name].within(windows[name]).members(MOST_CELLS) for name in names)
+    rows, columns = (np.fromiter(found, dtype=np.int64) for found in members)
     mask = np.zeros((counts[0], counts[1]), dtype=bool)
     together = all_of(conditions)
     size = max(1, CHUNK_CELLS // max(1, len(columns)))
@@ -65,25 +65,8 @@ def pair_mask(
         except (OverflowError, ValueError):
             return None
         held = np.broadcast_to(np.asarray(held), (len(part), len(columns)))
-        mask[np.ix_(_places(part, starts[0]), _places(columns, starts[1]))] = held
+        mask[np.ix_(part - starts[0], columns - starts[1])] = held
     return mask
-
-
-def _places(values: npt.NDArray[np.int64], start: int) -> Index:
-    return np.asarray(values - start, dtype=np.int64)
-
-
-def _members(values: ValueSet, window: Range) -> npt.NDArray[np.int64]:
-    inside = values.within(window)
-    axis = all_values(window)
-    keep = np.zeros(len(axis), dtype=bool)
-    for part in inside.stretches:
-        assert part.low is not None
-        assert part.high is not None
-        begin, end = part.low - (window.min or 0), part.high - (window.min or 0) + 1
-        offsets = np.arange(part.low % len(part.mask), part.low % len(part.mask) + (end - begin)) % len(part.mask)
-        keep[begin:end] = part.mask[offsets]
-    return axis[keep]
 
 
 def around(mask: Mask, row: int, column: int) -> Rectangle | None:

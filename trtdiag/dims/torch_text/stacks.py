@@ -14,27 +14,9 @@ _PLACE = re.compile(r"(?P<file>[\w./\\<>-]{1,400}\.py):(?P<line>\d{1,8}) in (?P<
 _ADVICE = re.compile(r"^\s*\d\. (?P<code>torch\._check\(.{1,2000}\))\s*$")
 _FRAME = re.compile(r'^\s*File "')
 # torch shortens its own files to the part behind the folder of the package.
-_OWN_FOLDERS = (
-    "_decomp/",
-    "_dynamo/",
-    "_export/",
-    "_functorch/",
-    "_higher_order_ops/",
-    "_inductor/",
-    "_library/",
-    "_ops.py",
-    "_prims/",
-    "_prims_common/",
-    "_refs/",
-    "_subclasses/",
-    "_tensor.py",
-    "_meta_registrations.py",
-    "export/",
-    "functional.py",
-    "fx/",
-    "nn/",
-    "overrides.py",
-    "utils/_",
+_OWN = re.compile(
+    r"(?:_decomp|_dynamo|_export|_functorch|_higher_order_ops|_inductor|_library|_prims|_prims_common|_refs|_subclasses"
+    r"|export|fx|nn)/|(?:_ops|_tensor|_meta_registrations|functional|overrides)\.py|utils/_"
 )
 
 
@@ -49,7 +31,7 @@ def _place(line: str) -> tuple[int, Frame] | None:
     if match is None:
         return None
     file = match["file"].replace("\\", "/")
-    file = f"site-packages/torch/{file}" if file.startswith(_OWN_FOLDERS) else file
+    file = f"site-packages/torch/{file}" if _OWN.match(file) else file
     return match.start(), Frame(file, int(match["line"]), match["function"])
 
 

@@ -60,17 +60,15 @@ class Counts:
         self.open = any(not each.range.bounded for each in counted)
         self.by_programs: dict[int, int] | None = {(1 << len(programs)) - 1: 1}
         for group in _groups(programs, counted):
-            self._join(_signatures(programs, group))
-
-    def _join(self, signatures: dict[int, int] | None) -> None:
-        if signatures is None or self.by_programs is None:
-            self.by_programs = None
-            return
-        joined: dict[int, int] = {}
-        for first, count in self.by_programs.items():
-            for second, times in signatures.items():
-                joined[first & second] = joined.get(first & second, 0) + count * times
-        self.by_programs = joined
+            signatures = _signatures(programs, group)
+            if signatures is None:
+                self.by_programs = None
+                return
+            joined: dict[int, int] = {}
+            for first, count in self.by_programs.items():
+                for second, times in signatures.items():
+                    joined[first & second] = joined.get(first & second, 0) + count * times
+            self.by_programs = joined
 
     def of(self, mask: int) -> int | None:
         """How many are taken by any of the programs in ``mask``."""

@@ -101,13 +101,11 @@ class Seeds:
         """
         allowed = tuple(condition for condition, _ in view.conditions)
         for points in (self.points, *self._ties):
-            left = members(allowed, points) & self._usable(points)
-            for program in taken:
-                left &= ~members(program, points)
+            left = self._left(points, allowed, taken)
             more: list[Conditions] = []
             while left.any():
                 index = self._nearest(points, left)
-                yield {name: int(values[index]) for name, values in points.items()}, more
+                yield _point(points, index), more
                 left[index] = False
                 for program in more:
                     left &= ~members(program, points)
@@ -118,26 +116,21 @@ class Seeds:
         The Dims behind derived sizes are not 0 or 1 there.
         """
         for points in (self.points, *self._ties):
-            left = members(taken, points) & self._usable(points)
-            for other in others:
-                left &= ~members(other, points)
+            left = self._left(points, taken, others)
             for each in self.coordinates:
                 leaf = plan.leaves[each.site]
                 if leaf.kind is LeafKind.DIM:
                     scale, offset = each.lines[each.site]
                     left &= points[each.name] * scale + offset >= LEAST_SIZE * leaf.scale + leaf.offset
             if left.any():
-                index = self._nearest(points, left)
-                return {name: int(values[index]) for name, values in points.items()}
+                return _point(points, self._nearest(points, left))
         return None
 
     def elsewhere(
         self, views: Sequence[View], taken: Sequence[Conditions], dead: set[frozenset[Condition]]
     ) -> list[OtherWay]:
         """The other ways that conditions send sizes which no program takes, those of most sizes first."""
-        left = self._usable(self.points)
-        for program in taken:
-            left &= ~members(program, self.points)
+        left = self._left(self.points, (), taken)
         total = max(1, len(left))
         hurdles = np.zeros(total, dtype=np.int64)
         keys: list[tuple[Condition, Stack]] = []
@@ -172,20 +165,22 @@ class Seeds:
             group = np.zeros(total, dtype=bool)
             group[places[np.ravel(index) == number]] = True
             group &= hurdles == hurdles[group].min()
-            places_to_try = [self._nearest(self.points, group, worth) for worth in DIVISOR_WORTH]
-            points = [{name: int(values[at]) for name, values in self.points.items()} for at in places_to_try]
+            points = [_point(self.points, self._nearest(self.points, group, worth)) for worth in DIVISOR_WORTH]
             share = float((np.ravel(index) == number).sum()) / total
             stacks = tuple(dict.fromkeys(stack for _, stack in chosen))
             found.append(OtherWay(broken_here, stacks, share, tuple(points)))
         return sorted(found, key=lambda way: (-way.share, sorted(way.points[0].items())))
 
-    def _usable(self, points: Mapping[str, Ints]) -> Mask:
-        usable = np.ones(max((len(v) for v in points.values()), default=0), dtype=bool)
+    def _left(self, points: Mapping[str, Ints], inside: Conditions, taken: Sequence[Conditions]) -> Mask:
+        """The points that satisfy ``inside``, that no program takes, and that can be sizes of an example."""
+        left = members(inside, points)
+        for program in taken:
+            left &= ~members(program, points)
         for each in self.coordinates:
             for scale, offset in each.lines.values():
                 if (window(each).max or 0) * scale + offset >= LEAST_SIZE:
-                    usable &= points[each.name] * scale + offset >= LEAST_SIZE
-        return usable
+                    left &= points[each.name] * scale + offset >= LEAST_SIZE
+        return left
 
     def _nearest(self, points: Mapping[str, Ints], among: Mask, worth: float = 0.0) -> int:
         """The point whose sizes are fewest times larger or smaller than the example's.
@@ -210,6 +205,10 @@ class Seeds:
 def _unequal(condition: Condition) -> bool:
     """Whether it says that two sizes differ: an op mostly has a way for equal ones, too, and asks for none of them."""
     return isinstance(condition, Compare) and condition.relation is Relation.NE
+
+
+def _point(points: Mapping[str, Ints], at: int) -> Point:
+    return {name: int(values[at]) for name, values in points.items()}
 
 
 def _values(coordinates: Sequence[Coordinate], examples: Mapping[str, int]) -> Point:
