@@ -57,7 +57,7 @@ def test_what_is_given_back_does_not_count() -> None:
     over = Allowance(0.0)
     assert over.look()
     more = Allowance(0.0)
-    more.give_back(100.0)
+    more.add(-100.0)
     assert not more.look()
     assert more.least(8.0) == pytest.approx(8.0)
     assert not Allowance(None).look()

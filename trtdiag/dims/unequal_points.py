@@ -115,12 +115,12 @@ class UnequalPoints:
         values, taken = self._values[name], set(point.values())
         known = point.keys() | {name}
         asked = [c for c in self._conditions if name in free_symbols(c) <= known and len(free_symbols(c)) > 1]
-        for begin, fits in ((start, _is_prime), (start, _any), (2, _any)):
+        for begin, prime in ((start, True), (start, False), (2, False)):
             value = values.at_least(begin)
             for _ in range(_LOOKED_THROUGH):
                 if value is None:
                     break
-                free = value not in taken and value not in self._avoid and fits(value)
+                free = value not in taken and value not in self._avoid and (not prime or _is_prime(value))
                 if free and all(holds(condition, {**point, name: value}) for condition in asked):
                     return value
                 value = values.at_least(value + 1)
@@ -188,7 +188,3 @@ def _end(end: int | None, otherwise: int) -> int:
 
 def _is_prime(value: int) -> bool:
     return value > 2 and all(value % divisor for divisor in range(2, int(value**0.5) + 1))
-
-
-def _any(value: int) -> bool:
-    return value >= 2

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from trtdiag.dims.compare_plans import counted_words, worth_naming
 from trtdiag.dims.facts import GuardOrigin
-from trtdiag.dims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver.solution import Chosen
 from trtdiag.dims.solver_input import System, dims_in
 from trtdiag.fixdims.changes import Noted, reason, smallest_broken
@@ -119,7 +119,10 @@ class Notebook:
         by_site = {dim.site: dim for dim in dims}
         for join in tried.joins:
             first, second = (by_site.get(site) for site in join.sites)
-            if first is None or second is None or _declared_one(plan.leaves[first.site], plan.leaves[second.site]):
+            if first is None or second is None:
+                continue
+            roots = {plan.leaves[first.site].root, plan.leaves[second.site].root}
+            if len(roots) == 1 and roots != {""}:  # of one Dim by their declaration
                 continue
             left, right = self.names.get(first.site, first.site), to_text(first.expr, names)
             if left == right:
@@ -151,11 +154,6 @@ class Notebook:
                 note.kind = "example"
                 if not group.by_example:
                     note.staying.append(Alternative(f"{name} = {group.value}, static", None, "keeps the example"))
-
-
-def _declared_one(one: Leaf, other: Leaf) -> bool:
-    """Whether two dims are made of one Dim by their declaration."""
-    return one.kind is LeafKind.DIM and other.kind is LeafKind.DIM and one.root == other.root
 
 
 def _exact(values: ValueSet, name: str, best: Progression | None) -> Alternative | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trtdiag.dims.plan import Leaf, LeafKind, Plan
+from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range, dims_in
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.symbolic import Range
@@ -56,7 +56,7 @@ def _group(
 ) -> PinnedGroup:
     site, value = members[0]
     compared = any(pin.site in dict(members) for pin in tried.pins)
-    step, offset = _line(plan.leaves[site])
+    step, offset = plan.leaves[site].scale, plan.leaves[site].offset
     own = (value - offset) // step in (0, 1) and examples.get(site, value) == value
     # Of a derived dim torch notes the root's constant as if a condition had made it.
     by_example = own and (step > 1 or not compared)
@@ -81,7 +81,7 @@ def group_of(key: str, members: Sequence[tuple[str, int]], plan: Plan, *, by_exa
     site, value = members[0]
     leaf = plan.leaves[site]
     range_ = asked_range(leaf, plan)
-    step, offset = _line(leaf)
+    step, offset = leaf.scale, leaf.offset
     # Of a derived dim it is the Dim behind it that torch takes for a constant where that is 0 or 1.
     constants = {0, 1, offset, step + offset, value}
     wanted = (step * root + offset for root in (2, 3, 4, 8)) if by_example else _sizes(value)
@@ -93,11 +93,6 @@ def group_of(key: str, members: Sequence[tuple[str, int]], plan: Plan, *, by_exa
         others = [size for size in near if size in range_ and size != value]
         others.sort(key=lambda size: size in constants)
     return PinnedGroup(key, tuple(site for site, _ in members), value, by_example, tuple(others[:MOST_TRIES]), range_)
-
-
-def _line(leaf: Leaf) -> tuple[int, int]:
-    """Scale and offset over the Dim that the leaf is made of."""
-    return (leaf.scale, leaf.offset) if leaf.kind is LeafKind.DIM else (1, 0)
 
 
 def _sizes(value: int) -> Iterator[int]:

@@ -37,13 +37,9 @@ class Allowance:
         return max(LEAST_S, min(other_s, self._end - thread_time()))
 
     def add(self, seconds: float) -> None:
-        """Count seconds that another process computed."""
-        self.give_back(-seconds)
-
-    def give_back(self, seconds: float) -> None:
-        """Leave out seconds that were spent on something else."""
+        """Count seconds that another process computed; below zero, leave out such as were spent on something else."""
         if self._end is not None:
-            self._end += seconds
+            self._end -= seconds
 
     @property
     def words(self) -> str:

@@ -90,7 +90,7 @@ def _around(
     sets: Sets,
 ) -> dict[str, Progression] | None:
     """The best runs that contain ``point``."""
-    reachable = {name: _with_others_fixed(name, values[name], point, conditions, sets) for name in values}
+    reachable = {name: beside_others(name, values[name], point, conditions, sets) for name in values}
     if any(point[name] not in here for name, here in reachable.items()):
         return None
     steps = steps_of(conditions)
@@ -131,7 +131,7 @@ def _promising(
     yield from candidates
 
 
-def _with_others_fixed(
+def beside_others(
     name: str, values: ValueSet, point: Mapping[str, int], conditions: Sequence[Condition], sets: Sets
 ) -> ValueSet:
     """What ``name`` may be while all others keep their value: no run around the point can leave it."""

@@ -12,12 +12,13 @@ from itertools import islice, product
 from trtdiag.dims.joint_conditions import try_all
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.fitting import Fitted
+from trtdiag.dims.solver.joint import beside_others
 from trtdiag.dims.solver.layout import Layout
 from trtdiag.dims.solver.runs import best_runs
 from trtdiag.dims.solver.sizes import volume
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.time_limit import Clock
-from trtdiag.symbolic import Num, Progression, ValueSet, free_symbols, substitute
+from trtdiag.symbolic import Progression, ValueSet, free_symbols
 from trtdiag.symbolic.expr import Condition
 
 MOST_RUNS = 4  # of one symbol
@@ -38,10 +39,11 @@ def sliced(layout: Layout, sets: Sets) -> Fitted | None:
     if not 1 < len(names) <= MOST_SYMBOLS or any(name not in layout.point for name in names):
         return None
     clock = Clock(EXTRA_S)
+    conditions = [claim.condition for claim in layout.claims]
     values: dict[str, ValueSet] = {}
     choices: list[list[Progression]] = []
     for name in names:
-        values[name] = _beside(layout, name, sets)
+        values[name] = beside_others(name, ValueSet.full(layout.ranges[name]), layout.point, conditions, sets)
         best = best_runs(values[name], layout.point[name])[:MOST_RUNS]
         if not best or layout.point[name] not in values[name]:
             return None
@@ -56,15 +58,6 @@ def sliced(layout: Layout, sets: Sets) -> Fitted | None:
         if all(_holds(claim.condition, runs, clock) for claim in joint):
             return Fitted(layout, runs, values, tuple(joint))
     return None
-
-
-def _beside(layout: Layout, name: str, sets: Sets) -> ValueSet:
-    """What ``name`` may be while the others are as at the point."""
-    others = {other: Num(value) for other, value in layout.point.items() if other != name}
-    conditions = tuple(
-        dict.fromkeys(substitute(claim.condition, others) for claim in layout.claims if name in claim.names)
-    )
-    return sets.all(conditions, name, layout.ranges[name])[0].values
 
 
 def _largest_first(choices: list[list[Progression]]) -> list[tuple[Progression, ...]]:

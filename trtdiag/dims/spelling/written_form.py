@@ -97,7 +97,7 @@ def laid_by_path(inputs: Sequence[tuple[str, int | None]], leaves: Mapping[str, 
     is one key.
     """
     by_dim = {split_site(site): leaf for site, leaf in leaves.items()}
-    grown: dict[Any, Any] = {}
+    grown = _Growing()
     paths = {tuple(path_of(name)) for name, _ in inputs}
     for name, _ in inputs:
         keys = path_of(name)
@@ -107,16 +107,13 @@ def laid_by_path(inputs: Sequence[tuple[str, int | None]], leaves: Mapping[str, 
             keys = [name]
         below = grown
         for key in keys[:-1]:
-            below = below.setdefault(key, {})
-        below[keys[-1]] = _Entry(entry)
+            below = below.setdefault(key, _Growing())
+        below[keys[-1]] = entry
     return {key: _grown(part, top=key) for key, part in grown.items()}
 
 
-class _Entry:
-    """What stands for one input, told apart from a container that is still growing."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+class _Growing(dict[Any, Any]):
+    """A container that is still growing, told apart from what stands for one input."""
 
 
 class _Attribute(str):
@@ -145,8 +142,8 @@ def path_of(name: str) -> list[Any]:
 
 
 def _grown(part: Any, top: Any = None) -> Any:
-    if isinstance(part, _Entry):
-        return part.value
+    if not isinstance(part, _Growing):
+        return part
     keys = list(part)
     if all(isinstance(key, int) for key in keys) and max(keys) < _LONGEST_LIST:
         listed = [_grown(part[index]) if index in part else None for index in range(max(keys) + 1)]

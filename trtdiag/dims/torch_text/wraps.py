@@ -30,7 +30,6 @@ _OTHER_START = re.compile(
     r"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d|[\[(]?\d{4}-\d\d-\d\d|[EWIDVF]\d{4} \d\d:"
 )
 _SUGGESTION = re.compile(r"[^\W\d]\w{0,200} = (?:Dim\(|None\b|[\w+*/ ().-]{1,200}$)")
-_WORD = re.compile(r"\S+")
 _HYPHENATED = re.compile(r"[^\W\d_]-$")
 
 
@@ -211,8 +210,7 @@ def _widths(lines: Sequence[Physical], *, bodies: bool) -> _Widths:
 
 def _first(text: str) -> int:
     """How long the first word is."""
-    word = _WORD.search(text)
-    return 0 if word is None else word.end() - word.start()
+    return len("".join(text.split(maxsplit=1)[:1]))
 
 
 def _may_go_on(index: int, around: _Around) -> bool:

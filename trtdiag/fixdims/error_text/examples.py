@@ -59,9 +59,8 @@ def example_sizes(system: TextSystem, final: Plan) -> dict[str, int]:
             range_ = asked_range(leaf, final).intersect(Range(LEAST_EXAMPLE, None))
             if range_.empty or range_.min is None:
                 continue
-            step = leaf.scale if leaf.kind is LeafKind.DIM else 1
             wanted = max(range_.min, _PREFERRED) if range_.max is None or range_.max >= _PREFERRED else range_.min
-            size = wanted + (leaf.offset - wanted) % step
+            size = wanted + (leaf.offset - wanted) % leaf.scale
             sizes[site] = size if size in range_ else range_.min
     return sizes
 

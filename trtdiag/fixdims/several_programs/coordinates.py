@@ -81,13 +81,11 @@ def _coordinate(name: str, sites: list[str], asked: Plan, labels: Mapping[str, s
     best = min(sites, key=lambda site: (leaves[site].scale, abs(leaves[site].offset)))
     leaf = leaves[best]
     sizes = asked_range(leaf, asked)
-    if leaf.kind is not LeafKind.DIM:
-        return Coordinate(name, labels.get(best, best), {best: (1, 0)}, best, sizes, follows)
     if leaf.scale > 1:  # the number is the root itself
         lines = {site: (each.scale, each.offset) for site, each in leaves.items()}
         return Coordinate(name, leaf.root, lines, best, sizes.unscaled(leaf.scale, leaf.offset))
     lines = {site: (each.scale, each.offset - each.scale * leaf.offset) for site, each in leaves.items()}
-    return Coordinate(name, labels.get(best, best), lines, best, sizes)
+    return Coordinate(name, labels.get(best, best), lines, best, sizes, follows)
 
 
 def _short(site: str) -> str:
