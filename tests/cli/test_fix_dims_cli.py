@@ -47,7 +47,14 @@ def made(**fields: Any) -> Fix:
     """What ``fix_dims`` gives for ``Halves`` at 3..17."""
     reason = Reason("n % 2 == 0", counterexample="n = 3")
     change = Change(
-        ("x.shape[0]",), "n", "n: 3..17", "2*_n, _n: 2..8", "multiple", (reason,), (7, 15), "", "", (), None, EVERY
+        sites=("x.shape[0]",),
+        name="n",
+        before="n: 3..17",
+        after="2*_n, _n: 2..8",
+        kind="multiple",
+        why=(reason,),
+        kept=(7, 15),
+        proof=EVERY,
     )
     given = Fix(
         label="factory:build",

@@ -48,18 +48,18 @@ def change(
     proof: Proof = ALL,
 ) -> Change:
     return Change(
-        sites or ("x.shape[2]",),
-        name,
-        before,
-        after,
-        kind,
-        why,
-        kept,
-        lost,
-        allowed,
-        alternatives,
-        model_change,
-        proof,
+        sites=sites or ("x.shape[2]",),
+        name=name,
+        before=before,
+        after=after,
+        kind=kind,
+        why=why,
+        kept=kept,
+        lost=lost,
+        allowed=allowed,
+        alternatives=alternatives,
+        model_change=model_change,
+        proof=proof,
     )
 
 

@@ -18,7 +18,10 @@ def tied(constraints: Sequence[Constraint], sites: Sites, joins: Sequence[Join] 
     silence, and dims of hints (``Dim.AUTO``) share a symbol without a word.
     """
     found = []
-    for expr, dims in _by_size(sites).items():
+    by_size: dict[Expr, list[InputDim]] = {}
+    for dim in sites.dims:
+        by_size.setdefault(dim.expr, []).append(dim)
+    for expr, dims in by_size.items():
         names = {dim.declared_name for dim in dims if dim.declared_name is not None}
         if isinstance(expr, Sym) and len(names) > 1:
             found.append(replace(_tie(dims, None), origin=_origin(dims, joins)))
@@ -27,9 +30,10 @@ def tied(constraints: Sequence[Constraint], sites: Sites, joins: Sequence[Join] 
         asked = constraint.origin.asked is not None  # a finding of its own
         if asked or not isinstance(condition, Compare) or condition.relation is not Relation.EQ:
             continue
-        left, right = _dims_of(condition.left, sites), _dims_of(condition.right, sites)
-        if left and right:
-            found.append(_tie([left[0], right[0]], constraint))
+        sides = [by_size.get(side) for side in (condition.left, condition.right) if isinstance(side, Sym)]
+        firsts = [dims[0] for dims in sides if dims]
+        if len(firsts) == 2:
+            found.append(_tie(firsts, constraint))
     return tuple(found)
 
 
@@ -49,14 +53,3 @@ def _tie(dims: Sequence[InputDim], constraint: Constraint | None) -> Tied:
         constraint,
         min(known) if known else 0,
     )
-
-
-def _by_size(sites: Sites) -> dict[Expr, list[InputDim]]:
-    groups: dict[Expr, list[InputDim]] = {}
-    for dim in sites.dims:
-        groups.setdefault(dim.expr, []).append(dim)
-    return groups
-
-
-def _dims_of(expr: Expr, sites: Sites) -> list[InputDim]:
-    return [dim for dim in sites.dims if dim.expr == expr] if isinstance(expr, Sym) else []

@@ -19,6 +19,7 @@ from trtdiag.symbolic import (
     is_total,
 )
 from trtdiag.symbolic.expr import Condition, Expr, Sym
+from trtdiag.symbolic.grid import Grid
 
 Axis = npt.NDArray[np.int64]
 
@@ -53,8 +54,7 @@ def try_all(condition: Condition, sets: Mapping[str, ValueSet]) -> Within | None
         total *= count
     if prod(map(len, axes)) > MOST_POINTS:
         return None
-    grid = np.meshgrid(*axes, indexing="ij")
-    flat = {name: values.reshape(-1) for name, values in zip(names, grid, strict=True)}
+    flat = Grid(tuple(names), tuple(axes)).columns()
     holds = np.asarray(holds_array(condition, flat)).reshape(-1)
     broken = np.flatnonzero(~holds)
     if len(broken) == 0:

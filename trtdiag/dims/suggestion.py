@@ -56,11 +56,6 @@ class Binding:
     by_example: tuple[str, ...] = ()
 
     @property
-    def changes(self) -> bool:
-        """Whether other dims are to be declared than were asked."""
-        return bool(self.code)
-
-    @property
     def left_to_torch(self) -> tuple[str, ...]:
         """The dims that were asked with a Dim or a range and that torch now has to work out from others."""
         was = self.asked.plan.leaves

@@ -38,8 +38,10 @@ def dim_system(program: Program) -> DimSystem:
     judged = Judge(solved, program.hints, sites).judged(gathered.conditions, tied_dims)
     constraints = _attributed(judged, program)
     pins = pinned(program, sites)
-    binding = binding_of(program, asked, gathered.conditions, _doubtful(constraints))
-    declaration = None if binding is None or not binding.changes else _declaration(program, binding, gathered)
+    # The symbols of which some condition may refuse a declared size.
+    doubtful = {s for c in constraints if c.verdict is not Verdict.HOLDS and not c.only_at_zero for s in c.symbols}
+    binding = binding_of(program, asked, gathered.conditions, doubtful)
+    declaration = None if binding is None or not binding.code else _declaration(program, binding, gathered)
     suggested = (
         () if binding is None or declaration is None else corrections(binding, program.inputs, declaration.proof)
     )
@@ -54,11 +56,6 @@ def dim_system(program: Program) -> DimSystem:
         conflicts=_conflicts(constraints, box, program.hints, sites) or _contradiction(binding, constraints, sites),
         declaration=declaration,
     )
-
-
-def _doubtful(constraints: Sequence[Constraint]) -> set[str]:
-    """The symbols of which some condition may refuse a declared size."""
-    return {s for c in constraints if c.verdict is not Verdict.HOLDS and not c.only_at_zero for s in c.symbols}
 
 
 def _declaration(program: Program, binding: Binding, gathered: Gathered) -> Declaration:

@@ -76,11 +76,6 @@ def _unbounded(asked: Plan, final: Plan, names: Mapping[str, str], told: set[str
             after=f"{spelled(leaf, final)} with max= the largest size that you will run",
             kind="bound",
             why=(why,),
-            kept=None,
-            lost="",
-            allowed="",
-            alternatives=(),
-            model_change=None,
             proof=proof,
         )
 
@@ -119,7 +114,6 @@ def _change(
         lost=lost_words(requested, admitted, name),
         allowed=allowed,
         alternatives=(*gathered.staying, *gathered.alternatives, *_exact(known, allowed)),
-        model_change=None,
         proof=next((note.proof for note in known if note.proof is not None), proof),
     )
 

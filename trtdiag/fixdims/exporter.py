@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 
 from trtdiag.dims.plan import Plan
@@ -18,26 +19,31 @@ from trtdiag.frontend.factory import Recipe
 Progress = Callable[[str], None]
 
 
+@dataclass
 class Exporter:
-    """Exports one model with plans, each in a child process."""
+    """Exports one model with plans, each in a child process.
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        structure: Structure,
-        asked: Plan,
-        limit_s: float,
-        step: Progress,
-        solving: Allowance,
-        *,
-        original: bool = True,
-    ) -> None:
-        self.recipe, self.structure, self.asked = recipe, structure, asked
-        self.limit_s, self.step, self.original = limit_s, step, original
-        self.solving = solving
-        self.count = 0
-        self.here = False
-        self.assume = False
+    Args:
+        recipe: The model with example inputs.
+        structure: Its inputs, and what was asked for them.
+        asked: The same as a plan.
+        limit_s: For one export.
+        step: Told what begins.
+        solving: The time for everything.
+        original: Whether the user's own ``dynamic_shapes`` go to torch as they are.
+        assume: Whether to go on where only data decides, the way the example goes.
+    """
+
+    recipe: Recipe
+    structure: Structure
+    asked: Plan
+    limit_s: float
+    step: Progress
+    solving: Allowance
+    original: bool = True
+    assume: bool = False
+    count: int = 0
+    here: bool = False
 
     def attempt(self, plan: Plan, why: str) -> Tried | str:
         """One export; a text where there is no answer at all."""

@@ -67,7 +67,7 @@ class Alternative:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Change:
     """What changes at one dim, or at dims that change together.
 
@@ -93,11 +93,11 @@ class Change:
     after: str
     kind: str
     why: tuple[Reason, ...]
-    kept: tuple[int, int] | None
-    lost: str
-    allowed: str
-    alternatives: tuple[Alternative, ...]
-    model_change: Alternative | None
+    kept: tuple[int, int] | None = None
+    lost: str = ""
+    allowed: str = ""
+    alternatives: tuple[Alternative, ...] = ()
+    model_change: Alternative | None = None
     proof: Proof
 
 

@@ -50,6 +50,10 @@ class Grid:
             for index, (name, axis) in enumerate(zip(self.names, self.axes, strict=True))
         }
 
+    def columns(self) -> dict[str, Any]:
+        """The values of each name, one for each tuple."""
+        return {name: np.broadcast_to(axis, self.shape).ravel() for name, axis in self.arrays().items()}
+
     def holds(self, conditions: Sequence[Condition]) -> Mask:
         """At which tuples all ``conditions`` hold."""
         return np.broadcast_to(holds_array(all_of(conditions), self.arrays()), self.shape)

@@ -52,9 +52,7 @@ def _points(ranges: Mapping[str, Range]) -> tuple[Point, bool]:
     spans = {name: _span(range_) for name, range_ in ranges.items()}
     count = tuple_count(list(spans), spans)
     if count is not None and count <= MOST_POINTS:
-        grid = Grid.of(list(spans), spans)
-        points = {name: np.broadcast_to(axis, grid.shape).ravel() for name, axis in grid.arrays().items()}
-        return points, all(range_.max is not None for range_ in ranges.values())
+        return Grid.of(list(spans), spans).columns(), all(range_.max is not None for range_ in ranges.values())
     # By chance, but always the same: a regular step would meet the residues that conditions ask for.
     chance = np.random.default_rng(0)
     sample = {

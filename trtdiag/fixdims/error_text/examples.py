@@ -91,10 +91,6 @@ def _outside_change(outside: Outside, sites: tuple[str, ...], asked: Plan, proof
         kind="example",
         why=(Reason(f"the example's size {outside.value} is not in the asked range {declared}", by="torch.export"),),
         kept=None if outside.range.count is None else (outside.range.count, outside.range.count),
-        lost="",
-        allowed="",
-        alternatives=(),
-        model_change=None,
         proof=proof,
     )
 

@@ -108,10 +108,7 @@ def grid(coordinates: Sequence[Coordinate], most: int) -> dict[str, npt.NDArray[
     """Every combination of the asked values; ``None`` where there are more than ``most``."""
     ranges = {coordinate.name: window(coordinate) for coordinate in coordinates}
     total = tuple_count(list(ranges), ranges)
-    if total is None or total > most:
-        return None
-    every = Grid.of(list(ranges), ranges)
-    return {name: np.broadcast_to(axis, every.shape).ravel() for name, axis in every.arrays().items()}
+    return None if total is None or total > most else Grid.of(list(ranges), ranges).columns()
 
 
 def sample(coordinates: Sequence[Coordinate], count: int) -> dict[str, npt.NDArray[np.int64]]:
