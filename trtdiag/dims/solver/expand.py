@@ -20,7 +20,7 @@ MOST_FIRST = 120
 SCALES = 24  # halvings of the common share of all ranges
 FARTHEST = 1 << 70
 TRADES = (2, 4, 16, 256)
-MOST_TRADES = 32
+MOST_TRADES = 64
 
 
 def expanded(

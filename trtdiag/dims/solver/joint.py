@@ -27,7 +27,7 @@ FEW_MEMBERS = 64
 TRIES = 1 << 12
 MOST_COMPARED = 1 << 8
 SHARE = 0.2  # of the time that is left, for one combination of steps
-PATIENCE = 4  # combinations in a row that may better nothing
+PATIENCE = 12  # combinations in a row that may better nothing
 
 
 @dataclass(frozen=True)
