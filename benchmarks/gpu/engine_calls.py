@@ -34,7 +34,7 @@ from torch.export import Dim, export
 import trtdiag
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.engine_bindings import Ports
-from trtdiag.engine.tensorrt.gpu import Cuda
+from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.lazy_import import open_door
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.scratch import Scratch
@@ -136,7 +136,7 @@ def bare(made: CompiledProgram, x: Tensor) -> dict[str, Callable[[], object]]:
     execute = context.context.execute_async_v3
     held = (runtime, engine, given, outputs)
     print(f"scratch memory: {scratch.size_bytes:,} bytes", flush=True)
-    replay = Cuda().record(device, lambda side: context.enqueue(outputs, side))
+    replay = Gpu().record(device, lambda side: context.enqueue(outputs, side))
 
     def run() -> object:
         return execute(stream) and held
