@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.random_cases import cases
 from trtdiag.symbolic import Range, ValueSet, allowed, holds, membership, parse_condition
 from trtdiag.symbolic.patterns import ALL
-from trtdiag.symbolic.valueset import Stretch
+from trtdiag.symbolic.stretch import Stretch
 
 
 @st.composite

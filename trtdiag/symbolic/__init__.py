@@ -2,25 +2,8 @@
 
 from trtdiag.symbolic.allowed import Solution, allowed
 from trtdiag.symbolic.bounds import Bounds, BoundsCache, bounds
-from trtdiag.symbolic.build import (
-    add,
-    as_expr,
-    ceil,
-    floor,
-    floordiv,
-    maximum,
-    minimum,
-    mod,
-    mul,
-    neg,
-    number,
-    power,
-    sub,
-    symbol,
-    truediv,
-    trunc,
-    where,
-)
+from trtdiag.symbolic.build import add, as_expr, floor, floordiv, mod, mul, neg, number, sub, symbol, truediv
+from trtdiag.symbolic.build_functions import ceil, maximum, minimum, power, trunc, where
 from trtdiag.symbolic.check import CheckResult, check
 from trtdiag.symbolic.conditions import (
     all_of,

@@ -22,6 +22,7 @@ from trtdiag.symbolic.intervals import decided
 from trtdiag.symbolic.nearby import nearest_fitting, smallest_broken
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tree import symbols_of
 
 Box = Mapping[str, Range]
 Assignment = Mapping[str, int]
@@ -68,7 +69,7 @@ def check(
         given: Only points at which all of these hold count.
         limit_s: For z3, in seconds, where it is needed.
     """
-    names = smt.symbols_of([condition, *given])
+    names = symbols_of([condition, *given])
     here = {name: box.get(name, Range()) for name in names}
     if any(range_.empty for range_ in here.values()):
         return CheckResult("holds", Proof(ProofKind.EXHAUSTIVE, 0, "the range is empty"))

@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import ceil, floor, gcd, lcm
 from typing import Any, TypeVar
 
-from trtdiag.symbolic import build
+from trtdiag.symbolic import build, build_functions
 from trtdiag.symbolic.build import Number, as_expr, linear_terms, mul, sub
 from trtdiag.symbolic.expr import (
     Add,
@@ -135,16 +135,16 @@ def conjuncts(condition: Condition) -> tuple[Condition, ...]:
 _BUILT: dict[type, Callable[..., Expr | Condition]] = {
     Add: build.add,
     Mul: build.mul,
-    Min: build.minimum,
-    Max: build.maximum,
+    Min: build_functions.minimum,
+    Max: build_functions.maximum,
     FloorDiv: build.floordiv,
     Mod: build.mod,
     TrueDiv: build.truediv,
-    Pow: build.power,
+    Pow: build_functions.power,
     Floor: build.floor,
-    Ceil: build.ceil,
-    Trunc: build.trunc,
-    Where: build.where,
+    Ceil: build_functions.ceil,
+    Trunc: build_functions.trunc,
+    Where: build_functions.where,
     And: lambda *parts: all_of(parts),
     Or: lambda *parts: any_of(parts),
     Not: negate,

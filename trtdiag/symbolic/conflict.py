@@ -16,6 +16,7 @@ from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.tree import symbols_of
 from trtdiag.symbolic.valueset import ValueSet
 
 Box = Mapping[str, Range]
@@ -55,7 +56,7 @@ def conflict(conditions: Sequence[Condition], box: Box, *, limit_s: float = smt.
         box: The range of each symbol; a symbol without one may have any value.
         limit_s: For each question to z3, in seconds, where it is needed.
     """
-    names = smt.symbols_of(conditions)
+    names = symbols_of(conditions)
     here = {name: box.get(name, Range()) for name in names}
     if any(range_.empty for range_ in here.values()):
         return ConflictResult((), Proof(ProofKind.EXHAUSTIVE, 0, "the range of a symbol is empty"))
@@ -118,7 +119,7 @@ def _by_smt(conditions: Sequence[Condition], box: Box, limit_s: float) -> _Ask:
 
     def ask(members: tuple[int, ...]) -> _Answer:
         chosen = [conditions[member] for member in members]
-        answer = smt.find(chosen, {name: box[name] for name in smt.symbols_of(chosen)}, limit_s)
+        answer = smt.find(chosen, {name: box[name] for name in symbols_of(chosen)}, limit_s)
         if answer.status == "unsat":
             return False, None, Proof(ProofKind.SMT, 0, "z3 shows that no values satisfy them")
         if answer.status == "sat":

@@ -12,7 +12,8 @@ from trtdiag.symbolic import patterns
 from trtdiag.symbolic.ranges import Range
 
 if TYPE_CHECKING:  # a set says itself in these words
-    from trtdiag.symbolic.valueset import Stretch, ValueSet
+    from trtdiag.symbolic.stretch import Stretch
+    from trtdiag.symbolic.valueset import ValueSet
 
 MOST_LISTED = 6
 MOST_STRETCHES = 4

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
-from trtdiag.symbolic import build
+from trtdiag.symbolic import build, build_functions
 from trtdiag.symbolic.conditions import TRUE, all_of, any_of, compare, negate
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation
 from trtdiag.symbolic.tree import is_condition, is_integer, size
@@ -47,7 +47,7 @@ def round_half_even(arg: Expr) -> Expr:
     up = build.floor(shifted)
     tie = compare(Relation.EQ, shifted, up)
     odd = compare(Relation.EQ, build.mod(up, 2), 1)
-    return build.where(all_of((tie, odd)), build.sub(up, 1), up)
+    return build_functions.where(all_of((tie, odd)), build.sub(up, 1), up)
 
 
 def power(base: Expr, exponent: Expr) -> Expr:
@@ -58,7 +58,7 @@ def power(base: Expr, exponent: Expr) -> Expr:
         most = MOST_NUMBER_EXPONENT if isinstance(base, Num) else MOST_EXPONENT
         if abs(exponent.value) > most:
             raise FunctionError(f"the exponent {exponent.value} is larger than {most}")
-    return build.power(base, exponent)
+    return build_functions.power(base, exponent)
 
 
 def shift_left(base: Expr, count: Expr) -> Expr:
@@ -106,20 +106,20 @@ def _define(kinds: str, call: Callable[..., Node], *names: str, repeats: bool = 
 _define("ee", build.floordiv, "FloorDiv", "CleanDiv")
 _define("ee", build.mod, "Mod", "PythonMod")
 _define("ee", build.truediv, "IntTrueDiv", "FloatTrueDiv", "TrueDiv")
-_define("ee", lambda left, right: build.ceil(build.truediv(left, right)), "CeilDiv")
+_define("ee", lambda left, right: build_functions.ceil(build.truediv(left, right)), "CeilDiv")
 _define("eee", lambda base, divisor, modulus: build.mod(build.floordiv(base, divisor), modulus), "ModularIndexing")
 _define("ee", shift_left, "LShift")
 _define("ee", shift_right, "RShift")
 _define("ee", power, "Pow", "PowByNatural", "FloatPow", "pow")
 _define("e", build.floor, "floor", "Floor", "FloorToInt")
-_define("e", build.ceil, "ceil", "ceiling", "Ceil", "CeilToInt")
-_define("e", build.trunc, "trunc", "Trunc", "TruncToInt", "TruncToFloat", "int", "sym_int")
+_define("e", build_functions.ceil, "ceil", "ceiling", "Ceil", "CeilToInt")
+_define("e", build_functions.trunc, "trunc", "Trunc", "TruncToInt", "TruncToFloat", "int", "sym_int")
 _define("e", round_half_even, "round", "RoundToInt")
-_define("e", lambda arg: build.maximum(arg, build.neg(arg)), "abs", "Abs")
+_define("e", lambda arg: build_functions.maximum(arg, build.neg(arg)), "abs", "Abs")
 _define("e", lambda arg: arg, "ToFloat", "Identity", "float", "sym_float")
-_define("e", build.minimum, "min", "Min", "sym_min", repeats=True)
-_define("e", build.maximum, "max", "Max", "sym_max", repeats=True)
-_define("cee", build.where, "Where", "sym_ite")
+_define("e", build_functions.minimum, "min", "Min", "sym_min", repeats=True)
+_define("e", build_functions.maximum, "max", "Max", "sym_max", repeats=True)
+_define("cee", build_functions.where, "Where", "sym_ite")
 _define("e", build.add, "Add", repeats=True)
 _define("e", build.mul, "Mul", repeats=True)
 _define("c", lambda *args: all_of(args), "And", repeats=True)
@@ -179,7 +179,7 @@ def select(branches: list[tuple[Expr, Condition]]) -> Expr:
         raise FunctionError("Piecewise has no last branch for all other values")
     result = branches[-1][0]
     for then, condition in reversed(branches[:-1]):
-        result = build.where(condition, then, result)
+        result = build_functions.where(condition, then, result)
     return result
 
 

@@ -13,7 +13,7 @@ from functools import reduce
 from math import isfinite
 from typing import Any
 
-from trtdiag.symbolic import build
+from trtdiag.symbolic import build, build_functions
 from trtdiag.symbolic.conditions import FLIPPED, all_of, any_of, compare, negate
 from trtdiag.symbolic.expr import Condition, Expr, Relation, Sym, Truth
 from trtdiag.symbolic.functions import (
@@ -28,16 +28,22 @@ from trtdiag.symbolic.functions import (
     shift_left,
     shift_right,
 )
+from trtdiag.symbolic.source_names import (
+    _INFINITIES,
+    MOST_DEPTH,
+    brief,
+    function_name,
+    infinity,
+    is_source,
+    source_text,
+)
 from trtdiag.symbolic.tree import is_condition, size
 
 Resolve = Callable[[str], Expr]
 
 MOST_CHARACTERS = 20_000
-MOST_DEPTH = 150
 MOST_DIGITS = 400
 MOST_NODES = 20_000  # some functions repeat their argument, so that nesting them doubles the tree
-_MODULES = ("math", "torch", "sympy", "operator", "builtins", "np", "numpy")
-_INFINITIES = {"oo": 1, "int_oo": 1, "inf": 1, "IntInfinity": 1, "NegativeIntInfinity": -1}
 
 _SUM: tuple[type[ast.operator], ...] = (ast.Add, ast.Sub)
 # Operators that nest no deeper when repeated, each with those of its chain.
@@ -122,13 +128,13 @@ class _Reader:
 
     def number(self, node: ast.expr, result: Expr | Condition) -> Expr:
         if is_condition(result):
-            raise self.error(f"{_brief(node)} is a condition where a number is needed")
+            raise self.error(f"{brief(node)} is a condition where a number is needed")
         return result  # type: ignore[return-value]
 
     def condition(self, node: ast.expr, depth: int) -> Condition:
         result = self.node(node, depth)
         if not is_condition(result):
-            raise self.error(f"{_brief(node)} is a number where a condition is needed")
+            raise self.error(f"{brief(node)} is a number where a condition is needed")
         return result  # type: ignore[return-value]
 
     def node(self, node: ast.expr, depth: int) -> Expr | Condition:
@@ -153,13 +159,13 @@ class _Reader:
             case ast.Compare(left, ops, comparators):
                 return self.comparison(left, ops, comparators, depth)
             case ast.IfExp(test, body, orelse):
-                return build.where(
+                return build_functions.where(
                     self.condition(test, depth + 1), self.expr(body, depth + 1), self.expr(orelse, depth + 1)
                 )
             case ast.Call():
                 return self.call(node, depth)
             case _:
-                raise self.error(f"{_brief(node)} has no meaning in a guard")
+                raise self.error(f"{brief(node)} has no meaning in a guard")
 
     def constant(self, value: object) -> Expr | Condition:
         if isinstance(value, bool):
@@ -183,10 +189,10 @@ class _Reader:
         parts: list[Any] = [self.node(part, depth + 1) for part in (first, *(right for _, right in reversed(chain)))]
         if isinstance(node.op, ast.BitAnd | ast.BitOr):
             if not all(map(is_condition, parts)):
-                raise self.error(f"{_brief(node)} works on the bits of a number")
+                raise self.error(f"{brief(node)} works on the bits of a number")
             return all_of(parts) if isinstance(node.op, ast.BitAnd) else any_of(parts)
         if any(map(is_condition, parts)):
-            raise self.error(f"{_brief(node)} computes with a condition")
+            raise self.error(f"{brief(node)} computes with a condition")
         if kinds is _SUM:
             signs = [1, *(-1 if isinstance(op, ast.Sub) else 1 for op, _ in reversed(chain))]
             return build.add(*(part if sign > 0 else build.neg(part) for sign, part in zip(signs, parts, strict=True)))
@@ -209,9 +215,9 @@ class _Reader:
 
     def relation(self, relation: Relation, left: ast.expr, right: ast.expr, depth: int) -> Condition:
         for operand, other, seen in ((right, left, relation), (left, right, FLIPPED[relation])):
-            sign = _infinity(operand)
+            sign = infinity(operand)
             if sign:
-                if _infinity(other):
+                if infinity(other):
                     raise self.error("it compares two infinities")
                 self.expr(other, depth + 1)
                 return Truth(compare_infinite(seen, sign))
@@ -222,13 +228,13 @@ class _Reader:
 
     def membership(self, item: ast.expr, op: ast.cmpop, group: ast.expr, depth: int) -> Condition:
         if not isinstance(group, ast.Tuple | ast.List | ast.Set):
-            raise self.error(f"{_brief(group)} is no list of numbers")
+            raise self.error(f"{brief(group)} is no list of numbers")
         value = self.expr(item, depth + 1)
         inside = any_of([compare(Relation.EQ, value, self.expr(each, depth + 1)) for each in group.elts])
         return negate(inside) if isinstance(op, ast.NotIn) else inside
 
     def call(self, node: ast.Call, depth: int) -> Expr | Condition:
-        name = _function_name(node.func)
+        name = function_name(node.func)
         if name is None or (name == "len" and len(node.args) == 1):
             return self.source(node)
         if node.keywords:
@@ -247,77 +253,11 @@ class _Reader:
         return self.expr(node.elts[0], depth + 1), self.condition(node.elts[1], depth + 1)
 
     def source(self, node: ast.expr) -> Expr:
-        if not _is_source(node, 0):
-            raise self.error(f"{_brief(node)} is no size of an input")
+        if not is_source(node, 0):
+            raise self.error(f"{brief(node)} is no size of an input")
         if isinstance(node, ast.Name) and node.id in _INFINITIES:
             raise self.error("it computes with infinity")
         text = source_text(node)
         if text not in self.sources:
             self.sources[text] = Sym(text) if self.resolve is None else self.resolve(text)
         return self.sources[text]
-
-
-def _brief(node: ast.expr) -> str:
-    try:
-        text = ast.unparse(node)
-    except (RecursionError, ValueError):
-        return "a part of it"
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _function_name(func: ast.expr) -> str | None:
-    if isinstance(func, ast.Name):
-        return func.id
-    if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id in _MODULES:
-        return func.attr
-    return None
-
-
-def _infinity(node: ast.expr) -> int:
-    """The sign of a literal infinity, 0 for anything else."""
-    match node:
-        case ast.UnaryOp(ast.USub(), operand):
-            return -_infinity(operand)
-        case ast.Name(name) | ast.Call(ast.Name(name), [], []):
-            return _INFINITIES.get(name, 0)
-        case ast.Attribute(ast.Name("math" | "torch" | "np"), "inf"):
-            return 1
-        case _:
-            return 0
-
-
-def _is_source(node: ast.expr, depth: int) -> bool:
-    if depth > MOST_DEPTH:
-        return False
-    match node:
-        case ast.Name():
-            return True
-        case ast.Attribute(value):
-            return _is_source(value, depth + 1)
-        case ast.Subscript(value, ast.Constant(key)):
-            return isinstance(key, int | str) and _is_source(value, depth + 1)
-        case ast.Subscript(value, ast.UnaryOp(ast.USub(), ast.Constant(int()))):
-            return _is_source(value, depth + 1)
-        case ast.Call(ast.Name("len"), [value], []):
-            return _is_source(value, depth + 1)
-        case ast.Call(ast.Attribute(value), args, []):
-            return all(isinstance(arg, ast.Constant) for arg in args) and _is_source(value, depth + 1)
-        case _:
-            return False
-
-
-def source_text(node: ast.expr) -> str:
-    """The normal text of a source: single quotes, and ``.size()[i]`` for ``.shape[i]`` and ``.size(i)``."""
-    match node:
-        case ast.Subscript(ast.Attribute(value, "shape"), index):
-            return f"{source_text(value)}.size()[{ast.unparse(index)}]"
-        case ast.Call(ast.Attribute(value, "size" | "stride" as method), [index], []):
-            return f"{source_text(value)}.{method}()[{ast.unparse(index)}]"
-        case ast.Subscript(value, index):
-            return f"{source_text(value)}[{ast.unparse(index)}]"
-        case ast.Attribute(value, name):
-            return f"{source_text(value)}.{name}"
-        case ast.Call(ast.Attribute(value, name), args, []):
-            return f"{source_text(value)}.{name}({', '.join(ast.unparse(arg) for arg in args)})"
-        case _:
-            return ast.unparse(node)

@@ -11,7 +11,8 @@ from trtdiag.symbolic.polynomials import NotApplicableError, Poly
 from trtdiag.symbolic.quasi import Piece, condition_regions, expression_pieces
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.roots import extremes
-from trtdiag.symbolic.valueset import Stretch, ValueSet
+from trtdiag.symbolic.stretch import Stretch
+from trtdiag.symbolic.valueset import ValueSet
 
 
 def solve(condition: Condition, range_: Range) -> ValueSet:

@@ -6,7 +6,7 @@ Under ``h = P*t + r`` an expression with divisors becomes one polynomial in ``t`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
@@ -142,3 +142,46 @@ def choose(flags: Flags, then: Poly, otherwise: Poly) -> Poly:
     sides = [everywhere if side.defined is None else side.defined for side in (then, otherwise)]
     defined = None if then.defined is otherwise.defined is None else np.where(flags, *sides)
     return poly(parts, then.scale * then_factor, defined)
+
+
+def divide_constant(top: Poly, bottom: Poly) -> Poly:
+    """``top // bottom`` for divisors that do not grow with ``t``; undefined where one is zero."""
+    divisors = bottom.coefficients[0]
+    zero = divisors == 0
+    signs = np.where(divisors < 0, -1, 1).astype(object)
+    safe = np.where(zero, 1, divisors * signs)
+    flipped = poly([part * signs * bottom.scale for part in top.coefficients], top.scale, top.defined)
+    result = floordiv_vector(flipped, safe)
+    defined = both(both(top.defined, bottom.defined), None if not zero.any() else np.asarray(~zero, dtype=bool))
+    return replace(result, defined=defined)
+
+
+def long_division(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
+    """``top == quotient * bottom + rest`` with an integer quotient and a rest that is smaller for large ``t``."""
+    period = len(top.coefficients[0])
+    top, bottom = _common_scale(top, bottom)
+    lead = bottom.coefficients[-1]
+    if not bool((lead != 0).all()):
+        raise NotApplicableError("the divisors of some residues grow faster than those of others")
+    rest = top
+    total = constant(0, period)
+    for power in range(top.degree - bottom.degree, -1, -1):
+        if rest.degree < power + bottom.degree:
+            continue
+        head = rest.coefficients[power + bottom.degree]
+        if power > 0 and (head % lead).any():
+            raise EnlargeError(max(abs(d) // gcd(int(c), int(d)) for c, d in zip(head, lead, strict=True)))
+        share: list[Vector] = [np.zeros(period, dtype=object) for _ in range(power)]
+        step = poly([*share, head // lead])
+        total = add(total, step)
+        rest = add(rest, scaled(mul(step, bottom), -1))
+    return total, rest
+
+
+def _common_scale(left: Poly, right: Poly) -> tuple[Poly, Poly]:
+    """Both multiplied by the same number so that neither has a denominator."""
+    factors = right.scale, left.scale
+    return tuple(  # type: ignore[return-value]
+        poly([part * factor for part in side.coefficients], 1, side.defined)
+        for side, factor in zip((left, right), factors, strict=True)
+    )

@@ -13,7 +13,6 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partialmethod, reduce
-from math import gcd
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -22,7 +21,15 @@ from trtdiag.symbolic import polynomials as ps
 from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.expr import Ceil, Condition, Expr, Floor, Num, Relation, TrueDiv
 from trtdiag.symbolic.fold import Fold
-from trtdiag.symbolic.polynomials import EnlargeError, Flags, NotApplicableError, Poly, Vector
+from trtdiag.symbolic.polynomials import (
+    EnlargeError,
+    Flags,
+    NotApplicableError,
+    Poly,
+    Vector,
+    divide_constant,
+    long_division,
+)
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.roots import sign_changes
 
@@ -177,7 +184,7 @@ class _Algebra(Fold[Pieces, Regions]):
 
     def divide(self, low: int | None, high: int | None, top: Poly, bottom: Poly) -> Pieces:
         if bottom.degree == 0:
-            return [Piece(low, high, _divide_constant(top, bottom))]
+            return [Piece(low, high, divide_constant(top, bottom))]
         pieces: Pieces = []
         for part in Range(low, high).cut(_changes(bottom, low, high)):
             signs = _signs_in(bottom, part)
@@ -194,8 +201,8 @@ class _Algebra(Fold[Pieces, Regions]):
     def divide_positive(self, low: int | None, high: int | None, top: Poly, bottom: Poly) -> Pieces:
         """``top // bottom`` where ``bottom > 0``: a polynomial quotient, and a rest that decides the last unit."""
         if low is not None and low == high:
-            return [Piece(low, high, _divide_constant(ps.at(top, low), ps.at(bottom, low)))]
-        quotient, rest = _long_division(top, bottom)
+            return [Piece(low, high, divide_constant(ps.at(top, low), ps.at(bottom, low)))]
+        quotient, rest = long_division(top, bottom)
         missing = ps.add(rest, ps.scaled(bottom, -1))
         over = ps.add(rest, bottom)
         cuts = {cut for value in (rest, missing, over) for cut in _changes(value, low, high)}
@@ -215,7 +222,7 @@ class _Algebra(Fold[Pieces, Regions]):
     def by_points(low: int | None, high: int | None, top: Poly, bottom: Poly) -> Pieces:
         if low is None or high is None or high - low >= MOST_POINTS:
             raise NotApplicableError("a quotient of two sizes is no polynomial over a long stretch")
-        return [Piece(t, t, _divide_constant(ps.at(top, t), ps.at(bottom, t))) for t in range(low, high + 1)]
+        return [Piece(t, t, divide_constant(ps.at(top, t), ps.at(bottom, t))) for t in range(low, high + 1)]
 
 
 def _overlaps(*lists: Any) -> Any:
@@ -258,45 +265,3 @@ def _changes(value: Poly, low: int | None, high: int | None) -> list[int]:
     if len(found) > MOST_PIECES:
         raise NotApplicableError(f"it falls into more than {MOST_PIECES} pieces")
     return found
-
-
-def _divide_constant(top: Poly, bottom: Poly) -> Poly:
-    divisors = bottom.coefficients[0]
-    zero = divisors == 0
-    signs = np.where(divisors < 0, -1, 1).astype(object)
-    safe = np.where(zero, 1, divisors * signs)
-    flipped = ps.poly([part * signs * bottom.scale for part in top.coefficients], top.scale, top.defined)
-    result = ps.floordiv_vector(flipped, safe)
-    defined = ps.both(ps.both(top.defined, bottom.defined), None if not zero.any() else np.asarray(~zero, dtype=bool))
-    return replace(result, defined=defined)
-
-
-def _long_division(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
-    """``top == quotient * bottom + rest`` with an integer quotient and a rest that is smaller for large ``t``."""
-    period = len(top.coefficients[0])
-    top, bottom = _common_scale(top, bottom)
-    lead = bottom.coefficients[-1]
-    if not bool((lead != 0).all()):
-        raise NotApplicableError("the divisors of some residues grow faster than those of others")
-    rest = top
-    total = ps.constant(0, period)
-    for power in range(top.degree - bottom.degree, -1, -1):
-        if rest.degree < power + bottom.degree:
-            continue
-        head = rest.coefficients[power + bottom.degree]
-        if power > 0 and (head % lead).any():
-            raise EnlargeError(max(abs(d) // gcd(int(c), int(d)) for c, d in zip(head, lead, strict=True)))
-        share: list[Vector] = [np.zeros(period, dtype=object) for _ in range(power)]
-        step = ps.poly([*share, head // lead])
-        total = ps.add(total, step)
-        rest = ps.add(rest, ps.scaled(ps.mul(step, bottom), -1))
-    return total, rest
-
-
-def _common_scale(left: Poly, right: Poly) -> tuple[Poly, Poly]:
-    """Both multiplied by the same number so that neither has a denominator."""
-    factors = right.scale, left.scale
-    return tuple(  # type: ignore[return-value]
-        ps.poly([part * factor for part in side.coefficients], 1, side.defined)
-        for side, factor in zip((left, right), factors, strict=True)
-    )

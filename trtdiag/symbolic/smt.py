@@ -17,7 +17,6 @@ from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.tree import free_symbols
 
 DEFAULT_LIMIT_S = 5.0
 MOST_POWER = 8
@@ -299,8 +298,3 @@ def _count(statistics: Any) -> int:
     """The units of work of a context so far."""
     keys = statistics.keys()  # it is no dict
     return int(statistics.get_key_value("rlimit count")) if "rlimit count" in keys else 0
-
-
-def symbols_of(conditions: Iterable[Condition]) -> list[str]:
-    """The names of all symbols of ``conditions``, sorted."""
-    return sorted(frozenset().union(*(free_symbols(condition) for condition in conditions)))

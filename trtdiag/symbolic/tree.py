@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -121,3 +121,8 @@ def is_total(node: Expr | Condition) -> bool:
 def size(node: Expr | Condition) -> int:
     """How many nodes the tree has."""
     return 1 + sum(size(child) for child in children(node))
+
+
+def symbols_of(conditions: Iterable[Condition]) -> list[str]:
+    """The names of all symbols of ``conditions``, sorted."""
+    return sorted(frozenset().union(*(free_symbols(condition) for condition in conditions)))
