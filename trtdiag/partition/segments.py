@@ -92,9 +92,14 @@ def _crossing(graph: OpGraph, homes: Sequence[int], shapes: frozenset[str]) -> l
     for tensor in graph.tensors:
         name, producer, _, readers, is_output = tensor
         home = homes[producer] if producer >= 0 else -1
+        # Most tensors are read where they are made, and nowhere else: no set is made of them.
+        for reader in readers:
+            if homes[reader] != home:
+                break
+        else:
+            if not is_output and name not in shapes:
+                continue
         read_in = {homes[reader] for reader in readers}
-        if read_in <= {home} and not is_output and name not in shapes:
-            continue  # as most tensors
         read_by_torch = -1 in read_in or name in shapes
         found.append((tensor, home, read_by_torch, sorted(read_in - {home, -1})))
     return found

@@ -20,11 +20,21 @@ class ByteCounts:
     def __init__(self, symbols: Mapping[str, DimProfile]) -> None:
         self._usual = {name: sizes.opt for name, sizes in symbols.items()}
         self._bounds = BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in symbols.items()})
+        # By the identity of the dims, which are kept beside: the reader of metadata makes equal shapes one object.
+        self._known: dict[tuple[int, int], tuple[tuple[Expr, ...], Bytes]] = {}
 
     def of(self, value: TensorValue | None) -> Bytes:
         """Return the bytes of a tensor: exact or a bound from outside where its size is not monotone."""
-        volume = None if value is None else build.mul(*value.dims)
-        if value is None or volume is None or not free_symbols(volume) <= self._usual.keys():
+        if value is None:
+            return Bytes(None, None, None)
+        key = id(value.dims), value.element_bytes
+        if key not in self._known:
+            self._known[key] = value.dims, self._count(value)
+        return self._known[key][1]
+
+    def _count(self, value: TensorValue) -> Bytes:
+        volume = build.mul(*value.dims)
+        if not free_symbols(volume) <= self._usual.keys():
             return Bytes(None, None, None)
         bounds = self._bounds.of(volume).range
         counts = (None if bounds.min is None else max(bounds.min, 0), _at(volume, self._usual), bounds.max)
