@@ -12,6 +12,7 @@ import numpy as np
 from trtdiag.dims.solver.combinations import combined, steps_of
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.expand import expanded
+from trtdiag.dims.solver.grid import best_of_all, best_of_some
 from trtdiag.dims.solver.pairs import Plane, best_pair_anywhere
 from trtdiag.dims.solver.runs import best_runs
 from trtdiag.dims.solver.sizes import volume, words
@@ -93,6 +94,10 @@ def _around(
     reachable = {name: beside_others(name, values[name], point, conditions, sets) for name in values}
     if any(point[name] not in here for name, here in reachable.items()):
         return None
+    if len(values) > 2:
+        everything = best_of_all(conditions, reachable, point, sets.clock.part(SHARE))
+        if everything is not None:
+            return everything
     steps = steps_of(conditions)
     columns = {name: _columns(here, point[name], steps) for name, here in reachable.items()}
     plane = _plane(columns, conditions, values, sets) if len(values) == 2 else None
@@ -106,11 +111,19 @@ def _around(
             if volume(widest) > volume(best):
                 continue
         oracle.clock = sets.clock.part(SHARE)
-        found = expanded(oracle, widest, point) if plane is None else plane.best_around(widest, point)
+        found = _widened(oracle, widest, point) if plane is None else plane.best_around(widest, point)
         idle += 1
         if found and (best is None or (volume(found), words(found)) < (volume(best), words(best))):
             best, idle = found, 0
     return best
+
+
+def _widened(
+    oracle: ConstraintChecker, widest: Mapping[str, Progression], point: Mapping[str, int]
+) -> dict[str, Progression] | None:
+    """The largest part of ``widest`` around ``point`` that was found."""
+    gridded = best_of_some(oracle, widest, point)
+    return gridded if gridded is not None else expanded(oracle, widest, point)
 
 
 def _promising(

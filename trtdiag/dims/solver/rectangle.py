@@ -69,12 +69,24 @@ def pair_mask(
     return mask
 
 
-def around(mask: Mask, row: int, column: int) -> Rectangle | None:
-    """The rectangle of true cells around one cell that is worth most; ``None`` where that cell is false."""
+def around(
+    mask: Mask, row: int, column: int, rows: Index | None = None, columns: Index | None = None
+) -> Rectangle | None:
+    """The rectangle of true cells around one cell that is worth most; ``None`` where that cell is false.
+
+    Args:
+        mask: The cells.
+        row: Of the cell.
+        column: Of the cell.
+        rows: The value of each row, where they do not follow each other.
+        columns: The same of columns.
+    """
     if not mask[row, column]:
         return None
+    rows = np.arange(mask.shape[0]) if rows is None else rows
+    columns = np.arange(mask.shape[1]) if columns is None else columns
     if mask.shape[0] > mask.shape[1]:
-        found = around(mask.T, column, row)
+        found = around(mask.T, column, row, columns, rows)
         return None if found is None else found.turned
     right = reach(mask[:, column:]) + column - 1
     left = column + 1 - reach(mask[:, column::-1])
@@ -86,7 +98,7 @@ def around(mask: Mask, row: int, column: int) -> Rectangle | None:
         above, lefts, rights = (part[begin : begin + size, None] for part in up)
         lefts, rights = np.maximum(lefts, down[1][None, :]), np.minimum(rights, down[2][None, :])
         tops, bottoms = row - above, row + down[0][None, :]
-        worth = _worth(rights - lefts + 1, bottoms - tops + 1, mask.size)
+        worth = _worth(columns[rights] - columns[lefts] + 1, rows[bottoms] - rows[tops] + 1, mask.size)
         at = np.unravel_index(int(np.argmax(worth)), worth.shape)
         if best is None or worth[at] > best.worth:
             top, bottom = int(tops[at[0], 0]), int(bottoms[0, at[1]])
@@ -94,8 +106,13 @@ def around(mask: Mask, row: int, column: int) -> Rectangle | None:
     return best
 
 
+def worth_of(count: int) -> int:
+    """What a number of values adds as a factor: a single one costs as any pin does."""
+    return int(count) * (PIN.numerator if count > 1 else PIN.denominator)
+
+
 def _worth(widths: Index, heights: Index, cells: int) -> npt.NDArray[np.float64]:
-    """The product of both, a single one costing as any pin does; of equal ones the less narrow is better."""
+    """The product of both as ``worth_of`` has it; of equal ones the less narrow is better."""
     fixed, free = float(PIN.denominator), float(PIN.numerator)
     price = np.where(widths > 1, free, fixed) * np.where(heights > 1, free, fixed)
     return price * widths * heights + np.minimum(widths, heights) / (cells + 1)
