@@ -16,7 +16,7 @@ from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child_export import exported_alone, planned
 from trtdiag.fixdims.confirmation import confirmation, refusals
 from trtdiag.fixdims.fix import Change, Confirmation, DataCheck, Fix, Outcome, UnreadCondition
-from trtdiag.fixdims.found import Found
+from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.sources import ModelSource, ProgramSource
 from trtdiag.frontend.factory import Recipe
 from trtdiag.symbolic import Proof, ProofKind
@@ -33,7 +33,7 @@ def answer_of(
     recipe: Recipe,
     structure: Structure,
     asked: Plan,
-    found: Found,
+    found: SearchResult,
     checks: tuple[DataCheck, ...],
     notes: tuple[str, ...],
 ) -> Fix:
@@ -78,7 +78,7 @@ def answer_of(
     )
 
 
-def answer_unconfirmed(source: ProgramSource, asked: Plan, found: Found) -> Fix:
+def answer_unconfirmed(source: ProgramSource, asked: Plan, found: SearchResult) -> Fix:
     """A program that cannot be exported again: the solved plan, unconfirmed."""
     inputs = [(tensor.name, len(tensor.dims)) for tensor in source.program.inputs]
     spelled = spell_sites(asked if found.plan is None else found.plan, inputs)
@@ -90,7 +90,7 @@ def answer_unconfirmed(source: ProgramSource, asked: Plan, found: Found) -> Fix:
 def _answer(
     source: ModelSource | ProgramSource,
     asked: Plan,
-    found: Found,
+    found: SearchResult,
     proof: Proof,
     ranks: Mapping[str, int],
     spelled: Spelled,
@@ -125,12 +125,12 @@ def _answer(
     )
 
 
-def _named(found: Found, text: str) -> str:
+def _named(found: SearchResult, text: str) -> str:
     """The words of torch or of a stage with sizes by the user's names."""
     return text if found.last is None else in_words(text, found.last.names)
 
 
-def _undecided(found: Found) -> tuple[str, ...]:
+def _undecided(found: SearchResult) -> tuple[str, ...]:
     """The conditions that are neither shown to hold nor mended."""
     if not found.open or found.plan is None:
         return ()

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from trtdiag.fixdims.export_result import Run
 from trtdiag.fixdims.fix import REFUSES, Confirmation
-from trtdiag.fixdims.found import Found
+from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.frontend.real_run import RunOutcome
 
 MOST_REFUSAL_CHARACTERS = 300
 
 
-def confirmation(found: Found, refused: Sequence[str], *, assumed: bool) -> Confirmation:
+def confirmation(found: SearchResult, refused: Sequence[str], *, assumed: bool) -> Confirmation:
     """What the last try says of itself.
 
     Args:
@@ -33,7 +33,7 @@ def confirmation(found: Found, refused: Sequence[str], *, assumed: bool) -> Conf
     )
 
 
-def refusals(found: Found) -> list[str]:
+def refusals(found: SearchResult) -> list[str]:
     """Sizes that the program admits and fails at, with torch's words."""
     refused = () if found.last is None else found.last.refused
     return [f"{_sizes(sizes)}: {words[:MOST_REFUSAL_CHARACTERS]}" for sizes, words in refused]
@@ -51,7 +51,7 @@ def _not_on_data(runs: Sequence[Run]) -> tuple[str, ...]:
     )
 
 
-def _open(found: Found, refused: Sequence[str], *, assumed: bool) -> str:
+def _open(found: SearchResult, refused: Sequence[str], *, assumed: bool) -> str:
     if assumed:
         return "exported with the checks assumed, not yet written into the model"
     if refused:

@@ -17,11 +17,11 @@ from trtdiag.fixdims.corners import low_hints, named_instead, note_named, raised
 from trtdiag.fixdims.example_ranges import starting_plans
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import Reason
-from trtdiag.fixdims.found import Found, joined_proof
 from trtdiag.fixdims.interrupted_exports import opened
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.op_conditions import with_asked
 from trtdiag.fixdims.other_examples import OtherExamples
+from trtdiag.fixdims.search_result import SearchResult, joined_proof
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
 from trtdiag.symbolic import free_symbols, to_text
 
@@ -60,7 +60,7 @@ class Search:
         self.known = known
         self.solving = solving
         self.notebook = Notebook(dim_names(asked), solving)
-        self.found = Found(None, None, False, NO_PROOF, self.notebook)
+        self.found = SearchResult(None, None, False, NO_PROOF, self.notebook)
         self._attempt = attempt
         self._determine = True
         self._before: tuple[Plan, Tried] | None = None
@@ -84,14 +84,14 @@ class Search:
         self.solving.add(counted - here)
         return answer
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Search until a plan is confirmed, nothing is left to try, or the time for solving is over."""
         found = self._run()
         if self.solving.reached and found.plan is not None:
             found.notes.append(f"{self.solving.words}: this is the best that was found till then")
         return found
 
-    def _run(self) -> Found:
+    def _run(self) -> SearchResult:
         plan, tried = self._started()
         if tried is None:
             return self._gave_up(None, self.found.failure)
@@ -285,7 +285,7 @@ class Search:
             self.notebook.of(site).because([why])
         return plan.with_static(held)
 
-    def _gave_up(self, plan: Plan | None, why: str) -> Found:
+    def _gave_up(self, plan: Plan | None, why: str) -> SearchResult:
         self.found.plan = plan
         self.found.confirmed = False
         if plan is None:

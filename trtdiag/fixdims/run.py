@@ -22,8 +22,8 @@ from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.export_result import Tried, read_program
 from trtdiag.fixdims.exporter import Exporter, Progress
 from trtdiag.fixdims.fix import Fix, Outcome
-from trtdiag.fixdims.found import Found
 from trtdiag.fixdims.loop import Search
+from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.assemble import MOST_PROGRAMS, OFFERED, several_of
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.time_budget import DEFAULT_SOLVE_S, Allowance
@@ -155,7 +155,7 @@ def _fix_program(
     return fix if solving.look() else _with_several(fix, found, exporter, rounds, programs)
 
 
-def _with_several(fix: Fix, found: Found, exporter: Exporter, rounds: int, programs: int | None) -> Fix:
+def _with_several(fix: Fix, found: SearchResult, exporter: Exporter, rounds: int, programs: int | None) -> Fix:
     """``fix`` with the programs that together take more than it alone."""
     if programs == 1 or fix.outcome is Outcome.IMPOSSIBLE:
         return fix

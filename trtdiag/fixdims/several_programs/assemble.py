@@ -8,9 +8,9 @@ from trtdiag.dims.plan import Plan
 from trtdiag.fixdims.child_export import exported_alone
 from trtdiag.fixdims.confirmation import confirmation
 from trtdiag.fixdims.fix import Confirmation
-from trtdiag.fixdims.found import Found
 from trtdiag.fixdims.loop import Try
 from trtdiag.fixdims.programs import FixedProgram, Several
+from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.admitted_sizes import taken_by_plan, view_of
 from trtdiag.fixdims.several_programs.coordinates import coordinates_of
 from trtdiag.fixdims.several_programs.cover import Cover, Part
@@ -30,7 +30,7 @@ _MOST_WAYS = 3
 
 def several_of(
     asked: Plan,
-    found: Found,
+    found: SearchResult,
     examples: Mapping[str, int],
     attempt: Try | None,
     rounds: int,

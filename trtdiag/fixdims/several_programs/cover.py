@@ -11,8 +11,8 @@ from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver_input import stated, system_of
 from trtdiag.fixdims.export_result import Tried
-from trtdiag.fixdims.found import Found
 from trtdiag.fixdims.loop import Search, Try
+from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions, View, taken_by_choice, taken_by_plan, view_of
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.fixdims.several_programs.coverage import Counts, members
@@ -42,7 +42,7 @@ class Part:
     plan: Plan
     taken: Conditions
     proof: Proof
-    found: Found | None
+    found: SearchResult | None
 
 
 @dataclass

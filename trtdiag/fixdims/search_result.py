@@ -13,7 +13,7 @@ from trtdiag.symbolic import Proof
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What the search came to.
 
     Attributes:
