@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from trtdiag.graph.memory import memory_state
+from trtdiag.graph.values import memory_state
 from trtdiag.network import NetworkBuilder, WeightKeys, weights
 from trtdiag.network.weights import weight_key
 

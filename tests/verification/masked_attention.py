@@ -14,7 +14,7 @@ from trtdiag.frontend.capture import capture
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.sized_inputs import InputMaker
 from trtdiag.graph.index_inputs import index_inputs
-from trtdiag.graph.trees import leaves_of
+from trtdiag.graph.pytree import leaves_of
 from trtdiag.verification.facts import OutputError, PointResult, Verification
 from trtdiag.verification.run import Comparison
 from trtdiag.verification.sides import Sides

@@ -19,7 +19,7 @@ from tests.verification.masked_attention import (
     runs_of_the_original,
     verified,
 )
-from trtdiag.graph.trees import leaves_of
+from trtdiag.graph.pytree import leaves_of
 from trtdiag.verification import gpu_wait
 from trtdiag.verification.run import VerifyLimits
 

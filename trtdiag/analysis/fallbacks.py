@@ -11,7 +11,7 @@ from trtdiag.analysis.finding import Place
 from trtdiag.analysis.node_places import at_origin
 from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
-from trtdiag.graph.part_names import whole_of
+from trtdiag.lower.lowered_facts import whole_of
 from trtdiag.partition.engine_plan import EnginePlan
 from trtdiag.partition.facts import Bytes, Cause, Fallback, Partitioned
 from trtdiag.partition.intrinsic_limits import COMPILED

@@ -12,7 +12,7 @@ from trtdiag.benchmark.clock import Call
 from trtdiag.benchmark.facts import AS_EXPORTED
 from trtdiag.benchmark.original import Original
 from trtdiag.benchmark.ways import Ready
-from trtdiag.graph.trees import flattened, rebuilt
+from trtdiag.graph.pytree import flattened, rebuilt
 from trtdiag.options import Precision
 from trtdiag.wording import dtype_text
 

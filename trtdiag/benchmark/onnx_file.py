@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from trtdiag.benchmark.original import Original
-from trtdiag.graph.trees import flattened, leaves_of, rebuilt
+from trtdiag.graph.pytree import flattened, leaves_of, rebuilt
 from trtdiag.symbolic import Num
 
 OPSET = 17

@@ -18,7 +18,7 @@ from trtdiag.benchmark.ways import Ready
 from trtdiag.engine.tensorrt.lazy_import import open_door, require_gpu
 from trtdiag.engine.tensorrt.onnx_engine import OnnxEngine, build_onnx
 from trtdiag.errors import PlatformError
-from trtdiag.graph.trees import leaves_of
+from trtdiag.graph.pytree import leaves_of
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 

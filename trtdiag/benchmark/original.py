@@ -19,7 +19,7 @@ from trtdiag.frontend.move_to_device import on_device
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.sized_inputs import InputMaker
 from trtdiag.graph.index_inputs import index_inputs
-from trtdiag.graph.trees import leaves_of, rebuilt
+from trtdiag.graph.pytree import leaves_of, rebuilt
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.shapes.opt_sizes import conditions_of, opt_sizes
 from trtdiag.verification.points import input_ranges, points

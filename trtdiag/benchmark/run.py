@@ -14,7 +14,7 @@ from trtdiag.benchmark.facts import AS_EXPORTED, SizeResult, WayResult
 from trtdiag.benchmark.memory import engines_bytes
 from trtdiag.benchmark.original import Original
 from trtdiag.benchmark.ways import Ready
-from trtdiag.graph.trees import leaves_of
+from trtdiag.graph.pytree import leaves_of
 from trtdiag.options import Precision
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.wording import dtype_text

@@ -16,10 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trtdiag.frontend.fake_run import most_elements
 from trtdiag.frontend.node_origins import origin_of
-from trtdiag.graph.content_flow import depends_on_contents
-from trtdiag.graph.operators import target_name
+from trtdiag.graph.operators import OF_SIZES, schema_name, target_name
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue
+from trtdiag.graph.walk import reached
 from trtdiag.symbolic import Expr, free_symbols
 
 MOST_ELEMENTS = 1 << 24
@@ -176,3 +176,23 @@ def _zeros(value: Any) -> Any:
 def _zeros_and_ones(value: Any) -> Any:
     is_float = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
     return torch.ones_like(value) if is_float else _zeros(value)
+
+
+def depends_on_contents(node: Node) -> bool:
+    """Whether a path leads to ``node`` from an input, other than through sizes (``arange(x.shape[1])``).
+
+    Args:
+        node: Of a graph whose placeholders are the user's inputs, weights and buffers being attributes.
+
+    Cost: linear in the nodes before it.
+    """
+    before = reached([node], lambda here: () if _of_sizes(here) else here.all_input_nodes)
+    return any(here.op == "placeholder" for here in before)
+
+
+def _of_sizes(node: Node) -> bool:
+    """Whether the call reads nothing of its tensors but sizes, dtype and device."""
+    if not isinstance(node.target, OpOverload):
+        return False
+    name = schema_name(node.target)
+    return name in OF_SIZES or name.endswith("_like") or name.startswith("aten::new_")

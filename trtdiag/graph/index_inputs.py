@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from trtdiag.graph.operators import INTEGERS, OF_SIZES, arguments_of, given_to, schema_name
-from trtdiag.graph.reach import reached
+from trtdiag.graph.walk import reached
 
 _POINTING = frozenset({"index", "indices", "target", "labels", "offsets"})
 """Arguments of ATen's ops that hold places: index_select, gather, scatter, index_put, embedding, nll_loss, ..."""

@@ -1,4 +1,4 @@
-"""Operators as values: names, arguments and aliasing, read from schemas that torch keeps private."""
+"""Operators as values: names, arguments, aliasing and kernels, read from what torch keeps private."""
 
 from __future__ import annotations
 
@@ -142,3 +142,13 @@ def core_operators() -> tuple[OpOverload, ...]:
         if isinstance(op, OpOverload) and torch.Tag.core in op.tags:
             found.append(op)
     return tuple(sorted(found, key=target_name))
+
+
+_KEYS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}
+
+
+def has_kernel(op: OpOverload, device: str) -> bool:
+    """Whether this torch can run an op on a type of device; of types that it was not asked about it is assumed."""
+    key = _KEYS.get(device)
+    asked = torch._C._dispatch_has_computed_kernel_for_dispatch_key  # noqa: SLF001 - torch has no public way to ask
+    return key is None or bool(asked(op.name(), key))  # type: ignore[no-untyped-call]

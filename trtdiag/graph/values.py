@@ -1,17 +1,19 @@
 """What a node's ``meta["val"]`` says: tensors with symbolic dims and plain numbers, read without adding guards.
 
-Nothing here compares a ``SymInt`` or asks for its truth: that would record a guard in the program's ShapeEnv.
+Nothing here compares a ``SymInt`` or asks for its truth: that would record a guard in the program's ShapeEnv.  Beside
+it stands how the elements of a tensor lie in memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, Union
 
 import torch
 from torch.fx import Node
 
-from trtdiag.graph.trees import leaves_of
+from trtdiag.graph.pytree import leaves_of
 from trtdiag.symbolic.expr import Condition, Expr, Num
 from trtdiag.symbolic.from_sympy import from_sympy
 from trtdiag.symbolic.functions import ExpressionError
@@ -196,3 +198,17 @@ def is_row_major(tensor: torch.Tensor) -> bool:
 def _raw(value: int | torch.SymInt) -> Any:
     """Return the sympy expression behind a size, or the int itself; comparing those adds no guard."""
     return getattr(value.node, "_expr", None) if isinstance(value, torch.SymInt) else value
+
+
+def memory_state(tensor: torch.Tensor) -> tuple[Hashable, ...] | None:
+    """What two tensors with the same elements in the same memory share, as long as nobody writes there.
+
+    ``None`` where torch does not count the writes to it (inference tensors), or where it has no memory of its own.
+    While one of them lives, no other tensor has an equal state.  A write through ``.data`` is not counted.
+    """
+    if tensor.is_inference() or tensor.layout is not torch.strided or tensor.device.type == "meta":
+        return None
+    place = (tensor.device, tensor.untyped_storage().data_ptr(), tensor.storage_offset())
+    turned = (tensor.is_conj(), tensor.is_neg())
+    version = tensor._version  # noqa: SLF001 - torch has no public count of writes
+    return (*place, tensor.dtype, tuple(tensor.shape), tensor.stride(), *turned, version)

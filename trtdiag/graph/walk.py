@@ -1,12 +1,13 @@
-"""Every node of a graph with its qualified name and its kind, nested subgraphs included."""
+"""Every node of a graph with its qualified name and its kind, nested subgraphs included; and what steps lead to."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import TypeVar
 
 from torch import Tensor
 from torch.fx import GraphModule, Node
@@ -139,3 +140,18 @@ def _kind_of(op: OpOverload) -> NodeKind:
     if name in _NO_OPS:
         return NodeKind.NO_OP
     return NodeKind.SHAPE if name.partition("::")[2].startswith("sym_") else NodeKind.OP
+
+
+Place = TypeVar("Place", bound=Hashable)
+
+
+def reached(starts: Iterable[Place], step: Callable[[Place], Iterable[Place]]) -> Iterator[Place]:
+    """Yield the starts and all that steps lead to from there, each once; what is not asked for is not looked at."""
+    seen = set(starts)
+    waiting = list(seen)
+    while waiting:
+        here = waiting.pop()
+        yield here
+        further = {each for each in step(here) if each not in seen}
+        seen |= further
+        waiting += further

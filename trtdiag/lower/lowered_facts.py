@@ -1,8 +1,8 @@
-"""The facts of lowering."""
+"""The facts of lowering, and how its nodes are named after those of the program."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,3 +93,23 @@ class Lowered:
             next(given) if spec.kind is InputKind.USER_INPUT else self.tensors[name]
             for name, spec in zip(placeholders, self.signature.input_specs, strict=True)
         ]
+
+
+def whole_of(name: str, known: Container[str]) -> str | None:
+    """The node that a node of a lowered graph comes from, by name; ``None`` where none is known.
+
+    What lowering leaves whole keeps its name; parts are called ``<node>__<part>``.  Names of nodes may end in
+    underscores (``relu_``), or hold two of them, so the longest name that is known is meant.
+
+    Args:
+        name: The node of the lowered graph.
+        known: The names of the program's own nodes.
+    """
+    if name in known:
+        return name
+    end = name.rfind("__")
+    while end > 0:
+        if name[:end] in known:
+            return name[:end]
+        end = name.rfind("__", 0, end + 1)
+    return None

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 import torch
 
-from trtdiag.graph.memory import memory_state
+from trtdiag.graph.values import memory_state
 from trtdiag.network.dtype import DType
 
 ALIGNMENT = 16

@@ -10,8 +10,7 @@ from torch.fx import Node
 
 from trtdiag.errors import UserError
 from trtdiag.frontend.move_to_device import on_device, program_device
-from trtdiag.graph.kernels import has_kernel
-from trtdiag.graph.operators import operator_of
+from trtdiag.graph.operators import has_kernel, operator_of
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.partition.facts import Fallback
 from trtdiag.runtime.engine_nodes import engine_nodes

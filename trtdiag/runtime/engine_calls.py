@@ -14,8 +14,8 @@ from trtdiag.convert.facts import ConvertedSegment, CountCrossing, Crossing
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import InternalError
-from trtdiag.graph.bindings import BINDINGS, bindings, borne
 from trtdiag.graph.operators import CAST
+from trtdiag.graph.unbacked_symbols import BINDINGS, bindings, borne
 from trtdiag.graph.values import leaves
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.op import EXECUTE_ENGINE

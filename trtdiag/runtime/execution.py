@@ -8,7 +8,7 @@ import torch
 
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
-from trtdiag.graph.symbolic_checks import expect
+from trtdiag.graph.unbacked_symbols import expect
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_counts import check_counts
 from trtdiag.runtime.engine_inputs import check_engine_inputs, check_kind, out_of_range

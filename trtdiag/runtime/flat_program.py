@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
-from trtdiag.graph.trees import rebuilt
+from trtdiag.graph.pytree import rebuilt
 from trtdiag.runtime import execution
 from trtdiag.runtime.op import EXECUTE_ENGINE
 from trtdiag.runtime.single_engine import PLAIN, SingleEngine

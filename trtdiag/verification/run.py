@@ -13,7 +13,7 @@ from trtdiag.arguments import instance, keep_checked, whole
 from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, stated_too
 from trtdiag.frontend.program import Program
-from trtdiag.graph.trees import flattened, leaves_of, named_leaves
+from trtdiag.graph.pytree import flattened, leaves_of, named_leaves
 from trtdiag.options import Precision
 from trtdiag.symbolic import Condition, Range, evaluate
 from trtdiag.verification.compare import compare, tolerance_for

@@ -13,7 +13,7 @@ from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.sized_inputs import SEED, InputMaker
 from trtdiag.graph.index_inputs import index_inputs
-from trtdiag.graph.trees import leaves_of, rebuilt
+from trtdiag.graph.pytree import leaves_of, rebuilt
 from trtdiag.verification import gpu_wait
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.graph.part_names import whole_of
+from trtdiag.lower.lowered_facts import whole_of
 from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.wording import one_line
 

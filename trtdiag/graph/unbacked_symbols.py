@@ -1,4 +1,4 @@
-"""Which node bears a symbol, as torch notes it: the symbol, and where in the node's value it is."""
+"""Symbols of sizes that only the data decides: which node bears each, as torch notes it, and what holds of them."""
 
 from __future__ import annotations
 
@@ -27,3 +27,12 @@ def bindings(values: Sequence[torch.Tensor], names: Collection[str]) -> dict[Any
             if isinstance(size, torch.SymInt) and str(size.node.expr) in names and size.node.expr not in found:
                 found[size.node.expr] = (SequenceKey(index), CallMethodKey("size"), SequenceKey(dim))
     return found
+
+
+def expect(condition: bool | torch.SymBool, message: str) -> None:
+    """Record that ``condition`` holds, as a guard or for sizes born from data as an assertion.
+
+    Raises:
+        RuntimeError: torch knows that it does not hold.
+    """
+    torch._check(condition, lambda: message)  # type: ignore[no-untyped-call]  # noqa: SLF001 - the documented way, in spite of its name
