@@ -33,8 +33,7 @@ from trtdiag.frontend.capture import capture
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, UnplaceableError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
-from trtdiag.partition.engine_plan import EnginePlan
-from trtdiag.partition.facts import Partitioned, SymbolSizes
+from trtdiag.partition.facts import EnginePlan, Partitioned, SymbolSizes
 from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State

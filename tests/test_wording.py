@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness import facts
-from trtdiag.analysis.sources import at_line, stated_by
+from trtdiag.analysis.places import at_line, stated_by
 from trtdiag.targets.releases import TENSORRT_8_6
 from trtdiag.wording import amount, identifier, listed, shortened, sized
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from trtdiag.analysis import rules as rules_package
-from trtdiag.analysis.explain import page
 from trtdiag.analysis.finding import Evidence, Hit, Severity
-from trtdiag.analysis.registry import matching, ordered, rules
+from trtdiag.analysis.registry import matching, ordered, page, rules
 from trtdiag.analysis.rule import Rule, rule
 from trtdiag.errors import InternalError, UserError
 from trtdiag.frontend.program import Program

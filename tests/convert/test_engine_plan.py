@@ -18,7 +18,7 @@ from trtdiag.lower.metadata import check_metadata
 from trtdiag.network import run
 from trtdiag.network.value import Value
 from trtdiag.options import CompileOptions, PartitionOptions
-from trtdiag.partition.engine_plan import EnginePlan
+from trtdiag.partition.facts import EnginePlan
 from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.targets.versions import get_target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trtdiag.dims.unneeded_guards import needless
+from trtdiag.analysis.guard_groups import needless
 from trtdiag.graph.source import NO_STACK, Frame, Stack
 
 USER = Frame("/models/net.py", 7, "forward", "y = max_pool2d(x, 2)")

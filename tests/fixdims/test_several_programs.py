@@ -19,7 +19,7 @@ from tests.fixdims.small_models import EvenRows, PositionTable
 from trtdiag.cli.main import main
 from trtdiag.errors import ArtifactError, DimsError, ShapeOutOfRangeError, UserError
 from trtdiag.fixdims.fix import Fix
-from trtdiag.fixdims.several_programs.routing import routing_code
+from trtdiag.fixdims.programs import routing_code
 
 torch.manual_seed(0)
 

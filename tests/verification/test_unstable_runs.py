@@ -20,7 +20,7 @@ from tests.verification.masked_attention import (
     verified,
 )
 from trtdiag.graph.pytree import leaves_of
-from trtdiag.verification import gpu_wait
+from trtdiag.verification import sides
 from trtdiag.verification.run import VerifyLimits
 
 
@@ -154,8 +154,8 @@ def test_a_gpu_that_a_nudged_run_loses_ends_the_comparison(monkeypatch: pytest.M
         return result
 
     waits: list[Any] = []
-    monkeypatch.setattr(gpu_wait, "finished", waited)
-    monkeypatch.setattr(gpu_wait, "lost", lambda: "CUDA error: device-side assert triggered")
+    monkeypatch.setattr(sides, "finished", waited)
+    monkeypatch.setattr(sides, "gpu_lost", lambda: "CUDA error: device-side assert triggered")
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     model = Looks()
     program = exported(model, JUST_BELOW, dims={"x": {0: Dim("n", min=2, max=49)}})

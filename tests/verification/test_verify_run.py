@@ -18,11 +18,11 @@ from trtdiag.lower.metadata import check_metadata
 from trtdiag.network import Network, Placed, run
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions
-from trtdiag.partition.engine_plan import EnginePlan
+from trtdiag.partition.facts import EnginePlan
 from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.symbolic import parse_expr
 from trtdiag.targets.versions import get_target
-from trtdiag.verification import gpu_wait
+from trtdiag.verification import sides
 from trtdiag.verification.bisect import first_difference
 from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
 from trtdiag.verification.run import Comparison, VerifyLimits, elements_of
@@ -316,8 +316,8 @@ def test_every_point_begins_with_the_same_state() -> None:
 def test_a_lost_gpu_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where an index is outside on a GPU: nothing runs there any more, and that is no fault of later points."""
     program, _, converted = _converted()
-    monkeypatch.setattr(gpu_wait, "finished", lambda result: result)
-    monkeypatch.setattr(gpu_wait, "lost", lambda: "CUDA error: device-side assert triggered")
+    monkeypatch.setattr(sides, "finished", lambda result: result)
+    monkeypatch.setattr(sides, "gpu_lost", lambda: "CUDA error: device-side assert triggered")
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     calls = []

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from trtdiag.analysis.finding import Place
-from trtdiag.analysis.node_places import at_origin
+from trtdiag.analysis.places import at_origin
+from trtdiag.dims.facts import Constraint, DimSystem, Verdict
 from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
 from trtdiag.lower.lowered_facts import whole_of
-from trtdiag.partition.engine_plan import EnginePlan
-from trtdiag.partition.facts import Bytes, Cause, Fallback, Partitioned
+from trtdiag.partition.facts import Bytes, Cause, EnginePlan, Fallback, Partitioned
 from trtdiag.partition.intrinsic_limits import COMPILED
 from trtdiag.partition.what_if import WhatIf, if_inside, with_minimum
 
@@ -214,3 +214,19 @@ def summed(counts: Iterable[Bytes]) -> Bytes:
         return None if None in known else sum(filter(None, known))
 
     return Bytes(*(total([getattr(each, end) for each in every]) for end in ("min", "opt", "max")))
+
+
+def asked_of_ops(dims: DimSystem) -> list[Constraint]:
+    """The conditions that ops ask for and that can break, in graph order."""
+    return [c for c in dims.constraints if c.origin.asked is not None and c.verdict is not Verdict.HOLDS]
+
+
+def asked_at(dims: DimSystem, nodes: Collection[str | None]) -> Constraint | None:
+    """What one of these nodes asks for, where one does: nodes of equal calls stand for each other."""
+    return next((constraint for constraint in asked_of_ops(dims) if constraint.origin.node in nodes), None)
+
+
+def group_of(partition: PartitionFacts | None, node: str | None) -> FallbackGroup | None:
+    """The ops left to PyTorch for one reason that a node is among."""
+    groups = () if partition is None else partition.groups
+    return next((group for group in groups if any(left.place.node == node for left in group.left)), None)

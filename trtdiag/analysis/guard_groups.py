@@ -9,10 +9,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Evidence
-from trtdiag.analysis.sources import line_evidence
+from trtdiag.analysis.places import line_evidence
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
-from trtdiag.dims.unneeded_guards import needless
-from trtdiag.graph.source import Frame
+from trtdiag.graph.source import Frame, Stack
 from trtdiag.symbolic.expr import Compare, Relation
 from trtdiag.symbolic.proof import Proof
 from trtdiag.wording import amount, shortened, values_text
@@ -20,6 +19,11 @@ from trtdiag.wording import amount, shortened, values_text
 _UNBACKED = re.compile(r"z?u[0-9]+")
 _ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
 _MOST_SHOWN = 6
+# The function of torch, the innermost frame of the guard's stack -> which torch asks there, and its source.
+_NEEDLESS = {
+    "div_rtn": "torch before 2.13 asks whether a pooling's windows divide its input, and the op does not need it"
+    " (pytorch pull request 183774)",
+}
 
 
 @dataclass(frozen=True)
@@ -143,3 +147,9 @@ def proof_text(proof: Proof) -> str:
     """How a statement was established, in words."""
     checked = f", {amount(proof.checked, 'value')}" if proof.checked else ""
     return f"{proof.kind.value}{checked}{': ' + proof.detail if proof.detail else ''}"
+
+
+def needless(stack: Stack) -> str:
+    """Why a guard with this stack is none of the model's; empty where nothing is known to that effect."""
+    inner = stack.frames[-1] if stack.frames else None
+    return "" if inner is None or inner.package != "torch" else _NEEDLESS.get(inner.function, "")

@@ -1,10 +1,15 @@
-"""What no analysis alone checks, in the words of the report."""
+"""What was not checked, in the words of the report: by an analysis alone, and after its program was compiled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from trtdiag.analysis.compilation import CompilationFacts
+from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.analysis.tried_builds import TriedBuilds
+from trtdiag.wording import amount
 
 NO_ENGINE_BUILT = "engines: what goes into them is planned, none was built"
 ENGINES_TRIED = "engines: those planned were built to see whether they can be, none was kept or run"
@@ -22,3 +27,30 @@ def engines_not_checked(tried: TriedBuilds | None) -> Iterator[str]:
             yield f"engine {engine.index}: not built to the end for {', '.join(engine.untried)} (--build-limit)"
     if tried.unsearched:
         yield f"the op that is refused: {tried.unsearched}"
+
+
+def after_compiling(analysis: Analysis, facts: CompilationFacts, stages: Sequence[StageTiming]) -> Analysis:
+    """The analysis with what became of compiling; ``stages`` are all that were run, in order."""
+    open_before = [text for text in analysis.not_checked if text not in (NO_ENGINE_BUILT, NOTHING_RUN)]
+    return replace(
+        analysis,
+        compilation=facts,
+        stages=tuple(stages),
+        not_checked=(*_still_open(facts), *open_before),
+    )
+
+
+def _still_open(facts: CompilationFacts) -> Iterator[str]:
+    if not facts.engines:
+        yield "engines: none was built, since nothing goes into one"
+    elif all(engine.manifest.tensorrt is None for engine in facts.engines):
+        names = ", ".join(sorted({engine.manifest.backend for engine in facts.engines}))
+        yield f"TensorRT: the {names} backend built the engines, no engine of TensorRT's was built"
+    found = facts.verification
+    if found is None or all(result.skipped for result in found.results):
+        yield NOTHING_RUN
+    if found is None:
+        return
+    for why, times in Counter(result.skipped for result in found.results if result.skipped).items():
+        yield f"numerics at {amount(times, 'set')} of sizes: {why}"
+    yield from (f"numerics: {note}" for note in found.notes)

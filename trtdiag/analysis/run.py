@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 from trtdiag.analysis.finding import Evidence, Finding, Hit, Place, Severity
 from trtdiag.analysis.fingerprint import fingerprint
-from trtdiag.analysis.node_places import node_order
+from trtdiag.analysis.places import line_evidence, node_order
 from trtdiag.analysis.registry import matching, rules
 from trtdiag.analysis.rule import Rule
-from trtdiag.analysis.sources import line_evidence
 from trtdiag.errors import InternalError
 from trtdiag.frontend.program import Program
 from trtdiag.lower.facts import Checked

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trtdiag.analysis.sources import at_line
+from trtdiag.analysis.places import at_line
 from trtdiag.dtypes.facts import OddTensor, Role
 from trtdiag.wording import amount
 

@@ -22,7 +22,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 @debug_option
 def explain(rule: str) -> None:
     """Print the page of a RULE, by id (GRD301) or name (guard-breaks-range)."""
-    from trtdiag.analysis.explain import page  # the facts that rules name need torch, which takes seconds
+    from trtdiag.analysis.registry import page  # the facts that rules name need torch, which takes seconds
 
     click.echo(page(rule), nl=False)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trtdiag.dims.collect_conditions import gather
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
 from trtdiag.frontend.program import InputTensor, Join, Pin, Program
 from trtdiag.frontend.real_run import RunOutcome
 from trtdiag.graph.source import NO_STACK, Stack
-from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic import free_symbols, normalise, substitute
+from trtdiag.symbolic.conditions import TRUE
+from trtdiag.symbolic.expr import Condition, Expr, Sym
 
 
 @dataclass(frozen=True)
@@ -109,3 +111,23 @@ def read_program(program: Program, *, finished: bool = True) -> Tried:
         joins=program.joins,
         seconds=program.export_s or 0.0,
     )
+
+
+def with_asked(tried: Tried, later: Tried) -> Tried:
+    """``tried`` with what ops ask in ``later``, another export, where each size there is an input's size here.
+
+    An export that torch refuses has conditions and no graph: what its ops ask is known once a later one has passed.
+    """
+    here = {dim.site: dim.expr for tensor in tried.inputs for dim in tensor.dims}
+    values: dict[str, Expr] = {}
+    for tensor in later.inputs:
+        for dim in tensor.dims:
+            if isinstance(dim.expr, Sym) and dim.site in here:
+                values.setdefault(dim.expr.name, here[dim.site])
+    conditions = dict(tried.conditions)
+    for condition, origin in later.conditions.items():
+        if origin.asked is not None and free_symbols(condition) <= values.keys():
+            carried = normalise(substitute(condition, values))
+            if carried != TRUE:
+                conditions.setdefault(carried, origin)
+    return replace(tried, conditions=conditions)

@@ -15,11 +15,10 @@ from trtdiag.fixdims.changes import NO_PROOF
 from trtdiag.fixdims.conflicts import conflict_set
 from trtdiag.fixdims.corners import low_hints, named_instead, note_named, raised_minimum
 from trtdiag.fixdims.example_ranges import starting_plans
-from trtdiag.fixdims.export_result import Tried
+from trtdiag.fixdims.export_result import Tried, with_asked
 from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.interrupted_exports import opened
 from trtdiag.fixdims.notes import Notebook
-from trtdiag.fixdims.op_conditions import with_asked
 from trtdiag.fixdims.other_examples import OtherExamples
 from trtdiag.fixdims.search_result import SearchResult, joined_proof
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance

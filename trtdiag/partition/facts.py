@@ -1,4 +1,4 @@
-"""The facts of the partition stage: segments, what crosses between them, and the ops left to PyTorch."""
+"""The facts of the partition stage: segments, what crosses between them, the ops left to PyTorch, the whole plan."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from trtdiag.convert.conversion_context import ConversionContext
+from trtdiag.convert.facts import Support
+from trtdiag.dtypes.plan_facts import TypePlan
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.segment import LocalSize, Segment
+from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.options import CompileOptions
+from trtdiag.shapes.opt_sizes import EngineSizes
+from trtdiag.targets.target import Target
 
 if TYPE_CHECKING:
     from trtdiag.partition.plan import Plan
@@ -103,3 +110,28 @@ class Partitioned:
     torch_sizes: tuple[LocalSize, ...]
     unused_keeps: tuple[str, ...]
     plan: Plan = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """What goes into which engine, and why the rest does not.
+
+    Attributes:
+        lowered: The program as it is converted.
+        types: The engine dtype of every tensor.
+        source: What conversion reads.
+        support: Which ops converters take.
+        partitioned: Segments and what is left.
+        options: As asked.
+        target: What for.
+        sizes: The sizes of symbols that engines are built for.
+    """
+
+    lowered: Lowered
+    types: TypePlan
+    source: ConversionContext
+    support: Support
+    partitioned: Partitioned
+    options: CompileOptions
+    target: Target
+    sizes: EngineSizes

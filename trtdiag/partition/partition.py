@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from torch.fx import Graph, GraphModule
+from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.errors import UnsupportedOpError
+from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.user_entries import Entries
 from trtdiag.graph.values import NodeReader
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Cause, Fallback, Partitioned
-from trtdiag.partition.kept_by_user import kept_ops
 from trtdiag.partition.levels import earliest_levels, without_small
 from trtdiag.partition.move_ops import placed
-from trtdiag.partition.plan import OpGraph, Plan
+from trtdiag.partition.plan import Op, OpGraph, Plan
 from trtdiag.partition.read_graph import read_graph
 from trtdiag.partition.segments import assemble
 from trtdiag.partition.traffic import ByteCounts
@@ -199,3 +200,17 @@ def _line(plan: Plan, limit: Limit, found: Sequence[int]) -> str:
     nodes = ", ".join(plan.graph.ops[index].name for index in found[:MOST_NODES])
     more = f" and {len(found) - MOST_NODES} more" if len(found) > MOST_NODES else ""
     return f"{told}: {limit.why} [{limit.code}] (at {nodes}{more})"
+
+
+def kept_ops(graph: Graph, ops: Sequence[Op], entries: Sequence[str]) -> tuple[Mapping[int, Limit], tuple[str, ...]]:
+    """Return the ops that an entry names, by index, and the entries that name nothing."""
+    if not entries:
+        return {}, ()
+    nodes: Mapping[str, Node] = {node.name: node for node in graph.nodes}
+    known = Entries(entries)
+    kept: dict[int, Limit] = {}
+    for index, op in enumerate(ops):
+        entry = known.naming(op.target, origin_of(nodes[op.name]).module_path)
+        if entry is not None:
+            kept[index] = Limit("kept-in-torch", f"keep_in_torch names {entry}", f"take {entry} out of keep_in_torch")
+    return kept, known.unused

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trtdiag.analysis.after_compiling import after_compiling
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import partition_facts
+from trtdiag.analysis.not_checked import after_compiling
 from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import DiagnosisError

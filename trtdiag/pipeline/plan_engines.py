@@ -24,8 +24,7 @@ from trtdiag.lower.lowered import lower
 from trtdiag.lower.precision.apply import with_precision
 from trtdiag.network import WeightKeys
 from trtdiag.options import CompileOptions
-from trtdiag.partition.engine_plan import EnginePlan
-from trtdiag.partition.facts import Partitioned
+from trtdiag.partition.facts import EnginePlan, Partitioned
 from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.shapes.counts import counted_ranges
 from trtdiag.shapes.opt_sizes import EngineSizes

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trtdiag.analysis.registry import rules
-from trtdiag.analysis.result import Analysis
-from trtdiag.analysis.stage_timing import StageTiming
+from trtdiag.analysis.result import Analysis, StageTiming
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.frontend.program import Program
-from trtdiag.partition.engine_plan import EnginePlan
+from trtdiag.partition.facts import EnginePlan
 from trtdiag.report.report import Report
 from trtdiag.runtime.assemble import engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram

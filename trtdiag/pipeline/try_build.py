@@ -22,7 +22,7 @@ from trtdiag.errors import EngineBuildError
 from trtdiag.fixdims.child import run_in_child
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions
-from trtdiag.partition.engine_plan import EnginePlan
+from trtdiag.partition.facts import EnginePlan
 from trtdiag.pipeline.build_fallback import BUILDER_ENDED, build_or_yield
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.stages import Progress

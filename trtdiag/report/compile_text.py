@@ -13,12 +13,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from trtdiag.analysis.stage_timing import StageTiming
+from trtdiag.analysis.result import StageTiming
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
-from trtdiag.partition.engine_plan import EnginePlan
+from trtdiag.partition.facts import EnginePlan
 from trtdiag.report.compile_words import (
     allowed_line,
     culprit_line,

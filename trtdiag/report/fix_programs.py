@@ -13,7 +13,7 @@ from trtdiag import __version__
 from trtdiag.arguments import checked, instance, path
 from trtdiag.files.whole import begin
 from trtdiag.fixdims.fix import Fix
-from trtdiag.fixdims.several_programs.routing import routing_code
+from trtdiag.fixdims.programs import routing_code
 from trtdiag.report.fix_json import fix_json
 from trtdiag.report.fix_module import fill_with_program, save_program
 from trtdiag.report.program_table import (

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from trtdiag.dims.spelling.spell import plan_diff
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Change, Fix, Outcome, Reason
-from trtdiag.fixdims.programs import Several
-from trtdiag.fixdims.several_programs.routing import routing_code
+from trtdiag.fixdims.programs import Several, routing_code
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.fix_programs_text import definitions, program_words, together_words, tried_words
 from trtdiag.report.fix_words import (

@@ -14,7 +14,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.frontend.sized_inputs import SEED, InputMaker
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.pytree import leaves_of, rebuilt
-from trtdiag.verification import gpu_wait
+from trtdiag.wording import first_line
 
 
 class Sides:
@@ -55,11 +55,11 @@ class Sides:
         torch.manual_seed(SEED)
         with torch.no_grad(), trusted_calls_checked(self.original) if function is self.original else nullcontext():
             result = function(*args, **kwargs)
-        return gpu_wait.finished(result) if on_gpu(flat) else result
+        return finished(result) if on_gpu(flat) else result
 
     def look_for_gpu(self, flat: Sequence[Any], who: str) -> None:
         """Note where a call with these inputs has ended all that this process does on the GPU."""
-        why = gpu_wait.lost() if on_gpu(flat) else ""
+        why = gpu_lost() if on_gpu(flat) else ""
         if why:
             self.lost = f"{who} ended all work of this process on the GPU: {why}"
 
@@ -75,3 +75,22 @@ class Sides:
 def on_gpu(flat: Sequence[Any]) -> bool:
     """Whether some of the inputs are on a GPU."""
     return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in flat)
+
+
+def finished(result: Any) -> Any:
+    """The result once it is there, or its failure; what was computed on the way is given back, for engines to use."""
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return result
+
+
+def gpu_lost() -> str:
+    """Why the GPU cannot be used any more in this process; empty where it can.
+
+    A kernel that fails, such as one with an index outside of its tensor, ends all that this process does on the GPU.
+    """
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        return first_line(error, "no reason is given")
+    return ""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import conflict_cause, groups
+from trtdiag.analysis.places import line_evidence
 from trtdiag.analysis.related_dims import related_dims
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.sources import line_evidence
 from trtdiag.dims.facts import DimSystem, Verdict
 from trtdiag.frontend.program import ExportFailure, Program
 

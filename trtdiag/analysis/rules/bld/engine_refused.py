@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.node_places import at_origin
+from trtdiag.analysis.places import at_origin
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.tried_builds import TriedBuilds, TriedEngine
 from trtdiag.frontend.program import Program

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from trtdiag.analysis.accepted_sizes import working_sizes
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import GuardGroup, groups, guard_evidence
+from trtdiag.analysis.places import at_line
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.sources import at_line
 from trtdiag.dims.facts import DimSystem, Verdict
 from trtdiag.frontend.program import Program
 from trtdiag.wording import shortened

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.places import at_line, line_evidence
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.sources import at_line, line_evidence
 from trtdiag.dims.facts import Constraint, DimSystem, Narrowed
 from trtdiag.frontend.program import Program, SourceKind
 from trtdiag.graph.source import Frame

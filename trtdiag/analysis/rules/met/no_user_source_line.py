@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.node_places import place_of
+from trtdiag.analysis.places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.frontend.program import Program
 from trtdiag.graph.source import NO_STACK, Stack

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
-from trtdiag.analysis.node_places import at_origin
+from trtdiag.analysis.places import at_origin
 from trtdiag.analysis.rule import rule
 from trtdiag.graph.walk import walk
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect

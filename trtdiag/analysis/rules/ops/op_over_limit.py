@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallback_hits import calls, fallback_hits, reasons, stays
-from trtdiag.analysis.fallbacks import OUR_FAULT, FallbackGroup, PartitionFacts, Why
+from trtdiag.analysis.fallbacks import OUR_FAULT, FallbackGroup, PartitionFacts, Why, asked_at
 from trtdiag.analysis.finding import Hit, Severity
-from trtdiag.analysis.op_size_conditions import asked_at
 from trtdiag.analysis.rule import rule
 from trtdiag.analysis.unsupported_dtypes import by_origin
 from trtdiag.dims.facts import DimSystem

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trtdiag.analysis.fallback_hits import HEAVY_BYTES
 from trtdiag.analysis.fallbacks import PartitionFacts, summed
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.node_places import place_of
+from trtdiag.analysis.places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.frontend.program import Program
 from trtdiag.partition.facts import Boundary, Bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.places import line_evidence
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.sources import line_evidence
 from trtdiag.dims.facts import DimSystem, Pinned
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.places import at_line
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.sources import at_line
 from trtdiag.shapes.facts import SymbolTable
 from trtdiag.wording import amount, listed
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.node_places import place_of
+from trtdiag.analysis.places import place_of, stated_by
 from trtdiag.analysis.rule import rule
-from trtdiag.analysis.sources import stated_by
 from trtdiag.frontend.program import Program
 from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
