@@ -23,9 +23,8 @@ import torch.nn.functional as F
 from torch.export import Dim
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation
 from trtdiag.convert.layer_writers.normalization import normalized
-from trtdiag.convert.layer_writers.statistics import by_channel
+from trtdiag.convert.layer_writers.statistics import affine, by_channel, moments, reciprocal_deviation
 from trtdiag.convert.ops import group_norm as converters
 from trtdiag.errors import TrtdiagError
 from trtdiag.network.dtype import DType

@@ -174,7 +174,7 @@ def _half_gelu() -> Iterator[None]:
 @contextmanager
 def _spelled() -> Iterator[None]:
     import trtdiag.convert.ops.group_norm as norms
-    from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation
+    from trtdiag.convert.layer_writers.statistics import affine, moments, reciprocal_deviation
     from trtdiag.network.layers.elementwise import ElementWiseOperation
 
     plain = norms.normalized

@@ -19,8 +19,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils import _pytree as pytree
 
-from trtdiag.convert.conversion_context import ConversionContext
-from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.convert.facts import ConversionContext, ConvertedSegment
 from trtdiag.convert.segment import convert_segment
 from trtdiag.convert.support import support
 from trtdiag.errors import ShapeOutOfRangeError

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.fx import Graph, Node
 
-from trtdiag.convert.random import random_limit
+from trtdiag.convert.limits import random_limit
 
 aten = torch.ops.aten
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.convert.conversion_context import ConversionContext
+from trtdiag.convert.facts import ConversionContext
 from trtdiag.convert.registry import has_converter
 from trtdiag.convert.segment import convert_segment
 from trtdiag.convert.support import support

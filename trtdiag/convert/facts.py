@@ -1,15 +1,20 @@
-"""The facts of the convert stage: one typed network for each segment, and what crosses its edge."""
+"""The facts of the convert stage: what it reads, one typed network for each segment, and what crosses its edge."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
+from torch.fx import GraphModule, Node
 
+from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.segment import Segment
+from trtdiag.graph.values import NodeReader
 from trtdiag.network.network import Network
+from trtdiag.symbolic import Condition, Range
+from trtdiag.targets.target import Target
 
 
 @dataclass(frozen=True)
@@ -76,3 +81,28 @@ class Support:
     """
 
     limits: Mapping[str, Limit]
+
+
+@dataclass(frozen=True)
+class ConversionContext:
+    """A lowered graph to convert parts of.
+
+    Attributes:
+        graph_module: The graph; never changed.
+        planned: The engine dtype of each output of each node, by name.
+        target: What for.
+        ranges: Of each symbol of the graph.
+        given: Conditions over them that hold for every input.
+        origins: Of ops, by node name.
+        held: The tensors that the program brings and does not change, by node.
+        reader: Reads metadata, that of each node once.
+    """
+
+    graph_module: GraphModule
+    planned: Mapping[str, Sequence[torch.dtype]]
+    target: Target
+    ranges: Mapping[str, Range]
+    given: tuple[Condition, ...]
+    origins: Mapping[str, OpOrigin]
+    held: Mapping[Node, torch.Tensor]
+    reader: NodeReader = field(default_factory=NodeReader)

@@ -11,20 +11,21 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.conversion_context import ConversionContext
-from trtdiag.convert.layout import reads_in_order
+from trtdiag.convert.facts import ConversionContext
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter_of
 from trtdiag.convert.writer import Writer
 from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.errors import InternalError
 from trtdiag.graph.operators import OpOverload, named_arguments, target_name
-from trtdiag.graph.values import NumberValue, TensorValue
+from trtdiag.graph.values import NumberValue, TensorValue, is_row_major
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, Origin, Tensor
 from trtdiag.network.dtype import SMALL
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Num, to_text
+
+_READ_STRIDES = frozenset({"aten.as_strided.default", "aten.as_strided_copy.default"})
 
 
 class Interpreter:
@@ -171,3 +172,17 @@ def _refuse_small_integers(node: Node, call: Call) -> None:
                 f"it works on {dtype.value}, and TensorRT's layers know int32 and int64",
                 "compute in int32 and convert the result",
             )
+
+
+def reads_in_order(node: Node) -> bool:
+    """Whether an op's result depends on how its tensor lies in memory, and that is in the order of its dims.
+
+    There are no gaps then, and the tensor begins where its memory does.
+    """
+    if target_name(node.target) not in _READ_STRIDES:
+        return False
+    value = node.all_input_nodes[0].meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return False
+    offset = value.storage_offset()
+    return isinstance(offset, int) and offset == 0 and is_row_major(value)

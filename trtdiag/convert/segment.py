@@ -1,4 +1,4 @@
-"""Converts one segment into one network."""
+"""Converts one segment into one network, with the sizes that each run must check."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.asserted_sizes import is_asserted
-from trtdiag.convert.conversion_context import ConversionContext
-from trtdiag.convert.facts import ConvertedSegment, CountCrossing, Crossing
+from trtdiag.convert.facts import ConversionContext, ConvertedSegment, CountCrossing, Crossing
 from trtdiag.convert.interpret import Interpreter
 from trtdiag.convert.refusal import Refused
 from trtdiag.convert.writer import Writer
@@ -17,11 +15,14 @@ from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import TensorValue
-from trtdiag.network import DType, NetworkBuilder, WeightKeys
+from trtdiag.network import DType, NetworkBuilder, ShapeConstraints, WeightKeys
 from trtdiag.network.binding import solvable
 from trtdiag.network.facts import product
 from trtdiag.network.value import Value
-from trtdiag.symbolic import Expr, Range, Sym, bounds, free_symbols
+from trtdiag.symbolic import Expr, Range, Relation, Sym, bounds, compare, free_symbols, implied
+
+_LIMIT_S = 1.0
+"""Own choice: for z3; what it cannot show in that time is checked in each run."""
 
 
 class SegmentRefused(Exception):  # noqa: N818 - it is an answer: partition again without the op
@@ -159,3 +160,26 @@ def _fresh_symbols(
             lowest = max(0, extent.min or 0) if size in dims else extent.min
             known[found[size].name] = Range(lowest, extent.max)
     return found, known
+
+
+def is_asserted(facts: ShapeConstraints, count: str, most: Expr) -> bool:
+    """Whether a run must check a size: PyTorch asserts more of it than that it is between 0 and ``most``.
+
+    An op that takes no empty tensor, such as ``amax``, asserts that at least one element was found.
+
+    Args:
+        facts: Ranges and conditions of the program.
+        count: The size.
+        most: What it can be by itself.
+    """
+    ranges = {**facts.ranges, count: Range(0, None)}
+    known = (compare(Relation.LE, Sym(count), facts.expanded(most)),)
+    allowed = facts.ranges.get(count, Range(0, None))
+    claims = [condition for condition in facts.given if count in free_symbols(condition)]
+    claims += [compare(Relation.GE, Sym(count), allowed.min)] if allowed.min else []
+    claims += [compare(Relation.LE, Sym(count), allowed.max)] if allowed.max is not None else []
+    for claim in dict.fromkeys(map(facts.expanded, claims)):
+        found = implied(claim, known, ranges, limit_s=_LIMIT_S)
+        if found.verdict != "holds" or not found.proof.proven:
+            return True
+    return False

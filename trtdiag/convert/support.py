@@ -9,14 +9,11 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from trtdiag.convert.conversion_context import ConversionContext
-from trtdiag.convert.facts import Support
-from trtdiag.convert.interpret import Interpreter
-from trtdiag.convert.layout import reads_in_order
-from trtdiag.convert.random import random_limit
+from trtdiag.convert.facts import ConversionContext, Support
+from trtdiag.convert.interpret import Interpreter, reads_in_order
+from trtdiag.convert.limits import random_limit, too_large
 from trtdiag.convert.refusal import Refused
 from trtdiag.convert.registry import converter_of
-from trtdiag.convert.tensor_limits import too_large
 from trtdiag.convert.writer import Writer
 from trtdiag.errors import InternalError
 from trtdiag.graph.limit import FROM_DATA, Limit

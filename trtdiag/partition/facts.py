@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from trtdiag.convert.conversion_context import ConversionContext
-from trtdiag.convert.facts import Support
+from trtdiag.convert.facts import ConversionContext, Support
 from trtdiag.dtypes.plan_facts import TypePlan
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.segment import LocalSize, Segment

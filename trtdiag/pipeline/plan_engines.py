@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from trtdiag.analysis.result import Analysis
-from trtdiag.convert.conversion_context import ConversionContext
-from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.convert.facts import ConversionContext, ConvertedSegment
 from trtdiag.convert.registry import has_converter
 from trtdiag.convert.segment import SegmentRefused, convert_segment
 from trtdiag.convert.support import support

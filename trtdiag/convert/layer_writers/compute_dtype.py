@@ -1,12 +1,17 @@
-"""In which dtype a composition is computed."""
+"""The dtype in which PyTorch computes an op of several operands, and in which a composition is computed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.value import Value
+from trtdiag.symbolic import is_condition, is_integer
 
 _SIXTEEN_BITS = (DType.FLOAT16, DType.BFLOAT16)
 
@@ -17,3 +22,30 @@ def in_float32(write: Writer, compose: Callable[..., Value], *values: Value) -> 
     if dtype not in _SIXTEEN_BITS:
         return compose(*values)
     return write.cast(compose(*(write.cast(value, DType.FLOAT32) for value in values)), dtype)
+
+
+def promoted(call: Call, left: str, right: str) -> DType:
+    """The common dtype of arguments: tensors by their planned dtype, tensors without dims and numbers count less."""
+    dtype = torch.result_type(_stand_in(call.arguments[left]), _stand_in(call.arguments[right]))
+    found = DType.of(dtype)
+    if found is None:
+        raise refuse("no-counterpart", f"it computes in {dtype}, which no engine tensor can be")
+    if found is DType.INT64 and found.value not in call.write.target.dtypes:
+        return DType.INT32  # of bools and a number: every tensor of integers is one of int32 there
+    return found
+
+
+def both(call: Call, left: str = "self", right: str = "other") -> tuple[Value, Value, DType]:
+    """Two operands in their common dtype."""
+    dtype = promoted(call, left, right)
+    return call.operand(left, dtype), call.operand(right, dtype), dtype
+
+
+def _stand_in(value: object) -> torch.Tensor | int | float | bool:
+    if isinstance(value, Value):
+        return torch.empty([1] if value.rank else [], dtype=value.dtype.torch, device="meta")
+    if isinstance(value, (bool, int, float)):
+        return value
+    if is_condition(value):  # type: ignore[arg-type]
+        return True
+    return 1 if is_integer(value) else 1.0

@@ -1,4 +1,4 @@
-"""Indices as layers take them: never negative, of one shape."""
+"""Indices as layers take them: never negative, of one shape; tensors of them, and numbers that are known."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import torch
 
 from trtdiag.convert.layer_writers.nonnegativity import never_negative
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.writer import Writer
+from trtdiag.convert.writer import Size, Writer
 from trtdiag.network.dtype import INDICES
+from trtdiag.network.facts import ShapeConstraints
+from trtdiag.network.known_values import greater, lesser
+from trtdiag.network.layers.constant import Fill
 from trtdiag.network.tensor import Shape
 from trtdiag.network.value import Value
-from trtdiag.symbolic import Expr, Num, to_text
+from trtdiag.symbolic import Expr, Num, Relation, add, as_expr, compare, to_text, where
 
 
 def counted_from_the_front(write: Writer, index: Value, size: Expr, content: torch.Tensor | None = None) -> Value:
@@ -84,3 +87,23 @@ def moved(rank: int, axis: int, to: int) -> list[int]:
 def inverse(order: Sequence[int]) -> list[int]:
     """The order that undoes ``order``."""
     return [list(order).index(dim) for dim in range(len(order))]
+
+
+def expr_from_the_front(index: Expr, size: Expr, facts: ShapeConstraints) -> Expr:
+    """``index``, or ``size + index`` where it is negative; an index known when the network runs decides then."""
+    if facts.at_least(index, 0):
+        return index
+    if facts.never_at_least(index, 0):
+        return add(size, index)
+    return where(compare(Relation.LT, index, 0), add(size, index), index)
+
+
+def clamped_start(index: Expr, size: Expr, facts: ShapeConstraints) -> Expr:
+    """Where a slice begins: an index from either end, not before the first and not behind the last element."""
+    return lesser(greater(expr_from_the_front(index, size, facts), Num(0), facts), size, facts)
+
+
+def index_grid(write: Writer, sizes: Sequence[Size], steps: Sequence[int]) -> Value:
+    """At index ``(i, j, ...)`` the index ``i * steps[0] + j * steps[1] + ...``."""
+    shape, inputs = write.attribute([as_expr(size) for size in sizes])
+    return write.add(Fill(shape, write.index, 0, tuple(steps)), *inputs)

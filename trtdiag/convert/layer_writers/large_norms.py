@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from trtdiag.convert.layer_writers.cost import greatest
-from trtdiag.convert.layer_writers.moments import affine, moments, reciprocal_deviation
+from trtdiag.convert.layer_writers.statistics import affine, moments, reciprocal_deviation
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import product

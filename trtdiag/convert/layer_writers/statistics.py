@@ -1,14 +1,16 @@
-"""Normalization with statistics that are given: one factor and one summand for each channel."""
+"""Mean and variance, of the input or given, and what normalizations do with them; in float32, as PyTorch does."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import affine, reciprocal_deviation
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
+from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.value import Value
 
 _STATISTICS = ("running_mean", "running_var", "weight", "bias")
@@ -51,3 +53,31 @@ def _folded(call: Call, epsilon: float) -> tuple[torch.Tensor, torch.Tensor] | N
     given = {name: content.detach().float() for name, content in contents.items() if content is not None}
     scale = torch.rsqrt(given["running_var"] + epsilon) * given.get("weight", torch.ones(()))
     return scale, given.get("bias", torch.zeros(())) - given["running_mean"] * scale
+
+
+def moments(write: Writer, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+    """The mean of a float32 tensor over some axes, which stay as dims of size 1, and its variance.
+
+    The variance is the average of the squared distances from the mean.
+    """
+    mean = write.reduce(ReduceOperation.AVG, x, axes, keep_dims=True)
+    centred = x - mean
+    return mean, write.reduce(ReduceOperation.AVG, centred * centred, axes, keep_dims=True)
+
+
+def reciprocal_deviation(write: Writer, variance: Value, epsilon: float) -> Value:
+    """``1 / sqrt(variance + epsilon)``."""
+    return (variance + epsilon).sqrt().reciprocal()
+
+
+def as_outputs(call: Call, first: int, *values: Value) -> list[Value | None]:
+    """Values as the outputs of an op from this index on, where they are read."""
+    write, pairs = call.write, zip(call.outputs[first:], values, strict=False)
+    return [None if out is None else write.cast(write.reshape(own, out.shape), out.dtype) for out, own in pairs]
+
+
+def affine(write: Writer, x: Value, scale: Value | None, bias: Value | None) -> Value:
+    """``x * scale + bias``; what is not there does nothing."""
+    if scale is not None:
+        x = x * write.cast(scale, x.dtype)
+    return x if bias is None else x + write.cast(bias, x.dtype)

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import affine, as_outputs, moments, reciprocal_deviation
-from trtdiag.convert.layer_writers.statistics import by_channel, inference
+from trtdiag.convert.layer_writers.statistics import (
+    affine,
+    as_outputs,
+    by_channel,
+    inference,
+    moments,
+    reciprocal_deviation,
+)
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from math import inf
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.compute_dtype import both
 from trtdiag.convert.layer_writers.elementary import at_most, is_nan
-from trtdiag.convert.promotion import both
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType

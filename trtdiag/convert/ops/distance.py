@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.compute_dtype import both
 from trtdiag.convert.layer_writers.matmul import product, require_batch
 from trtdiag.convert.layer_writers.reduction import vector_norm
-from trtdiag.convert.promotion import both
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer

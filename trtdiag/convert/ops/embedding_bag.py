@@ -6,7 +6,7 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.layer_writers.elementary import at_most
 from trtdiag.convert.layer_writers.indices import counted_from_the_front
-from trtdiag.convert.layer_writers.scatter_add import WHY, folded_by_row
+from trtdiag.convert.layer_writers.scatter import WHY, folded_by_row
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import Result, converter
 from trtdiag.convert.writer import Writer

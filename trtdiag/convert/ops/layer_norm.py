@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.moments import as_outputs, moments, reciprocal_deviation
 from trtdiag.convert.layer_writers.normalization import normalized
+from trtdiag.convert.layer_writers.statistics import as_outputs, moments, reciprocal_deviation
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation

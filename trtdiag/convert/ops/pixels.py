@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.index_grids import index_grid
+from trtdiag.convert.layer_writers.indices import index_grid
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
 from trtdiag.convert.refusal import refuse

@@ -5,8 +5,7 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import inverse, moved, with_dims
 from trtdiag.convert.layer_writers.reduction import precise, wide
-from trtdiag.convert.layer_writers.scatter import overwritten
-from trtdiag.convert.layer_writers.scatter_add import folded_by_element, neutral
+from trtdiag.convert.layer_writers.scatter import folded_by_element, neutral, overwritten
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType

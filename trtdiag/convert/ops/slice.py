@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.index_grids import index_grid
-from trtdiag.convert.layer_writers.indices import moved
-from trtdiag.convert.layer_writers.negative_indices import clamped_start, counted_from_front
+from trtdiag.convert.layer_writers.indices import clamped_start, expr_from_the_front, index_grid, moved
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
@@ -24,7 +22,7 @@ def slice_(call: Call) -> Value:
     """
     x, write, clamps = call.tensor("self"), call.write, "step" in call.arguments
     axis = call.axis("dim", x.rank)
-    begin = clamped_start if clamps else counted_from_front
+    begin = clamped_start if clamps else expr_from_the_front
     start = begin(call.size_or_none("start") or Num(0), x.shape[axis], write.builder.facts)
     return write.part(x, axis, start, call.out.shape[axis], call.integer("step") if clamps else 1)
 
@@ -36,7 +34,7 @@ def select(call: Call) -> Value:
     """
     x, write = call.tensor("self"), call.write
     axis = call.axis("dim", x.rank)
-    index = counted_from_front(call.size("index"), x.shape[axis], write.builder.facts)
+    index = expr_from_the_front(call.size("index"), x.shape[axis], write.builder.facts)
     return _picked(write, x, axis, index)
 
 

@@ -1,18 +1,24 @@
-"""Ops that need a tensor with more elements than the target's tensors can have."""
+"""Limits that no converter states: random numbers, and tensors with more elements than the target's can have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
+import torch
+from torch.fx import Node
+
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.operators import named_arguments, operator_of, target_name
 from trtdiag.network.facts import product
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.tensor import Shape
 from trtdiag.network.value import Value
 from trtdiag.symbolic import BoundsCache
 
+# What switches the randomness of an op off, by the name of the argument: torch tags the op, not the call.
+_SWITCHES = ("train", "training", "dropout_p", "dropout", "p")
 _FEW = 2**31 - 1
 """Below it no target refuses a tensor for its size."""
 
@@ -61,3 +67,21 @@ def _most(shape: Shape, bounds: BoundsCache) -> int:
     # Sizes one by one are known already, mostly, and at their ends they make no less than all of them together.
     most = prod(known)
     return most if most <= _FEW else bounds.of(product(shape)).range.max or 0
+
+
+def random_limit(node: Node) -> Limit | None:
+    """Why a random op stays with PyTorch; ``None`` for every other op, and for dropout that drops nothing.
+
+    torch tags an op as seeded where equal inputs may give other outputs on the next call.
+    """
+    op = operator_of(node)
+    if op is None or torch.Tag.nondeterministic_seeded not in op.tags:
+        return None
+    named = named_arguments(node, op)
+    if any(name in named and not isinstance(named[name], Node) and not named[name] for name in _SWITCHES):
+        return None
+    return Limit(
+        "random",
+        f"{target_name(op)} draws random numbers, and an engine would draw them once, when it is built",
+        "draw outside of the model and hand the numbers in, or leave it: PyTorch runs it between engines",
+    )
