@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.random_cases import cases
 from tests.symbolic.random_guards import Guard, expressions, guards, value_of
 from trtdiag.convert.refusal import Refused
-from trtdiag.convert.sizes import SizeWriter
+from trtdiag.convert.size_writer import SizeWriter
 from trtdiag.network import DType, NetworkBuilder, run
 from trtdiag.network.layer import Layer
 from trtdiag.network.layers.gather import Gather

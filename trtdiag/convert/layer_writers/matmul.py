@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.writer import ONE, Writer, numbers
+from trtdiag.convert.shape_writer import ONE, numbers
+from trtdiag.convert.writer import Writer
 from trtdiag.network.facts import product as volume
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.reduce import ReduceOperation

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Size, Writer
+from trtdiag.convert.shape_writer import Size
+from trtdiag.convert.writer import Writer
 from trtdiag.network.known_values import greater
 from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.value import Value

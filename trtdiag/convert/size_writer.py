@@ -5,72 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import groupby
-from math import lcm
 
 import torch
 
-from trtdiag.convert.refusal import Refused, refuse
+from trtdiag.convert.refusal import Refused
+from trtdiag.convert.size_arithmetic import SizeArithmetic
 from trtdiag.network.builder import NetworkBuilder
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.concatenation import Concatenation
-from trtdiag.network.layers.elementwise import ElementWise, Select
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.squeeze import Shape
-from trtdiag.network.layers.unary import Unary, UnaryOperation
 from trtdiag.network.value import Value
-from trtdiag.symbolic import (
-    Condition,
-    Expr,
-    Num,
-    Relation,
-    Sym,
-    floor,
-    free_symbols,
-    is_integer,
-    mul,
-    neg,
-    sub,
-    to_text,
-)
+from trtdiag.symbolic import Condition, Expr, Num, Sym, free_symbols, mul, sub
 from trtdiag.symbolic.build import linear_terms
-from trtdiag.symbolic.expr import (
-    Add,
-    And,
-    Ceil,
-    Compare,
-    Floor,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    Pow,
-    TrueDiv,
-    Trunc,
-    Truth,
-    Where,
-)
-
-_MOST_DIVISOR = 1 << 10
-"""Own choice: factors such as 1.5 and 0.625 stay exact in 32 bits for sizes up to two million."""
+from trtdiag.symbolic.expr import Add, FloorDiv, Mul
 
 Ask = Callable[[Expr], Value | None]
-
-_BINARY: dict[type, Op] = {Add: Op.SUM, Mul: Op.PROD, Min: Op.MIN, Max: Op.MAX, And: Op.AND, Or: Op.OR}
-# The relation as layers, and whether its answer is turned round.
-_RELATIONS = {
-    Relation.EQ: (Op.EQUAL, False),
-    Relation.NE: (Op.EQUAL, True),
-    Relation.LT: (Op.LESS, False),
-    Relation.GE: (Op.LESS, True),
-    Relation.GT: (Op.GREATER, False),
-    Relation.LE: (Op.GREATER, True),
-}
 
 
 class SizeWriter:
@@ -87,6 +40,7 @@ class SizeWriter:
     def __init__(self, builder: NetworkBuilder, index: DType, ask: Ask | None = None) -> None:
         self.index = index
         self._builder = builder
+        self._arithmetic = SizeArithmetic(builder, index, self.element)
         self._ask = ask
         self._dims: dict[Expr, tuple[Value, int]] = {}
         self._written: dict[Expr | Condition, Value] = {}
@@ -128,11 +82,11 @@ class SizeWriter:
         parts: list[Value] = []
         for is_number, group in groupby(sizes, lambda size: isinstance(size, Num)):
             if is_number:
-                parts.append(self._numbers([int(size.value) for size in group if isinstance(size, Num)]))
+                parts.append(self._arithmetic.numbers([int(size.value) for size in group if isinstance(size, Num)]))
             else:
                 parts.extend(map(self.element, group))
         if not parts:
-            return self._numbers([])
+            return self._arithmetic.numbers([])
         return parts[0] if len(parts) == 1 else self._builder.add_single(Concatenation(0), *parts)
 
     def scalar(self, size: Expr) -> Value:
@@ -147,7 +101,7 @@ class SizeWriter:
 
     def real(self, expr: Expr, dtype: DType) -> Value:
         """An expression that need not be whole as a vector of one float, computed in float32."""
-        value = self._real(expr)
+        value = self._arithmetic.real(expr)
         return value if dtype is DType.FLOAT32 else self._builder.add_single(Cast(dtype), value)
 
     def _found(self, expr: Expr | Condition) -> Value:
@@ -158,7 +112,7 @@ class SizeWriter:
             return self._builder.add_single(Gather(axis=0), self.shape_of(value), where)
         solved = self._solved(expr) if isinstance(expr, (Sym, Add, Mul)) else None
         solved = self._quotient_of_quotient(expr) if isinstance(expr, FloorDiv) else solved
-        return solved if solved is not None else self._computed(expr)
+        return solved if solved is not None else self._arithmetic.computed(expr)
 
     def _solved(self, expr: Expr) -> Value | None:
         """``(size * factor + offset) // divisor`` of one size that a tensor has; a symbol also from who was asked."""
@@ -172,7 +126,7 @@ class SizeWriter:
             ratio = Fraction(wanted[0][0]) / Fraction(terms[0][0])
             scaled = mul(ratio.numerator, sub(size, offset))
             if scaled == mul(ratio.denominator, sub(expr, constant)):
-                return self._line(self.element(size), offset, ratio, constant)
+                return self._arithmetic.line(self.element(size), offset, ratio, constant)
         if not isinstance(expr, Sym):
             return None
         apart = self._apart(expr)
@@ -197,7 +151,9 @@ class SizeWriter:
                     others = self.element(rest)
                 except Refused:
                     continue
-                return self._line(self._two(Op.SUB, self.element(size), others), 0, 1 / Fraction(factors[0]), 0)
+                return self._arithmetic.line(
+                    self._arithmetic.two(Op.SUB, self.element(size), others), 0, 1 / Fraction(factors[0]), 0
+                )
         finally:
             self._sought.discard(symbol)
         return None
@@ -212,91 +168,6 @@ class SizeWriter:
             match expr.right, inner.right, sub(expr.left, inner.left):
                 case Num(int() as whole), Num(int() as part), Num(int() as more) if part and not more % part:
                     if whole % part == 0:
-                        below = self._line(self.element(size), offset, Fraction(1), more // part)
-                        return self._two(Op.FLOOR_DIV, below, self._numbers([whole // part]))
+                        below = self._arithmetic.line(self.element(size), offset, Fraction(1), more // part)
+                        return self._arithmetic.two(Op.FLOOR_DIV, below, self._arithmetic.numbers([whole // part]))
         return None
-
-    def _line(self, size: Value, offset: int, ratio: Fraction, constant: int) -> Value:
-        """``(size - offset) * ratio + constant``, which is whole."""
-        result = size
-        if offset:
-            result = self._two(Op.SUB, result, self._numbers([offset]))
-        if ratio.numerator != 1:
-            result = self._two(Op.PROD, result, self._numbers([ratio.numerator]))
-        if ratio.denominator != 1:
-            result = self._two(Op.FLOOR_DIV, result, self._numbers([ratio.denominator]))
-        return self._two(Op.SUM, result, self._numbers([constant])) if constant else result
-
-    def _computed(self, expr: Expr | Condition) -> Value:
-        match expr:
-            case Num(int() as value):
-                return self._numbers([value])
-            case Truth(value):
-                return self._builder.constant(torch.tensor([value]))
-            case Add(args) | Mul(args) | Min(args) | Max(args) | And(args) | Or(args):
-                return self._folded(_BINARY[type(expr)], [self.element(arg) for arg in args])
-            case FloorDiv(left, right) | Floor(TrueDiv(left, right)):
-                return self._two(Op.FLOOR_DIV, self.element(left), self.element(right))
-            case Trunc(TrueDiv(left, right)):
-                return self._two(Op.DIV, self.element(left), self.element(right))
-            case Floor(arg) | Trunc(arg) if (divisor := _common_divisor(arg)) is not None:
-                op = Op.FLOOR_DIV if isinstance(expr, Floor) else Op.DIV
-                return self._two(op, self.element(mul(divisor, arg)), self._numbers([divisor]))
-            case Ceil(TrueDiv(left, right)):
-                below = self._two(Op.FLOOR_DIV, self._negated(self.element(left)), self.element(right))
-                return self._negated(below)
-            case Ceil(arg) if _common_divisor(arg) is not None:
-                return self._negated(self.element(floor(neg(arg))))
-            case Mod(left, right):
-                a, b = self.element(left), self.element(right)
-                return self._two(Op.SUB, a, self._two(Op.PROD, self._two(Op.FLOOR_DIV, a, b), b))
-            case Pow(base, Num(int() as times)) if 1 <= times <= 8:
-                return self._folded(Op.PROD, [self.element(base)] * times)
-            case Compare(relation, left, right):
-                op, turned = _RELATIONS[relation]
-                whole = (_common_divisor(left) or 1) * (_common_divisor(right) or 1)
-                answer = self._two(op, self.element(mul(whole, left)), self.element(mul(whole, right)))
-                return self._builder.add_single(Unary(UnaryOperation.NOT), answer) if turned else answer
-            case Not(arg):
-                return self._builder.add_single(Unary(UnaryOperation.NOT), self.element(arg))
-            case Where(condition, then, otherwise):
-                read = [self.element(part) for part in (condition, then, otherwise)]
-                return self._builder.add_single(Select(), *read)
-        if isinstance(expr, Sym):
-            raise refuse("size-not-at-hand", f"no tensor that it reads has a dim that gives {to_text(expr)}")
-        raise refuse("size-expression", f"the size {to_text(expr)} is no arithmetic of integers")
-
-    def _real(self, expr: Expr) -> Value:
-        match expr:
-            case Num(value):
-                return self._builder.constant(torch.tensor([float(value)], dtype=torch.float32))
-            case Add(args) | Mul(args) | Min(args) | Max(args) if not is_integer(expr):
-                return self._folded(_BINARY[type(expr)], [self._real(arg) for arg in args])
-            case TrueDiv(left, right):
-                return self._two(Op.DIV, self._real(left), self._real(right))
-        return self._builder.add_single(Cast(DType.FLOAT32), self.element(expr))
-
-    def _numbers(self, values: Sequence[int]) -> Value:
-        for value in values:
-            if not self.index.holds(value):
-                raise refuse("number-range", f"the size {value} does not fit into {self.index.value}")
-        return self._builder.constant(torch.tensor(values, dtype=self.index.torch))
-
-    def _folded(self, op: Op, parts: Sequence[Value]) -> Value:
-        result = parts[0]
-        for part in parts[1:]:
-            result = self._two(op, result, part)
-        return result
-
-    def _two(self, op: Op, left: Value, right: Value) -> Value:
-        return self._builder.add_single(ElementWise(op), left, right)
-
-    def _negated(self, value: Value) -> Value:
-        return self._two(Op.SUB, self._numbers([0]), value)
-
-
-def _common_divisor(expr: Expr) -> int | None:
-    """The number that makes a sum of fractions whole, ``None`` where it is so great that products could overflow."""
-    terms, constant = linear_terms(expr)
-    found = lcm(*(Fraction(number).denominator for number in (constant, *(factor for factor, _ in terms))))
-    return found if 1 < found <= _MOST_DIVISOR else None
