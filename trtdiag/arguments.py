@@ -5,10 +5,8 @@ A check takes the argument's name and its value, and gives the value as it is ke
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
-import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import wraps
@@ -16,6 +14,7 @@ from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
 from trtdiag.errors import ArgumentError
+from trtdiag.wording import article, near, shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,8 +23,6 @@ Check = Callable[[str, Any], Any]
 _MOST_WHOLE = 2**63 - 1
 """Sizes, counts and bytes are 64-bit numbers in torch and TensorRT."""
 _LISTS = (list, tuple, set, frozenset)
-_SHOWN = reprlib.Repr()
-_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 60
 
 
 def checked(**checks: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -193,14 +190,14 @@ def instance(*kinds: type, how: str = "") -> Check:
     def check(name: str, value: Any) -> Any:
         if isinstance(value, kinds):
             return value
-        raise wrong(name, value, f"{_article(wanted)} {wanted}", "wrong-argument", fix=how)
+        raise wrong(name, value, f"{article(wanted)} {wanted}", "wrong-argument", fix=how)
 
     return check
 
 
 def path_or(*kinds: type) -> Check:
     """A path, or an object of one of these classes."""
-    wanted = "a path or " + " or ".join(f"{_article(kind.__name__)} {kind.__name__}" for kind in kinds)
+    wanted = "a path or " + " or ".join(f"{article(kind.__name__)} {kind.__name__}" for kind in kinds)
 
     def check(name: str, value: Any) -> Any:
         if isinstance(value, kinds):
@@ -258,42 +255,6 @@ def unknown(
         fix=f"write {meant[0]}" if meant else "write one of them",
         reference=reference,
     )
-
-
-def near(word: str, known: Iterable[str], *, most: int = 3, alike: float = 0.6) -> tuple[str, ...]:
-    """Those of the known names that a misspelt one may mean, the nearest first; upper and lower case are one.
-
-    Args:
-        word: What was written.
-        known: The names.
-        most: How many at most.
-        alike: How much of both must agree, from 0 to 1; the default is that of ``difflib``.
-    """
-    by_lower = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word[:200].lower(), list(by_lower), n=most, cutoff=alike)
-    return tuple(by_lower[name] for name in found)
-
-
-def shown(value: object) -> str:
-    """A value in an error: short, and whatever it is."""
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    if isinstance(value, int) and abs(value) > _MOST_WHOLE:
-        return f"a number of {value.bit_length()} bits"  # Python refuses to write out very long ones
-    if value is None or isinstance(value, (bool, int, float, str, bytes, os.PathLike, *_LISTS, dict)):
-        with suppress(ValueError):  # a number inside is too long
-            return _SHOWN.repr(value)
-    kind = type(value).__name__
-    return f"{_article(kind)} {kind}"
-
-
-def told_name(name: str) -> str:
-    """A name in a text of ours: as it is where it is short and can be printed, else as Python writes it, and cut."""
-    return name if len(name) <= _SHOWN.maxstring and name.isprintable() else shown(name)
-
-
-def _article(name: str) -> str:
-    return "an" if name[:1].lower() in "aeiou" else "a"
 
 
 def _misfit(

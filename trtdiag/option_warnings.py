@@ -10,8 +10,8 @@ import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 
-from trtdiag.arguments import shown
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions, CompileOptions, Precision
+from trtdiag.wording import shown
 
 _TENSORRT = (
     "workspace_mib optimization_level tactic_sources timing_cache tf32 hardware_compatibility version_compatible"

@@ -1,10 +1,14 @@
-"""How everything that people read says counts, lists, sizes and names, and names made harmless to show."""
+"""How everything that people read says counts, lists, sizes, values and names, and names made harmless to show."""
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
+import reprlib
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 SHOWN_NAME_CHARS = 240
 LONG_CHARS = 400
@@ -13,6 +17,9 @@ _INDEX = re.compile(r"(?<=\.)[0-9]+(?=\.|$)|^[0-9]+(?=\.|$)")
 _KEPT_CONTROLS = "\n\t"
 # Other/control, format (bidi marks, zero-width), surrogate, private use, unassigned, line and paragraph separators.
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 60
+_WRITTEN_OUT = (bool, int, float, str, bytes, os.PathLike, list, tuple, set, frozenset, dict)
 
 
 def utf8(text: str) -> str:
@@ -143,3 +150,40 @@ def starred(paths: Sequence[str]) -> list[str]:
         name = found[0] if len(set(found)) == 1 else pattern
         told.append(name if len(found) == 1 else f"{name} ({len(found):,} times)")
     return told
+
+
+def near(word: str, known: Iterable[str], *, most: int = 3, alike: float = 0.6) -> tuple[str, ...]:
+    """Those of the known names that a misspelt one may mean, the nearest first; upper and lower case are one.
+
+    Args:
+        word: What was written.
+        known: The names.
+        most: How many at most.
+        alike: How much of both must agree, from 0 to 1; the default is that of ``difflib``.
+    """
+    by_lower = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(word[:200].lower(), list(by_lower), n=most, cutoff=alike)
+    return tuple(by_lower[name] for name in found)
+
+
+def shown(value: object) -> str:
+    """A value in an error: short, and whatever it is."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, int) and value.bit_length() > 63:
+        return f"a number of {value.bit_length()} bits"  # Python refuses to write out very long ones
+    if value is None or isinstance(value, _WRITTEN_OUT):
+        with suppress(ValueError):  # a number inside is too long
+            return _SHOWN.repr(value)
+    kind = type(value).__name__
+    return f"{article(kind)} {kind}"
+
+
+def told_name(name: str) -> str:
+    """A name in a text of ours: as it is where it is short and can be printed, else as Python writes it, and cut."""
+    return name if len(name) <= _SHOWN.maxstring and name.isprintable() else shown(name)
+
+
+def article(name: str) -> str:
+    """``a`` or ``an``, whichever goes before a name."""
+    return "an" if name[:1].lower() in "aeiou" else "a"

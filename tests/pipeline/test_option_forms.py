@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import trtdiag
-from trtdiag.arguments import near, shown
 from trtdiag.options import PartitionOptions, Precision
+from trtdiag.wording import near, shown
 
 
 class Unreadable:

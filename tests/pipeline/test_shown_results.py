@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 import trtdiag
 from trtdiag import Input
-from trtdiag.arguments import told_name
 from trtdiag.benchmark.facts import Benchmark, SizeResult, Spread, WayResult
 from trtdiag.verification.facts import OutputError, Point, PointResult, Tolerance, Verification
+from trtdiag.wording import told_name
 
 TOLERANCE = Tolerance(1e-4, 1e-6, "a test")
 MANY = 500

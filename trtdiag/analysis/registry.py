@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from trtdiag.analysis import rules as rules_package
 from trtdiag.analysis.rule import Rule
-from trtdiag.arguments import near
 from trtdiag.errors import InternalError, UserError
+from trtdiag.wording import near
 
 
 @lru_cache(maxsize=1)

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from torch.fx import Graph
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.arguments import near
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.user_entries import Entries, beginnings
 from trtdiag.lower.facts import Checked
 from trtdiag.option_warnings import OptionWarning
+from trtdiag.wording import near
 
 _MOST_NAMED = 3
 _ALIKE = 0.8  # own choice: all ops agree in ``aten.``, which says nothing

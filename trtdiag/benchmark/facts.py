@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trtdiag.arguments import told_name
+from trtdiag.wording import told_name
 
 OURS = "trtdiag"
 """The name of the compiled program among the ways."""

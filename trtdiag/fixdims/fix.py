@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 from torch.export import ExportedProgram
 
-from trtdiag.arguments import shown, told_name
 from trtdiag.dims.plan import Plan
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.programs import FixedProgram, Several
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic.proof import Proof
+from trtdiag.wording import shown, told_name
 
 
 class Outcome(Enum):

@@ -10,12 +10,12 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from trtdiag.arguments import shown
 from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic.expr import Expr
 from trtdiag.symbolic.ranges import Range
+from trtdiag.wording import shown
 
 _INT64_MAX = 2**63 - 1
 

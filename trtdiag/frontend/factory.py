@@ -15,12 +15,12 @@ import torch
 from torch.export import Dim, ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from trtdiag.arguments import shown
 from trtdiag.errors import CaptureError
 from trtdiag.frontend.failed_export import export_failure, failed_env
 from trtdiag.frontend.guard_stacks import GuardStacks, recording
 from trtdiag.frontend.program import ExportFailure
 from trtdiag.frontend.user_code import imported, users_code
+from trtdiag.wording import shown
 
 Progress = Callable[[str], None]
 _SPEC = "torch.fx.experimental.dynamic_spec"  # of ShapesSpec, which torch takes from 2.14 on

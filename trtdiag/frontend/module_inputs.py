@@ -16,7 +16,7 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from trtdiag.arguments import mapping, shown, wrong
+from trtdiag.arguments import mapping, wrong
 from trtdiag.errors import ArgumentError
 from trtdiag.frontend.dim_sites import InputsBySource
 from trtdiag.frontend.factory import Recipe
@@ -25,6 +25,7 @@ from trtdiag.frontend.input import Input
 from trtdiag.frontend.input_tree import Node, nested_inputs
 from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.torch_private import replacements, symbol_sources
+from trtdiag.wording import shown
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 """Each an ``Input``, a tensor (an example with fixed sizes), a plain value, or a list, tuple or dict of those."""

@@ -16,7 +16,8 @@ from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.symbolic import mul
 from trtdiag.verification.bisect import first_difference
 from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
-from trtdiag.verification.run import Comparison, VerifyLimits, elements_of
+from trtdiag.verification.points import elements_of
+from trtdiag.verification.run import Comparison, VerifyLimits
 from trtdiag.verification.same_device import beside, inputs_of
 from trtdiag.verification.ties import judged_ties
 from trtdiag.verification.undefined_writes import undefined_outputs

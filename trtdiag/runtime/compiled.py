@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from trtdiag.arguments import checked, flag, instance, one_of, optional, place, told_name, whole
+from trtdiag.arguments import checked, flag, instance, one_of, optional, place, whole
 from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.frontend.bounds_checked_run import has_trusting_calls, sizes_vary, trusted_calls_checked
@@ -21,6 +21,7 @@ from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.program_inputs import Described, ProgramInputs, described
+from trtdiag.wording import told_name
 
 MOST_TOLD = 4
 """Inputs in the text of a program."""

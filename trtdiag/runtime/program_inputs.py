@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from trtdiag.arguments import told_name
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.frontend.call_leaves import call_leaves
 from trtdiag.frontend.capture import capture
@@ -26,6 +25,7 @@ from trtdiag.symbolic import (
     holds,
     to_text,
 )
+from trtdiag.wording import told_name
 
 Described = tuple[object, ...]
 """All that decides whether a call is refused: of each tensor what but its elements, each number as it is."""

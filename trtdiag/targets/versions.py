@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from importlib import metadata
 
-from trtdiag.arguments import shown
 from trtdiag.errors import UserError
 from trtdiag.targets.releases import TARGETS
 from trtdiag.targets.releases_rtx import GENERATIONS, RTX_TARGETS
 from trtdiag.targets.target import Target
+from trtdiag.wording import shown
 
 ALL_TARGETS = (*TARGETS, *RTX_TARGETS)
 """Those of TensorRT, then those of TensorRT-RTX, each oldest first."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trtdiag.arguments import told_name
 from trtdiag.network.origin import Origin
+from trtdiag.wording import told_name
 
 
 @dataclass(frozen=True)

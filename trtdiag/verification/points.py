@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 from sympy import isprime
 
 from trtdiag.frontend.program import Program
-from trtdiag.symbolic import Condition, Range, allowed, free_symbols, holds
+from trtdiag.symbolic import Condition, Range, allowed, evaluate, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
 from trtdiag.symbolic.valueset import ValueSet
 from trtdiag.verification.facts import Point
@@ -18,6 +19,9 @@ MOST_CORNER_SYMBOLS = 3
 PRIMES_BETWEEN = 2
 STEPS_BACK = 5
 """Points tried between one that is too large and one that is not; the last is a thirty-second of the way off."""
+
+Elements = Callable[[Mapping[str, int]], "int | None"]
+"""The elements of all tensors of the program at sizes: what its time and memory grow with."""
 
 
 def input_ranges(program: Program) -> dict[str, Range]:
@@ -134,3 +138,15 @@ def _allowed_near(
         return nearest_fitting(known, ranges, sizes)
     except OverflowError:
         return None
+
+
+def elements_of(shapes: Sequence[Any]) -> Elements:
+    """The elements of all tensors of these sizes (``Expr`` volumes); ``None`` where a symbol has no number."""
+
+    def count(sizes: Mapping[str, int]) -> int | None:
+        try:
+            return sum(int(evaluate(volume, sizes)) for volume in shapes)
+        except KeyError:
+            return None
+
+    return count

@@ -15,18 +15,17 @@ from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, stated_too
 from trtdiag.frontend.program import Program
 from trtdiag.graph.pytree import flattened, leaves_of, named_leaves
 from trtdiag.options import Precision
-from trtdiag.symbolic import Condition, Range, evaluate
+from trtdiag.symbolic import Condition, Range
 from trtdiag.verification.compare import compare, tolerance_for
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
-from trtdiag.verification.points import input_ranges, nearer, points
+from trtdiag.verification.points import Elements, input_ranges, nearer, points
 from trtdiag.verification.sides import Sides, on_gpu
+from trtdiag.verification.ties import tied_notes
 from trtdiag.wording import first_line
 
 Locate = Callable[[Point, Sequence[Any], Tolerance], "Culprit | None"]
 """Finds the op whose output differs for these flat inputs."""
-Elements = Callable[[Mapping[str, int]], "int | None"]
-"""The elements of all tensors of the program at sizes: what its time and memory grow with."""
 Undefined = Callable[[Sequence[Any]], Mapping[int, str]]
 """Of the outputs for these flat inputs those that PyTorch does not define, by their place, with the reason."""
 Ties = Callable[[Sequence[Any], Sequence[OutputError], Sequence[Any], Tolerance], Sequence[OutputError]]
@@ -287,25 +286,3 @@ class Comparison:
             compare(path or "output", wanted, got, self._tolerance)
             for (path, wanted), got in zip(left, right, strict=True)
         )
-
-
-def tied_notes(results: Sequence[PointResult]) -> list[str]:
-    """A note on outputs that differ only in which of equal values is chosen; none where there are none."""
-    found = [(result, output) for result in results for output in result.outputs if output.tied]
-    if not found:
-        return []
-    ops = ", ".join(dict.fromkeys(output.tied for _, output in found))
-    points = len({id(result) for result, _ in found})
-    return [f"at {points} set{'s' * (points != 1)} of sizes {ops} took another of equal values: no difference"]
-
-
-def elements_of(shapes: Sequence[Any]) -> Elements:
-    """The elements of all tensors of these sizes (``Expr`` volumes); ``None`` where a symbol has no number."""
-
-    def count(sizes: Mapping[str, int]) -> int | None:
-        try:
-            return sum(int(evaluate(volume, sizes)) for volume in shapes)
-        except KeyError:
-            return None
-
-    return count

@@ -18,7 +18,7 @@ from trtdiag.frontend.sized_inputs import SEED
 from trtdiag.graph.operators import arguments_of, given_to, operator_of, target_name
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.verification.compare import near
-from trtdiag.verification.facts import OutputError, Tolerance
+from trtdiag.verification.facts import OutputError, PointResult, Tolerance
 from trtdiag.verification.lowered_run import AllValues, origin_of, user_outputs, values_of
 
 OTHER_ORDERS = 7
@@ -229,3 +229,13 @@ def _comparable(one: Any, other: Any) -> bool:
 
 def _tied(output: OutputError, op: str) -> OutputError:
     return replace(output, passed=True, max_abs=0.0, max_rel=0.0, tied=op)
+
+
+def tied_notes(results: Sequence[PointResult]) -> list[str]:
+    """A note on outputs that differ only in which of equal values is chosen; none where there are none."""
+    found = [(result, output) for result in results for output in result.outputs if output.tied]
+    if not found:
+        return []
+    ops = ", ".join(dict.fromkeys(output.tied for _, output in found))
+    points = len({id(result) for result, _ in found})
+    return [f"at {points} set{'s' * (points != 1)} of sizes {ops} took another of equal values: no difference"]

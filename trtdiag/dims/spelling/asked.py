@@ -10,7 +10,6 @@ from typing import Any
 
 from torch.export import Dim
 
-from trtdiag.arguments import shown
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.spelling.fits import written_children, written_dims
 from trtdiag.errors import DimsError
@@ -18,6 +17,7 @@ from trtdiag.frontend.dim_names import free_name
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.input_tree import REST, Node, nested_inputs
 from trtdiag.symbolic.ranges import Range
+from trtdiag.wording import shown
 
 _INT64_MAX = 2**63 - 1
 _INDEXED = re.compile(r"(?P<top>\w+)\[(?P<place>\d+)\](?P<below>.*)", re.DOTALL)

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from trtdiag.arguments import shown
 from trtdiag.errors import DimsError
 from trtdiag.frontend.input_tree import KEYWORDS, REST, Node
+from trtdiag.wording import shown
 
 
 def written_children(node: Node, spec: Any) -> list[Any]:
