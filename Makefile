@@ -60,7 +60,7 @@ test-torch: ## The quick tests with another torch: make test-torch TORCH=2.15.0 
 budgets: $(VENV)/.test ## Hold the report's pages to their budgets of size and time, with nothing beside
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m budget tests/browser/test_browser_budgets.py
 
-# The least and the greatest pages alone.
+# The least pages alone.
 quick-budgets: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "budget and not slow" tests/browser/test_browser_budgets.py
 

@@ -63,6 +63,7 @@ def test_saved_loaded_by_torch_and_run(model: Callable[[], Asked], tmp_path: Pat
         torch.testing.assert_close(right, left, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow  # the quick run compares that decoder at every corner, above
 def test_the_caches_of_a_decoder_have_a_step_more(tmp_path: Path) -> None:
     compiled = trtdiag.compile(decoder(), backend="reference", verify=False)
     for batch, seq in ((1, 2), (4, 64), (3, 31)):

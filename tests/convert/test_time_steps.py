@@ -11,7 +11,7 @@ import trtdiag
 from trtdiag.graph import recurrent
 
 
-@pytest.mark.parametrize(("most", "stays"), [(7, False), (6, True)])
+@pytest.mark.parametrize(("most", "stays"), [pytest.param(7, False, marks=pytest.mark.slow), (6, True)])
 def test_a_recurrence_over_many_steps(most: int, stays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recurrent, "MOST_CELLS", most)  # the edge itself, at a length that is quick to trace
     module = nn.GRU(3, 5, batch_first=True).eval()

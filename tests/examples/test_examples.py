@@ -109,6 +109,7 @@ def test_unet_is_clean_as_built_and_corrected_where_naive() -> None:
     assert row(naive, "x.shape[2]").suggested == f"{divisor}*_h"
 
 
+@pytest.mark.slow  # 4 s; the quick run reads saved files alone in tests/pipeline/test_pipeline_seeds.py
 def test_captioner_from_the_saved_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "model.pt2"
     demo = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"

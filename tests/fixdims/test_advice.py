@@ -90,7 +90,9 @@ PADDINGS = {
 }
 
 
-@pytest.mark.parametrize("name", PADDINGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ("height", "last") else pytest.mark.slow) for name in PADDINGS]
+)
 @pytest.mark.parametrize("start", [pytest.param(40, marks=pytest.mark.slow), 41])  # of 40 nothing is padded
 def test_padding_works_when_followed_over_the_whole_asked_range(name: str, start: int) -> None:
     rest, dims, rank, line = PADDINGS[name]

@@ -157,6 +157,7 @@ def test_conditions_that_are_compared_with_each_other_are_solved() -> None:
         assert torch.equal(fix.program.module()(torch.ones(sizes)), torch.full(sizes, 2.0))
 
 
+@pytest.mark.slow  # the quick run has a hint that costs sizes, below
 def test_hints_that_ask_for_sizes_of_0_and_1_become_named_dims() -> None:
     step, past = Dim.DYNAMIC(min=1, max=61), Dim.DYNAMIC(min=0, max=509)
     spec = {"query": {2: step}, "past": {2: past}, "mask": {2: step, 3: Dim.AUTO}}

@@ -48,6 +48,7 @@ def saved(tmp_path: Path, name: str = "model.pt2") -> Path:
     return path
 
 
+@pytest.mark.slow  # the quick run has one source of each kind in tests/frontend/test_capture_program.py
 def test_a_factory_a_tuple_a_module_and_a_callable_give_the_same() -> None:
     model, args, kwargs, spec = build_rows()
     fixes = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,6 +101,7 @@ def test_spelled_plan_is_read_back(case: tuple[Recipe, Plan]) -> None:
         assert plan_diff(asked_code(structure), twice.code) == ""
 
 
+@pytest.mark.slow  # 15 exports; the quick run exports what is spelled in test_spell_exports.py
 @given(planned())
 @settings(max_examples=15, deadline=None)
 def test_torch_takes_what_is_spelled(case: tuple[Recipe, Plan]) -> None:

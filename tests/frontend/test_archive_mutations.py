@@ -48,6 +48,7 @@ def _run(samples: Mapping[str, Sample], seeds: range, path: Path, analyzed: int)
     return ended
 
 
+@pytest.mark.slow  # the quick run damages archives in test_archive_damage.py
 def test_mutations(samples: dict[str, Sample], tmp_path: Path) -> None:
     ended = _run(samples, range(cases(300)), tmp_path / "m.pt2", 5)
     # The changes reach what they are for: readers of members, schema, torch's builder, and the analysis.

@@ -21,7 +21,7 @@ from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.report.report import Report
 
 # What torch is left to work out, and what the program then refuses at the ends of its ranges.
-QUICK = ("strided_pair", "iss172561_sum_const")
+QUICK = ("strided_pair",)
 
 
 def sizes(plan: Plan) -> tuple[dict[str, str], set[frozenset[str]]]:

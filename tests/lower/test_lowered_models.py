@@ -13,8 +13,9 @@ from tests.models.library import needs_library
 from trtdiag.lower.preserved_ops import keeps_by_default
 
 # Left out: models whose example indices must stay below a size that the ends change, and random samplers.
-QUICK = ("espcn", "deepfm", "tabular_mlp")
+QUICK = ("deepfm",)
 SLOW = (
+    *("espcn", "tabular_mlp"),
     *("patchtst", "whisper_encoder", "t5_encoder", "bert_base", "llm_gpt2_12l"),
     *("timm_swinv2_tiny_window8_256", "timm_efficientnet_b0", "pix2pix_unet", "style_transfer_in"),
 )

@@ -56,6 +56,7 @@ def mixed() -> ExportedProgram:
     return export(Mixed().eval(), EXAMPLE, dynamic_shapes=({0: Dim("batch", min=1, max=5), 1: length},))
 
 
+@pytest.mark.slow  # the quick run has the loaded one, below
 def test_a_live_program_with_a_derived_dim() -> None:
     exported = mixed()
     program, lowered = assert_lowered_agrees(exported, EXAMPLE)

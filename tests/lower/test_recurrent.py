@@ -39,8 +39,9 @@ def exported_of(kind: str, steps: int, **options: Any) -> ExportedProgram:
     [
         ("LSTM", {"num_layers": 2, "bidirectional": True}),
         pytest.param("LSTM", {"proj_size": 3}, marks=pytest.mark.slow),  # quick: the final states of one, below
-        ("GRU", {"bidirectional": True}),
-        ("RNN", {}),
+        # Quick: their cells are unrolled where several count together and where a lost value is found again, below.
+        pytest.param("GRU", {"bidirectional": True}, marks=pytest.mark.slow),
+        pytest.param("RNN", {}, marks=pytest.mark.slow),
         pytest.param("RNN", {"nonlinearity": "relu", "num_layers": 2}, marks=pytest.mark.slow),
     ],
 )
@@ -52,6 +53,7 @@ def test_a_recurrent_layer_of_known_length_is_unrolled(kind: str, options: dict[
     assert not [name for name in targets(lowered) if name.startswith(("aten.lstm", "aten.gru", "aten.rnn"))]
 
 
+@pytest.mark.slow  # the quick run unrolls lengths that are known from the start
 def test_a_length_that_turned_out_to_be_fixed_is_known() -> None:
     class Joined(Recurrent):
         def forward(self, x: Tensor) -> Tensor:
@@ -136,7 +138,9 @@ def test_one_of_dynamic_length_stays_whole() -> None:
     assert "time steps is dynamic (dim 0 of its input)" in why_not_unrolled(node, node.target)
 
 
-@pytest.mark.parametrize(("kind", "states"), [("LSTM", 2), ("GRU", 1), pytest.param("RNN", 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kind", "states"), [("LSTM", 2), *(pytest.param(kind, 1, marks=pytest.mark.slow) for kind in ("GRU", "RNN"))]
+)
 @pytest.mark.parametrize(
     "batch_first", [True, pytest.param(False, marks=pytest.mark.slow)]
 )  # the same code but for an axis

@@ -14,14 +14,9 @@ from tests.models.library import needs_library
 from trtdiag.pipeline.analyze import analyze
 from trtdiag.report.report import Report
 
-# In every test run: a U-Net, a CNN, a point cloud, and, where their libraries are, a decoder and a CNN of timm.
-QUICK = (
-    "pix2pix_unet",
-    "tcn",
-    "pointnet",
-    "llm_gpt2_12l",
-    "timm_efficientnet_b0",
-)
+# In every test run, which has a U-Net in tests/examples: a CNN, a point cloud, and, where their libraries are, a
+# decoder and a CNN of timm.
+QUICK = ("tcn", "pointnet", "llm_gpt2_12l", "timm_efficientnet_b0")
 
 
 def parameters() -> list[Any]:

@@ -14,7 +14,7 @@ from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.verification.run import VerifyLimits
 
 # In every test run: a convolution over time, a field, and, where its library is, a decoder.
-QUICK = ("tcn", "nerf_mlp", "llm_gpt2_12l")
+QUICK = ("tcn", "llm_gpt2_12l")
 
 # Models that are not one engine whole, with what stays in PyTorch: sizes or numbers that data decides, random ops,
 # recurrent layers over a dynamic length or many steps, sorts beyond TensorRT's TopK, complex numbers, rotary angles in

@@ -200,6 +200,7 @@ def test_two_runs_give_the_same_report_but_for_times() -> None:
     assert first.analysis.dims == second.analysis.dims
 
 
+@pytest.mark.slow  # the quick run has each option with its rule in tests/rules
 def test_options_by_name_reach_the_rules() -> None:
     source = (Unshuffle(), (torch.randn(1, 3, 32, 64),), {}, {"x": {2: Dim.AUTO, 3: Dim.AUTO}})
     only = trtdiag.analyze(source, select="SYM201", target="8.6")

@@ -66,6 +66,7 @@ def test_analyze(paths: dict[str, Path]) -> None:
     assert _state() == before
 
 
+@pytest.mark.slow  # the quick run compiles in threads in tests/compiling/test_side_by_side.py
 def test_compile(paths: dict[str, Path], tmp_path: Path) -> None:
     names = ["convolutions", "shared", "branches", "convolutions"] * 2
     before = _state()

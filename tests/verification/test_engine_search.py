@@ -57,7 +57,7 @@ def _culprit(found: State) -> Culprit:
     return found.verification.culprit
 
 
-@pytest.mark.parametrize("turn", [0, pytest.param(TURN, marks=pytest.mark.slow), LENGTH - 1])
+@pytest.mark.parametrize("turn", [0, *(pytest.param(turn, marks=pytest.mark.slow) for turn in (TURN, LENGTH - 1))])
 def test_the_op_is_found_in_few_builds(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found, made = _compiled(monkeypatch, with_other_activation, turn)
     culprit = _culprit(found)
