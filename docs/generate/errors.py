@@ -10,6 +10,7 @@ from pathlib import Path
 from words import cells, in_cell, table
 
 from trtdiag import errors as tree
+from trtdiag.frontend.archive.errors import FAILURES
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -41,8 +42,8 @@ def _below(kind: type[tree.TrtdiagError], depth: int) -> Iterator[tuple[type[tre
 
 
 def _references(root: Path) -> dict[str, set[str]]:
-    """The errors of each reference that a call in the sources spells out."""
-    found: dict[str, set[str]] = {}
+    """The errors of each reference that a call in the sources spells out, or the table of files that cannot be read."""
+    found: dict[str, set[str]] = {reference: {"CaptureError"} for reference in FAILURES}
     for path in sorted((root / "trtdiag").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):

@@ -6,14 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 HEAD_BYTES = 512
+EXPORT_AGAIN = "export the model again and save it with torch.export.save(program, 'model.pt2')"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How to name a foreign file to the user, and what to do with it (empty: the general advice)."""
+    """How to name a foreign file to the user, and what to do with it."""
 
     looks_like: str
-    advice: str = ""
+    advice: str = EXPORT_AGAIN
 
 
 _SAVED_MODULE = "load it, call torch.export.export on the module, and save that with torch.export.save"

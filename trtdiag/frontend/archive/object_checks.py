@@ -13,7 +13,7 @@ from typing import Any
 
 from torch._export.serde import schema
 
-from trtdiag.frontend.archive import errors
+from trtdiag.frontend.archive.errors import refusal, unknown_input_type, unsafe
 from trtdiag.frontend.archive.expressions import (
     NotArithmeticError,
     check_guard,
@@ -24,6 +24,7 @@ from trtdiag.frontend.archive.expressions import (
 from trtdiag.frontend.archive.operators import advice_for, judge
 from trtdiag.frontend.archive.schema import Check, MismatchError
 from trtdiag.frontend.archive.treespecs import TooDeepError, UnknownTypeError, UnsafeSpecError, check_treespec
+from trtdiag.wording import listed
 
 _UNBACKED = re.compile(r"(?:u|zuf)([0-9]+)")
 # torch counts up to the highest number of an unbacked symbol, one by one.
@@ -69,24 +70,25 @@ class ProgramChecks:
         """Raises for all unknown ops at once, after the whole graph was seen."""
         if self._unknown:
             shown = [f"{target.removeprefix('torch.ops.')} ({count}x)" for target, count in self._unknown.items()]
-            raise errors.unknown_custom_op(self._file, shown, advice_for(self._unknown, self._exporting_torch))
+            advice = advice_for(self._unknown, self._exporting_torch)
+            raise refusal("unknown-custom-op", self._file, listed(shown), advice)
 
     def _name(self, where: str, text: str) -> None:
         # Empty names stand for "none" (constant inputs, operator arguments by position) and carry nothing.
         if text and not is_plain_name(text):
-            raise errors.unsafe_name(self._file, where, text, "it is no Python name")
+            raise unsafe("name", self._file, where, text, "it is no Python name")
 
     def _path(self, where: str, text: str) -> None:
         """A dotted path of modules: torch quotes the parts that are no names, so quotes are what matters."""
         if not is_plain_text(text):
-            raise errors.unsafe_name(self._file, where, text, "it contains quotes or control characters")
+            raise unsafe("name", self._file, where, text, "it contains quotes or control characters")
 
     def _target(self, where: str, target: str) -> None:
         if target in self._operators:
             return
-        known, refusal = (False, "") if target in self._unknown else judge(target)
-        if refusal:
-            raise errors.unsafe_operator(self._file, where, target, refusal)
+        known, why = (False, "") if target in self._unknown else judge(target)
+        if why:
+            raise unsafe("operator", self._file, where, target, why)
         if known:
             self._operators.add(target)
         else:
@@ -104,7 +106,7 @@ class ProgramChecks:
             check_symbol_expression(value.expr_str)
         except NotArithmeticError as error:
             where = "the expression of a size"
-            raise errors.unsafe_expression(self._file, where, value.expr_str, str(error)) from error
+            raise unsafe("expression", self._file, where, value.expr_str, str(error)) from error
 
     def _node(self, value: Any) -> None:
         where = f"the node {value.name or '(unnamed)'}"
@@ -114,16 +116,16 @@ class ProgramChecks:
         stack = metadata.get("nn_module_stack", "")
         # Paths that torch.export.unflatten writes into source; L['self'].blocks[0] is one of them.
         if any(letter in stack for letter in '"\\') or not stack.isprintable():
-            raise errors.unsafe_name(self._file, f"the module path of {where}", stack, "it contains quotes")
+            raise unsafe("name", self._file, f"the module path of {where}", stack, "it contains quotes")
         for part in metadata.get("source_fn_stack", "").split(";"):
             name = part.partition(",")[2]
             if name and (not _DOTTED.fullmatch(name) or "__" in name):
-                raise errors.unsafe_operator(self._file, f"the origin of {where}", name, "it is no dotted name")
+                raise unsafe("operator", self._file, f"the origin of {where}", name, "it is no dotted name")
 
     def _named_argument(self, value: Any) -> None:
         # An operator may call an argument "from", which is a keyword: that breaks source, it adds nothing to it.
         if value.name and not value.name.isidentifier():
-            raise errors.unsafe_name(self._file, "the name of an argument", value.name, "it is no Python name")
+            raise unsafe("name", self._file, "the name of an argument", value.name, "it is no Python name")
 
     def _argument(self, value: Any) -> None:
         if value.type == "as_operator":
@@ -142,11 +144,11 @@ class ProgramChecks:
         try:
             check_treespec(text, is_call=is_call)
         except UnknownTypeError as error:
-            raise errors.unknown_input_type(self._file, where, str(error)) from error
+            raise unknown_input_type(self._file, where, str(error)) from error
         except TooDeepError as error:
-            raise errors.nested_too_deeply(self._file, where, str(error)) from error
+            raise refusal("nested-too-deeply", self._file, where, str(error)) from error
         except UnsafeSpecError as error:
-            raise errors.unsafe_name(self._file, where, text, str(error)) from error
+            raise unsafe("name", self._file, where, text, str(error)) from error
 
     def _signature(self, value: Any) -> None:
         for spec in (*value.input_specs, *value.output_specs):
@@ -160,7 +162,7 @@ class ProgramChecks:
             try:
                 check_guard(text)
             except NotArithmeticError as error:
-                raise errors.unsafe_expression(self._file, "a guard", text, str(error)) from error
+                raise unsafe("expression", self._file, "a guard", text, str(error)) from error
         for symbol in value.range_constraints:
             match = _UNBACKED.fullmatch(symbol)
             if match and (len(match.group(1)) > 9 or int(match.group(1)) > LIMIT_UNBACKED):

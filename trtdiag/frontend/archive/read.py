@@ -61,8 +61,8 @@ from torch.export import ExportedProgram
 from torch.export.pt2_archive import constants as pt2
 
 from trtdiag.errors import CaptureError
-from trtdiag.frontend.archive import errors
 from trtdiag.frontend.archive.consistency import BeyondMemoryError, DisagreementError, check_agreement
+from trtdiag.frontend.archive.errors import load_failed, other_torch, refusal, unsafe
 from trtdiag.frontend.archive.object_checks import ProgramChecks
 from trtdiag.frontend.archive.safe_load import UnsafePickleError, load_plain
 from trtdiag.frontend.archive.schema import MismatchError, SchemaReader
@@ -139,19 +139,17 @@ def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = No
 
 
 def _check_versions(summary: ArchiveSummary) -> None:
-    file, exporting, running = summary.path, summary.torch_version, torch.__version__
-    ours = schema.SCHEMA_VERSION
-    if summary.layout == "pt2" and summary.archive_version != pt2.ARCHIVE_VERSION_VALUE:
-        newer = summary.archive_version.isdigit()
-        raise (errors.newer_schema if newer else errors.older_archive)(
-            file, "archive version", summary.archive_version[:20], pt2.ARCHIVE_VERSION_VALUE, exporting, running
-        )
+    file, torches, ours = summary.path, (summary.torch_version, torch.__version__), schema.SCHEMA_VERSION
+    written, read = summary.archive_version, pt2.ARCHIVE_VERSION_VALUE
+    if summary.layout == "pt2" and written != read:
+        refused = "newer-schema" if written.isdigit() else "older-archive"
+        raise other_torch(refused, file, "archive version", written[:20], read, *torches)
     theirs = summary.schema_version
     if theirs is None:
-        raise errors.corrupt_program(file, "schema_version", "it is missing or is no pair of numbers")
+        raise refusal("corrupt-program", file, "schema_version", "it is missing or is no pair of numbers")
     if theirs[0] != ours[0]:
-        refused = errors.newer_schema if theirs[0] > ours[0] else errors.older_archive
-        raise refused(file, "schema version", f"{theirs[0]}.{theirs[1]}", f"{ours[0]}.x", exporting, running)
+        refused = "newer-schema" if theirs[0] > ours[0] else "older-archive"
+        raise other_torch(refused, file, "schema version", f"{theirs[0]}.{theirs[1]}", f"{ours[0]}.x", *torches)
 
 
 def _program(container: Container, parts: Parts, summary: ArchiveSummary) -> schema.ExportedProgram:
@@ -168,7 +166,7 @@ def _program(container: Container, parts: Parts, summary: ArchiveSummary) -> sch
         try:
             load_verifier(dialect)
         except KeyError as error:
-            raise errors.unknown_dialect(container.file, dialect[:60]) from error
+            raise refusal("unknown-dialect", container.file, dialect[:60]) from error
     return program
 
 
@@ -177,8 +175,8 @@ def _mismatch(file: str, member: str, error: MismatchError, summary: ArchiveSumm
     if error.unknown_tag and theirs > ours:
         written, read = (f"{major}.{minor}" for major, minor in (theirs, ours))
         what = f"schema ({member}: {error})"
-        return errors.newer_schema(file, what, written, read, summary.torch_version, torch.__version__)
-    return errors.corrupt_program(file, member, str(error))
+        return other_torch("newer-schema", file, what, written, read, summary.torch_version, torch.__version__)
+    return refusal("corrupt-program", file, member, str(error))
 
 
 def _tensors(payloads: PayloadReader, summary: ArchiveSummary, folder: str, state: State) -> dict[str, Any]:
@@ -224,16 +222,16 @@ def _build(
         # torch wraps the cause of a node's failure in a text that holds the whole node and a traceback.
         while isinstance(cause, serialize.SerializeError) and cause.__cause__ is not None:
             cause = cause.__cause__
-        raise errors.load_failed(summary.path, cause, summary.torch_version, torch.__version__) from error
+        raise load_failed(summary.path, cause, summary.torch_version, torch.__version__) from error
 
 
 def _check(exported: ExportedProgram, summary: ArchiveSummary, parts: Parts) -> None:
     try:
         check_agreement(exported)
     except DisagreementError as error:
-        raise errors.corrupt_program(summary.path, parts.program_member, str(error)[:300]) from error
+        raise refusal("corrupt-program", summary.path, parts.program_member, str(error)[:300]) from error
     except BeyondMemoryError as error:
-        raise errors.unsafe_operator(summary.path, f"the node {error.node}", error.target, error.reason) from error
+        raise unsafe("operator", summary.path, f"the node {error.node}", error.target, error.reason) from error
 
 
 def _notes_on(summary: ArchiveSummary) -> Iterator[str]:

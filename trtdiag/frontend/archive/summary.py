@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from trtdiag.frontend.archive import errors
+from trtdiag.frontend.archive.errors import refusal
 from trtdiag.frontend.archive.file_kinds import kind_of_members
 from trtdiag.frontend.archive.zip_members import Container, open_container
 
@@ -107,7 +107,7 @@ def parts_of(container: Container) -> Parts:
         models = _models(container)
         if not models:
             kind = kind_of_members(container.names)
-            raise errors.not_an_exported_program(container.file, kind.looks_like, kind.advice)
+            raise refusal("not-an-exported-program", container.file, kind.looks_like, kind.advice)
         model = "model" if "model" in models else models[0]
         weights = _payloads(container, WEIGHTS, model, "weights")
         constants = _payloads(container, CONSTANTS, model, "constants")
@@ -142,13 +142,13 @@ def read_json(container: Container, member: str) -> dict[str, Any]:
     """A member that is a JSON object; raises ``CaptureError`` where it is none."""
     if container.size(member) > LIMIT_PROGRAM_BYTES:
         detail = f"{member} is {container.size(member):,} bytes long; the limit is {LIMIT_PROGRAM_BYTES:,}"
-        raise errors.too_large(container.file, detail)
+        raise refusal("too-large", container.file, detail)
     try:
         value = json.loads(container.read(member))
     except (ValueError, RecursionError) as error:
-        raise errors.corrupt_program(container.file, member, f"it is no JSON text ({str(error)[:100]})") from error
+        raise refusal("corrupt-program", container.file, member, f"it is no JSON text ({str(error)[:100]})") from error
     if not isinstance(value, dict):
-        raise errors.corrupt_program(container.file, member, "it is no JSON object")
+        raise refusal("corrupt-program", container.file, member, "it is no JSON object")
     return value
 
 
@@ -166,13 +166,13 @@ def _payloads(container: Container, folder: str, model: str, kind: str) -> State
         return saved, None
     config = f"{folder}{model}_{kind}_config.json"
     if config not in container:
-        raise errors.corrupt_program(container.file, folder, f"the member {config} is missing")
+        raise refusal("corrupt-program", container.file, folder, f"the member {config} is missing")
     return config, read_json(container, config)
 
 
 def _first_of(container: Container, names: tuple[str, ...]) -> str:
     if not (found := [name for name in names if name in container]):
-        raise errors.corrupt_program(container.file, names[0], "the member is missing")
+        raise refusal("corrupt-program", container.file, names[0], "the member is missing")
     return found[0]
 
 

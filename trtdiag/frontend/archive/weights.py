@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._export.serde import schema, serialize
 
-from trtdiag.frontend.archive import errors
+from trtdiag.frontend.archive.errors import refusal, unsafe_pickle
 from trtdiag.frontend.archive.safe_load import UnsafePickleError, load_plain
 from trtdiag.frontend.archive.zip_members import Container
 from trtdiag.frontend.devices import is_here
@@ -48,7 +48,7 @@ class PayloadReader:
         """
         objects = [name for name, each in config.config.items() if each.path_name.startswith(CUSTOM_OBJECT_PREFIXES)]
         if objects:
-            raise errors.custom_object(self.container.file, objects)
+            raise refusal("custom-object", self.container.file, ", ".join(objects[:5]))
         storages: dict[str, torch.Tensor] = {}
         tensors: dict[str, torch.Tensor] = {}
         for name, payload in config.config.items():
@@ -59,27 +59,27 @@ class PayloadReader:
                     continue
                 meta = payload.tensor_meta
                 if meta is None:
-                    raise errors.corrupt_program(self.container.file, member, f"{name} has no shape")
+                    raise refusal("corrupt-program", self.container.file, member, f"{name} has no shape")
                 if member not in storages:
                     storages[member] = self._storage(member, meta)
                 tensors[name] = _shaped(storages[member], meta, is_parameter=payload.is_param)
             except (AssertionError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
                 # as_strided refuses what reaches beyond the bytes; the others are sizes or dtypes that cannot be.
                 reason = str(error).strip().partition("\n")[0][:200]
-                raise errors.corrupt_program(self.container.file, member, f"{name}: {reason}") from error
+                raise refusal("corrupt-program", self.container.file, member, f"{name}: {reason}") from error
         return tensors
 
     def _member(self, folder: str, path_name: str) -> str:
         member = folder + path_name
         if not _MEMBER.fullmatch(path_name) or member not in self.container:
-            raise errors.corrupt_program(self.container.file, folder, f"there is no member {path_name[:80]!r}")
+            raise refusal("corrupt-program", self.container.file, folder, f"there is no member {path_name[:80]!r}")
         return member
 
     def _unpickled(self, member: str) -> torch.Tensor:
         # torch writes a pickle for tensor subclasses only; a plain tensor in one is read all the same.
         value = _loaded(self.container, member, "a tensor")
         if not isinstance(value, torch.Tensor):
-            raise errors.corrupt_program(self.container.file, member, f"it is a {type(value).__name__}, no tensor")
+            raise refusal("corrupt-program", self.container.file, member, f"it is a {type(value).__name__}, no tensor")
         return value
 
     def _storage(self, member: str, meta: schema.TensorMeta) -> torch.Tensor:
@@ -105,7 +105,7 @@ class PayloadReader:
             detail = (
                 f"tensors without content add up to {self._empty_bytes:,} bytes; the limit is {LIMIT_EMPTY_BYTES:,}"
             )
-            raise errors.too_large(self.container.file, detail)
+            raise refusal("too-large", self.container.file, detail)
         if elements:
             self._note(f"{member} and others were saved without content: zeros stand in for them")
         return self._placed(torch.zeros(sizes, dtype=dtype), meta)
@@ -132,7 +132,7 @@ def check_byte_order(container: Container) -> None:
     written = container.read("byteorder").decode("ascii", "replace").strip()
     if written != sys.byteorder:
         detail = f"it was written on a {written[:20]}-endian machine, and this one is {sys.byteorder}-endian"
-        raise errors.unsupported_archive(container.file, detail)
+        raise refusal("unsupported-archive", container.file, detail)
 
 
 def plain_state(container: Container, member: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def plain_state(container: Container, member: str) -> dict[str, Any]:
         return {}
     state = _loaded(container, member, "its tensors")
     if not isinstance(state, Mapping):
-        raise errors.corrupt_program(container.file, member, f"it is a {type(state).__name__}, no dict of tensors")
+        raise refusal("corrupt-program", container.file, member, f"it is a {type(state).__name__}, no dict of tensors")
     return dict(state)
 
 
@@ -153,7 +153,7 @@ def _loaded(container: Container, member: str, what: str) -> object:
     try:
         return load_plain(container.read(member), member)
     except UnsafePickleError as error:
-        raise errors.unsafe_pickle(container.file, member, error.globals, what) from error
+        raise unsafe_pickle(container.file, member, error.globals, what) from error
 
 
 def _shaped(flat: torch.Tensor, meta: schema.TensorMeta, *, is_parameter: bool) -> torch.Tensor:

@@ -13,13 +13,12 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from trtdiag.errors import CaptureError
 from trtdiag.files.regular import open_regular, reason
-from trtdiag.frontend.archive import errors
+from trtdiag.frontend.archive.errors import refusal
 from trtdiag.frontend.archive.file_kinds import HEAD_BYTES, kind_of_bytes
 
 # torch writes members without compression, so that a file cannot declare more than its own size.  A file that a
@@ -32,12 +31,11 @@ _END_RECORD_BYTES = 22
 _LONGEST_COMMENT = 65_535
 _PIECE_BYTES = 1 << 24
 _ENCRYPTED = 0x1
-_UNOPENED: Mapping[int, Callable[[str], CaptureError]] = {
-    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP), errors.file_not_found),
-    errno.EILSEQ: lambda file: errors.file_not_found(repr(file)),
-    **dict.fromkeys((errno.EACCES, errno.EPERM), errors.permission_denied),
-    errno.EISDIR: errors.is_a_directory,
-    errno.EINVAL: errors.not_a_regular_file,
+_UNOPENED = {
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EILSEQ), "file-not-found"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "permission-denied"),
+    errno.EISDIR: "is-a-directory",
+    errno.EINVAL: "not-a-regular-file",
 }
 # Everything that zipfile and zlib raise on damaged input (read off CPython 3.10 to 3.13).
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, ValueError, OverflowError)
@@ -62,7 +60,7 @@ class Container:
         try:
             self._zip = zipfile.ZipFile(stream)
         except (*_ZIP_ERRORS, OSError) as error:
-            raise errors.corrupt_archive(file, str(error) or type(error).__name__) from error
+            raise refusal("corrupt-archive", file, str(error) or type(error).__name__) from error
         entries = self._zip.infolist()
         _check_entries(entries, file, size_bytes)
         root = _common_root(entries)
@@ -96,10 +94,10 @@ class Container:
                     filled += count
         except (*_ZIP_ERRORS, OSError) as error:
             changed = "its checksum is wrong: some of its bytes have changed" if "CRC-32" in str(error) else str(error)
-            raise errors.corrupt_member(self.file, name, changed or type(error).__name__) from error
+            raise refusal("corrupt-member", self.file, name, changed or type(error).__name__) from error
         if filled != len(target):
             detail = f"{len(target):,} bytes were declared and {filled:,} are there"
-            raise errors.corrupt_member(self.file, name, detail)
+            raise refusal("corrupt-member", self.file, name, detail)
 
 
 @contextmanager
@@ -113,9 +111,8 @@ def open_container(path: str | os.PathLike[str]) -> Iterator[Container]:
     try:
         stream = open_regular(file)
     except OSError as error:
-        refusal = _UNOPENED.get(error.errno or 0)
-        told = errors.unreadable_file(file, reason(error)) if refusal is None else refusal(file)
-        raise told from error
+        named = repr(file) if error.errno == errno.EILSEQ else file
+        raise refusal(_UNOPENED.get(error.errno or 0, "unreadable-file"), named, reason(error)) from error
     with stream:
         yield Container(stream, file, os.fstat(stream.fileno()).st_size)
 
@@ -127,45 +124,45 @@ def _check_ends(stream: IO[bytes], file: str, size_bytes: int) -> None:
     one of a zip inside it (the example inputs are such a member), so its place is checked here.
     """
     if size_bytes == 0:
-        raise errors.empty_file(file)
+        raise refusal("empty-file", file)
     try:
         stream.seek(0)
         head = stream.read(HEAD_BYTES)
         stream.seek(max(0, size_bytes - _END_RECORD_BYTES - _LONGEST_COMMENT))
         tail = stream.read()
     except OSError as error:
-        raise errors.unreadable_file(file, error.strerror or str(error)) from error
+        raise refusal("unreadable-file", file, error.strerror or str(error)) from error
     if not head.startswith(_LOCAL_HEADER):
         if len(head) < len(_LOCAL_HEADER) and _LOCAL_HEADER.startswith(head):
-            raise errors.truncated_archive(file, size_bytes, "there is nothing more")
+            raise refusal("truncated-archive", file, size_bytes, "there is nothing more")
         kind = kind_of_bytes(head)
-        raise errors.not_a_zip(file, kind.looks_like, kind.advice)
+        raise refusal("not-a-zip", file, kind.looks_like, kind.advice)
     for record in reversed([*_END_RECORD.finditer(tail)]):
         comment_bytes = int.from_bytes(record[1], "little")
         if record.start() + _END_RECORD_BYTES + comment_bytes == len(tail):
             if comment_bytes:
-                raise errors.unsupported_archive(file, "it carries a comment behind its table of contents")
+                raise refusal("unsupported-archive", file, "it carries a comment behind its table of contents")
             return
-    raise errors.truncated_archive(file, size_bytes, "the table of contents, which is written last, is missing")
+    raise refusal("truncated-archive", file, size_bytes, "the table of contents, which is written last, is missing")
 
 
 def _check_entries(entries: list[zipfile.ZipInfo], file: str, size_bytes: int) -> None:
     if len(entries) > LIMIT_MEMBERS:
-        raise errors.too_large(file, f"it lists {len(entries):,} members; the limit is {LIMIT_MEMBERS:,}")
+        raise refusal("too-large", file, f"it lists {len(entries):,} members; the limit is {LIMIT_MEMBERS:,}")
     seen: set[str] = set()
     for entry in entries:
         name = entry.filename
         if name != entry.orig_filename or not _is_plain_path(name):
-            raise errors.corrupt_archive(file, f"a member is called {entry.orig_filename!r}")
+            raise refusal("corrupt-archive", file, f"a member is called {entry.orig_filename!r}")
         if name in seen:
-            raise errors.corrupt_archive(file, f"two members are called {name!r}")
+            raise refusal("corrupt-archive", file, f"two members are called {name!r}")
         seen.add(name)
         if entry.flag_bits & _ENCRYPTED:
-            raise errors.unsupported_archive(file, f"{name} is encrypted")
+            raise refusal("unsupported-archive", file, f"{name} is encrypted")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise errors.unsupported_archive(file, f"{name} is packed by method {entry.compress_type}")
+            raise refusal("unsupported-archive", file, f"{name} is packed by method {entry.compress_type}")
         if entry.compress_type == zipfile.ZIP_STORED and entry.compress_size != entry.file_size:
-            raise errors.corrupt_archive(file, f"{name} is stored as it is, with two different sizes")
+            raise refusal("corrupt-archive", file, f"{name} is stored as it is, with two different sizes")
     _check_extent(entries, file, size_bytes)
 
 
@@ -174,17 +171,16 @@ def _check_extent(entries: list[zipfile.ZipInfo], file: str, size_bytes: int) ->
     end = 0
     for entry in sorted(entries, key=lambda item: item.header_offset):
         if entry.header_offset < end:
-            raise errors.corrupt_archive(file, f"{entry.filename} overlaps the member before it")
+            raise refusal("corrupt-archive", file, f"{entry.filename} overlaps the member before it")
         end = entry.header_offset + len(_LOCAL_HEADER) + entry.compress_size
     if end > size_bytes:
-        raise errors.corrupt_archive(file, "members reach beyond the end of the file")
+        raise refusal("corrupt-archive", file, "members reach beyond the end of the file")
     if entries and min(entry.header_offset for entry in entries) != 0:
-        raise errors.corrupt_archive(file, "its first member does not begin at its first byte")
+        raise refusal("corrupt-archive", file, "its first member does not begin at its first byte")
     declared = sum(entry.file_size for entry in entries)
     if declared > LIMIT_EXPANSION * size_bytes:
-        raise errors.too_large(
-            file, f"{declared:,} bytes in a file of {size_bytes:,}; the limit is {LIMIT_EXPANSION} times its size"
-        )
+        limit = f"the limit is {LIMIT_EXPANSION} times its size"
+        raise refusal("too-large", file, f"{declared:,} bytes in a file of {size_bytes:,}; {limit}")
 
 
 def _is_plain_path(name: str) -> bool:
