@@ -17,6 +17,7 @@ PACKAGE = "trtdiag"
 # Data moves down this list in a run, imports point up it: a package may import what stands above it, and itself.
 ORDER = (
     "errors",
+    "grouping",
     "wording",
     "arguments",
     "options",

@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from trtdiag.grouping import grouped
+
 SHOWN_NAME_CHARS = 240
 LONG_CHARS = 400
 """Of a sentence, which has more room than a name."""
@@ -142,9 +144,7 @@ def values_text(values: Mapping[str, int]) -> str:
 
 def starred(paths: Sequence[str]) -> list[str]:
     """Module paths with their indices as stars, the most frequent first: ``layers.*.attn (32 times)``."""
-    groups: dict[str, list[str]] = {}
-    for path in paths:
-        groups.setdefault(_INDEX.sub("*", path), []).append(path)
+    groups = grouped((_INDEX.sub("*", path), path) for path in paths)
     told = []
     for pattern, found in sorted(groups.items(), key=lambda item: -len(item[1])):
         name = found[0] if len(set(found)) == 1 else pattern

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.frontend.dim_names import bounds_text
+from trtdiag.grouping import grouped
 from trtdiag.symbolic import Progression, Range, ValueSet
 
 MOST_STEP = 1 << 20
@@ -36,10 +37,7 @@ def same_plan(one: Plan, other: Plan) -> bool:
 
 def sharing(plan: Plan) -> set[frozenset[str]]:
     """The sites that each Dim is used at."""
-    roots: dict[str, set[str]] = {}
-    for site, leaf in plan.leaves.items():
-        if leaf.kind is LeafKind.DIM:
-            roots.setdefault(leaf.root, set()).add(site)
+    roots = grouped((leaf.root, site) for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.DIM)
     return {frozenset(sites) for sites in roots.values()}
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from trtdiag.dims.facts import Constraint, GuardOrigin, Tied
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import InputDim, Join
-from trtdiag.symbolic.expr import Compare, Expr, Relation, Sym
+from trtdiag.grouping import grouped
+from trtdiag.symbolic.expr import Compare, Relation, Sym
 
 
 def tied(constraints: Sequence[Constraint], sites: Sites, joins: Sequence[Join] = ()) -> tuple[Tied, ...]:
@@ -18,9 +19,7 @@ def tied(constraints: Sequence[Constraint], sites: Sites, joins: Sequence[Join] 
     silence, and dims of hints (``Dim.AUTO``) share a symbol without a word.
     """
     found = []
-    by_size: dict[Expr, list[InputDim]] = {}
-    for dim in sites.dims:
-        by_size.setdefault(dim.expr, []).append(dim)
+    by_size = grouped((dim.expr, dim) for dim in sites.dims)
     for expr, dims in by_size.items():
         names = {dim.declared_name for dim in dims if dim.declared_name is not None}
         if isinstance(expr, Sym) and len(names) > 1:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from trtdiag.grouping import grouped
 from trtdiag.symbolic.ranges import Range
 
 
@@ -77,11 +78,8 @@ class Plan:
 
     def groups(self) -> dict[str, list[str]]:
         """The sites that are not static, by the Dim that they are made of; one made of none stands by itself."""
-        found: dict[str, list[str]] = {}
-        for site, leaf in self.leaves.items():
-            if leaf.kind is not LeafKind.STATIC:
-                found.setdefault(leaf.root or site, []).append(site)
-        return found
+        moving = ((site, leaf) for site, leaf in self.leaves.items() if leaf.kind is not LeafKind.STATIC)
+        return grouped((leaf.root or site, site) for site, leaf in moving)
 
     def with_static(self, sizes: Mapping[str, int]) -> Plan:
         """The plan with a number at each of these sites, and without the Dims that are then used nowhere."""

@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from trtdiag.dtypes.call import Scope
 from trtdiag.graph.operators import operator_of, short_name
+from trtdiag.grouping import grouped
 
 Use = TypeVar("Use")
 
@@ -30,11 +31,8 @@ def covering_uses(node: Node, found: Mapping[Node, Use], scope: Scope) -> list[U
     if len(sizes) != 1:
         return []
     lengths = [dim.range.single for dim in sizes[0].dims]
-    parts: dict[int, list[tuple[range, Use]]] = {}
-    for dim, stretch, part in _parts(node, lengths, scope):
-        if part in found:
-            parts.setdefault(dim, []).append((stretch, found[part]))
-    for dim, known in parts.items():
+    parts = _parts(node, lengths, scope)
+    for dim, known in grouped((dim, (stretch, found[part])) for dim, stretch, part in parts if part in found).items():
         length = lengths[dim]
         if length and len({index for stretch, _ in known for index in stretch} & set(range(length))) == length:
             return [use for _, use in known]

@@ -39,16 +39,18 @@ class LayerInfo:
         outputs: What it writes.
         tactic: The kernel that was chosen, where that is told.
         time_ms: The median time of a run at the usual sizes; ``None`` where it was not timed.
+        metadata: What the layers that it was made of were told to hand on.
     """
 
     name: str
     kind: str
-    ops: tuple[Origin, ...]
-    named: bool
+    ops: tuple[Origin, ...] = ()
+    named: bool = True
     inputs: tuple[LayerTensor, ...] = ()
     outputs: tuple[LayerTensor, ...] = ()
     tactic: str = ""
     time_ms: float | None = None
+    metadata: str = ""
 
     @property
     def dtypes(self) -> tuple[str, ...]:

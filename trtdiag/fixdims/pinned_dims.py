@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range, dims_in
 from trtdiag.fixdims.export_result import Tried
+from trtdiag.grouping import grouped
 from trtdiag.symbolic import Range
 from trtdiag.symbolic.expr import Num
 
@@ -44,10 +45,11 @@ def pinned_groups(tried: Tried, plan: Plan, examples: Mapping[str, int]) -> tupl
         plan: Its plan.
         examples: Site -> the example's size in that try.
     """
-    found: dict[str, list[tuple[str, int]]] = {}
-    for dim, leaf in dims_in(tried.inputs, plan):
-        if leaf.kind is not LeafKind.STATIC and isinstance(dim.expr, Num):
-            found.setdefault(leaf.root or dim.site, []).append((dim.site, int(dim.expr.value)))
+    found = grouped(
+        (leaf.root or dim.site, (dim.site, int(dim.expr.value)))
+        for dim, leaf in dims_in(tried.inputs, plan)
+        if leaf.kind is not LeafKind.STATIC and isinstance(dim.expr, Num)
+    )
     return tuple(_group(key, members, tried, plan, examples) for key, members in found.items())
 
 
@@ -69,10 +71,8 @@ def zero_groups(plan: Plan, examples: Mapping[str, int]) -> tuple[PinnedGroup, .
     torch refuses such an example before it traces anything ("Expected shape[0] = 2 of input Tensor to be of the form
     4*_b + 2"; torch 2.13, ``torch.utils._sympy.solve.try_solve``).
     """
-    found: dict[str, list[tuple[str, int]]] = {}
-    for site, leaf in plan.leaves.items():
-        if leaf.kind is LeafKind.DIM and leaf.scale > 1 and examples.get(site) == leaf.offset:
-            found.setdefault(leaf.root, []).append((site, leaf.offset))
+    derived = ((site, leaf) for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.DIM and leaf.scale > 1)
+    found = grouped((leaf.root, (site, leaf.offset)) for site, leaf in derived if examples.get(site) == leaf.offset)
     return tuple(group_of(key, members, plan, by_example=True) for key, members in found.items())
 
 

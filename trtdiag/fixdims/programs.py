@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from trtdiag.dims.plan import Plan
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
+from trtdiag.grouping import grouped
 from trtdiag.symbolic import Proof, all_of, free_symbols, holds, to_text
 from trtdiag.symbolic.expr import Condition
 
@@ -50,9 +51,7 @@ class FixedProgram:
 
     def takes_text(self, names: Mapping[str, str] | None = None) -> str:
         """``takes`` in Python, tied sizes last; ``names`` says what to write for a coordinate."""
-        groups: dict[frozenset[str], list[Condition]] = {}
-        for condition in self.takes:
-            groups.setdefault(free_symbols(condition), []).append(condition)
+        groups = grouped((free_symbols(condition), condition) for condition in self.takes)
         ordered = sorted(groups.items(), key=lambda group: len(group[0]))  # stable: coordinates in their own order
         return " and ".join(to_text(all_of(conditions), names) for _, conditions in ordered) or "True"
 

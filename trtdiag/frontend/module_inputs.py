@@ -25,6 +25,7 @@ from trtdiag.frontend.input import Input
 from trtdiag.frontend.input_tree import Node, nested_inputs
 from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.torch_private import replacements, symbol_sources
+from trtdiag.grouping import grouped
 from trtdiag.wording import shown
 
 Inputs = Sequence[Any] | Mapping[str, Any]
@@ -127,9 +128,7 @@ class SharedDims:
         sizes = {dim.site: dim.sizes for dim in self._asked.dims}
         shared = []
         for group in sites.values():
-            alike: dict[tuple[int, int, int], set[str]] = {}
-            for site in group & sizes.keys():
-                alike.setdefault(sizes[site], set()).add(site)
+            alike = grouped((sizes[site], site) for site in group & sizes.keys())
             shared += [frozenset(each) for each in alike.values() if len(each) > 1]
         if not shared or set(shared) == set(self._shared):
             return None

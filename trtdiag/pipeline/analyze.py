@@ -25,6 +25,7 @@ from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.graph.walk import NodeKind, walk
+from trtdiag.grouping import grouped
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.option_keywords import AnalyzeKeywords, shows_options
@@ -236,10 +237,7 @@ def _not_checked(facts: Analysis, ran: RuleRun) -> Iterator[str]:
     for item in ran.not_run:
         yield f"{item.rule}: {item.reason}"
     if facts.checked is not None and facts.checked.unchecked:
-        reasons: dict[str, list[str]] = {}
-        for node, why in facts.checked.unchecked.items():
-            reasons.setdefault(why, []).append(node)
-        for why, nodes in reasons.items():
+        for why, nodes in grouped((why, node) for node, why in facts.checked.unchecked.items()).items():
             more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
             yield f"recorded value of {', '.join(nodes[:3])}{more} against its op: {why}"
     yield from facts.program.notes

@@ -10,6 +10,7 @@ from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.finding import Finding, Impact, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.graph.source import Frame
+from trtdiag.grouping import grouped
 from trtdiag.report.compile_words import outcome, outcome_line, points_text
 from trtdiag.wording import amount, one_line
 
@@ -57,9 +58,7 @@ def cause_trees(findings: Iterable[Finding]) -> tuple[CauseTree, ...]:
     """The findings by root cause: roots first, the tree with the most severe finding of most impact at the top."""
     ordered = list(findings)
     by_id = {finding.id: finding for finding in ordered}
-    caused: dict[str, list[Finding]] = {}
-    for finding in ordered:
-        caused.setdefault(_top(finding, by_id), []).append(finding)
+    caused = grouped((_top(finding, by_id), finding) for finding in ordered)
 
     def tree(finding: Finding) -> CauseTree:
         # A finding that is its own top stands in its own list: it is no child of itself.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from trtdiag.dims.facts import DimRow, DimSuggestion, DimSystem
+from trtdiag.grouping import grouped
 from trtdiag.report.page import Part, shown
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import amount, listed, one_line, visible
@@ -44,11 +45,8 @@ def dims_view(dims: DimSystem) -> Part:
 
 def _alike(rows: Iterable[DimRow]) -> list[list[DimRow]]:
     """The rows by all but their site: one size in thirty inputs is one line of the table."""
-    groups: dict[DimRow, list[DimRow]] = {}
-    for row in rows:
-        # A dim without a symbol has nothing in common with another one but its numbers.
-        groups.setdefault(row if row.symbol is None else replace(row, site=""), []).append(row)
-    return list(groups.values())
+    # A dim without a symbol has nothing in common with another one but its numbers.
+    return list(grouped((row if row.symbol is None else replace(row, site=""), row) for row in rows).values())
 
 
 def _row(alike: Sequence[DimRow]) -> Part:

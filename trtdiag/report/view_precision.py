@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
+from trtdiag.grouping import grouped
+from trtdiag.lower.precision.facts import PrecisionFacts
 from trtdiag.report.page import Long, Part, cells, folding_table
 from trtdiag.wording import amount, listed, one_line
 
@@ -13,16 +14,14 @@ _MOST_LINES = 3
 
 def precision_view(facts: PrecisionFacts) -> Part:
     """The ops that stay in float32 by reason, the most frequent first."""
-    grouped: dict[tuple[str, str], list[StaysFloat32]] = {}
-    for each in facts.stays:
-        grouped.setdefault((each.target, each.reason), []).append(each)
+    alike = grouped(((each.target, each.reason), each) for each in facts.stays)
     rows = [
         (
             *cells(target, len(found), Long(reason)),
             _few([each.origin.module_path for each in found]),
             _few([each.origin.stack.best for each in found]),
         )
-        for (target, reason), found in sorted(grouped.items(), key=lambda item: -len(item[1]))
+        for (target, reason), found in sorted(alike.items(), key=lambda item: -len(item[1]))
     ]
     name = facts.precision.value
     computes = "computes" if facts.lowered_ops == 1 else "compute"

@@ -12,6 +12,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import held_tensors, placeholders, storage_bytes, storage_key
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of
+from trtdiag.grouping import grouped
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts
 
@@ -136,7 +137,4 @@ def _last_uses(owner: GraphModule, bases: Mapping[Node, Node]) -> Mapping[Node, 
         last.setdefault(bases[node], node)
         for argument in node.all_input_nodes:
             last[bases[argument]] = node
-    dying: dict[Node, list[Node]] = {}
-    for base, node in last.items():
-        dying.setdefault(node, []).append(base)
-    return dying
+    return grouped((node, base) for base, node in last.items())

@@ -10,6 +10,7 @@ from trtdiag.errors import DimsError
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.read_guards import read_guards
+from trtdiag.grouping import grouped
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.shapes.user_sizes import Ask, conflicting, read_ask, refused
 from trtdiag.symbolic import Condition, Range, ValueSet, allowed, free_symbols, holds
@@ -50,11 +51,8 @@ def allowed_box(program: Program, box: Mapping[str, Range]) -> dict[str, Range]:
 
     A profile's ends must be sizes that the program takes: ``x.view(-1, 8)`` has none below 8.
     """
-    singles: dict[str, list[Condition]] = {}
-    for condition in conditions_of(program, box):
-        names = sorted(free_symbols(condition))
-        if len(names) == 1:
-            singles.setdefault(names[0], []).append(condition)
+    symbols = ((free_symbols(condition), condition) for condition in conditions_of(program, box))
+    singles = grouped((next(iter(names)), condition) for names, condition in symbols if len(names) == 1)
     found = dict(box)
     for symbol, conditions in singles.items():
         solution = allowed(conditions, symbol, box[symbol])

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
-from trtdiag.engine.tensorrt.layer_text import RawLayer
 from trtdiag.engine.tensorrt.names import input_name, output_name
 from trtdiag.network import Network, Origin
 from trtdiag.network.layers.constant import Constant
@@ -29,7 +29,7 @@ _ENDS = re.compile(r"^\{ForeignNode\[(?P<first>.*?)\.\.\.(?P<last>.*)\]\}")
 _MOVES = re.compile(r"^Reformatting CopyNode for | copy$")
 
 
-def joined(layers: Sequence[RawLayer], network: Network, times: Times = ()) -> tuple[LayerInfo, ...]:
+def joined(layers: Sequence[LayerInfo], network: Network, times: Times = ()) -> tuple[LayerInfo, ...]:
     """Each layer of the engine with the ops that it computes and, where it was timed, the median of its times.
 
     Args:
@@ -41,7 +41,7 @@ def joined(layers: Sequence[RawLayer], network: Network, times: Times = ()) -> t
 
 
 class _Join:
-    def __init__(self, layers: Sequence[RawLayer], network: Network) -> None:
+    def __init__(self, layers: Sequence[LayerInfo], network: Network) -> None:
         self._raw = layers
         self._origins: dict[str, Origin] = {}
         self._maker: dict[int, str] = {}
@@ -80,24 +80,14 @@ class _Join:
             between = self._between(index)
             told = times.get(layer.name, ())
             place = seen[layer.name] = seen.get(layer.name, -1) + 1
-            found.append(
-                LayerInfo(
-                    layer.name,
-                    layer.kind,
-                    self._in_order({*named, *between}),
-                    not between - named,
-                    layer.inputs,
-                    layer.outputs,
-                    layer.tactic,
-                    told[place] if place < len(told) else None,
-                )
-            )
+            ops, time = self._in_order({*named, *between}), told[place] if place < len(told) else None
+            found.append(replace(layer, ops=ops, named=not between - named, time_ms=time))
         for name, told in times.items():
             if name not in seen:  # what took time is not left out, be it told by the profiler alone
-                found.append(LayerInfo(name, "", self._in_order(self._nodes_in(name)), True, time_ms=sum(told)))
+                found.append(LayerInfo(name, "", self._in_order(self._nodes_in(name)), time_ms=sum(told)))
         return tuple(found)
 
-    def _nodes_of(self, layer: RawLayer) -> set[str]:
+    def _nodes_of(self, layer: LayerInfo) -> set[str]:
         """The nodes that a layer names as those that it computes."""
         if _MOVES.search(layer.name):
             return set()
@@ -150,7 +140,7 @@ class _Join:
         return tuple(self._origins[node] for node in sorted(nodes, key=self._order.__getitem__))
 
 
-def _moved(layers: Sequence[RawLayer]) -> dict[str, tuple[str, ...]]:
+def _moved(layers: Sequence[LayerInfo]) -> dict[str, tuple[str, ...]]:
     """The names of each tensor that was only moved."""
     groups: dict[str, set[str]] = {}
     for layer in layers:

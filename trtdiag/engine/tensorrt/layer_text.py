@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from trtdiag.engine.built_layers import LayerTensor
+from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 
 # In this order: FP16 is in BF16, and INT8 in UINT8.
 _DTYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -31,20 +30,8 @@ _DTYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 
 
-@dataclass(frozen=True)
-class RawLayer:
-    """One layer as the inspector tells it; ``metadata`` is what its layers were told."""
-
-    name: str
-    kind: str
-    metadata: str
-    inputs: tuple[LayerTensor, ...]
-    outputs: tuple[LayerTensor, ...]
-    tactic: str
-
-
-def read_layers(text: str) -> tuple[RawLayer, ...]:
-    """The layers in the text; none where it has no form that is known."""
+def read_layers(text: str) -> tuple[LayerInfo, ...]:
+    """The layers in the text, without their ops; none where it has no form that is known."""
     try:
         # Names of layers that were fused are joined by control characters, which strict JSON does not take.
         document = json.loads(text, strict=False)
@@ -54,17 +41,17 @@ def read_layers(text: str) -> tuple[RawLayer, ...]:
     return tuple(_layer(entry) for entry in layers or ()) if isinstance(layers, list) else ()
 
 
-def _layer(entry: Any) -> RawLayer:
+def _layer(entry: Any) -> LayerInfo:
     if not isinstance(entry, dict):  # an engine that keeps names alone
-        return RawLayer(str(entry), "", "", (), (), "")
+        return LayerInfo(str(entry), "")
     tactic = _text(entry, "TacticName") or _text(entry, "TacticValue")
-    return RawLayer(
+    return LayerInfo(
         _text(entry, "Name"),
         _text(entry, "LayerType") or _text(entry, "ParameterType"),
-        _text(entry, "Metadata"),
-        _tensors(entry.get("Inputs")),
-        _tensors(entry.get("Outputs")),
-        "" if re.fullmatch(r"0x0*", tactic) else tactic,
+        inputs=_tensors(entry.get("Inputs")),
+        outputs=_tensors(entry.get("Outputs")),
+        tactic="" if re.fullmatch(r"0x0*", tactic) else tactic,
+        metadata=_text(entry, "Metadata"),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Finding, Severity
+from trtdiag.grouping import grouped
 from trtdiag.report.drawing.graph_model import Group, all_groups
 from trtdiag.report.drawing.nodes import DrawnNode
 
@@ -41,10 +42,8 @@ def marks(findings: Sequence[Finding], nodes: Sequence[DrawnNode], root: Group) 
     for at, group in enumerate(groups):
         for path in group.modules:
             by_path.setdefault(path, at)
-    dissolved: dict[str, list[int]] = {}
-    for position, node in enumerate(nodes):
-        if node.origin.module_path not in by_path:
-            dissolved.setdefault(node.origin.module_path, []).append(position)
+    paths = ((node.origin.module_path, position) for position, node in enumerate(nodes))
+    dissolved = grouped((path, position) for path, position in paths if path not in by_path)
     on_nodes: dict[int, dict[int, None]] = {}
     on_groups: list[dict[int, None]] = [{} for _ in groups]
     for at, finding in enumerate(findings):

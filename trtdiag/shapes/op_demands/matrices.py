@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from trtdiag.grouping import grouped
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks
 from trtdiag.shapes.shape_constraints import SUMMED, Demands, alike, all_alike, equal, multiplied, same_shape, spread
-from trtdiag.symbolic import Expr
 
 
 @asks("matmul", "mm", "mv")
@@ -75,9 +75,7 @@ def einsum(call: OpCall) -> Demands:
     if not isinstance(equation, str) or "." in equation:
         return
     terms = equation.replace(" ", "").partition("->")[0].split(",")
-    sizes: dict[str, list[Expr]] = {}
-    for term, shape in zip(terms, shapes, strict=False):
-        for letter, size in zip(term, shape, strict=False):
-            sizes.setdefault(letter, []).append(size)
+    operands = zip(terms, shapes, strict=False)
+    sizes = grouped(pair for term, shape in operands for pair in zip(term, shape, strict=False))
     for letter, found in sizes.items():
         yield from all_alike([(size,) for size in found], f"dims {letter} of the einsum")

@@ -9,6 +9,7 @@ from trtdiag.analysis.places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.dtypes.facts import DtypeFacts, Fit, WideTensor
 from trtdiag.frontend.program import Program
+from trtdiag.grouping import grouped
 from trtdiag.wording import amount, listed
 
 _SEVERITY: Mapping[Fit, Severity] = {
@@ -69,9 +70,7 @@ def _message(fit: Fit, tensors: list[WideTensor], target: str) -> str:
 
 def _evidence(tensors: list[WideTensor], target: str) -> tuple[Evidence, ...]:
     facts = [Evidence("no int64 tensors", f"TensorRT {target}")]
-    reasons: dict[str, list[str]] = {}
-    for tensor in tensors:
-        reasons.setdefault(f"values {tensor.values}: {tensor.why}", []).append(tensor.node)
+    reasons = grouped((f"values {tensor.values}: {tensor.why}", tensor.node) for tensor in tensors)
     facts += [Evidence(reason, listed(nodes, 3)) for reason, nodes in list(reasons.items())[:8]]
     if len(reasons) > 8:
         facts.append(Evidence(f"and {len(reasons) - 8} more reasons", "the types table"))
