@@ -51,7 +51,7 @@ def capture(source: Source, *, progress: Callable[[str], None] | None = None) ->
 
 def _captured(source: Source, step: Callable[[str], None]) -> Program:
     if isinstance(source, ExportedProgram):
-        return program_of(source, "live program", SourceKind.LIVE)
+        return program_of(factories.Exported(source), "live program", SourceKind.LIVE)
     if isinstance(source, ModuleInputs):
         return _from_recipe(source.recipe(), type(source.module).__name__, step, SharedDims(source))
     if isinstance(source, tuple):
@@ -94,7 +94,7 @@ def _from_file(path: Path, step: Callable[[str], None]) -> Program:
     if missing is not None:
         exported = on_device(exported, "cpu")
         notes = (*notes, f"it was exported on {missing.type}, which this machine lacks: it is read as one for the CPU")
-    return program_of(exported, path.name, SourceKind.FILE, summary=read.summary, notes=notes)
+    return program_of(factories.Exported(exported), path.name, SourceKind.FILE, summary=read.summary, notes=notes)
 
 
 def _percent(step: Callable[[str], None]) -> Callable[[str, int, int], None]:
@@ -116,7 +116,7 @@ def _from_factory(factory: Callable[[], Any], label: str, step: Callable[[str], 
     step("build the model")
     made = factories.call_factory(factory, label)
     if isinstance(made, ExportedProgram):
-        return program_of(made, label, SourceKind.FACTORY)
+        return program_of(factories.Exported(made), label, SourceKind.FACTORY)
     return _from_recipe(made, label, step)
 
 
@@ -125,17 +125,8 @@ def _from_recipe(
 ) -> Program:
     outcome = factories.export(with_plain_shapes(recipe), step, again)
     env, stacks = outcome.env, outcome.stacks
-    program = program_of(
-        outcome.program,
-        label,
-        SourceKind.FACTORY,
-        recipe=outcome.recipe,
-        stacks=stacks,
-        seconds=outcome.seconds,
-        failure=outcome.failure,
-        failed=env,
-    )
-    if env is not None and outcome.program is not None:
+    program = program_of(outcome, label, SourceKind.FACTORY)
+    if env is not None and stacks is not None and outcome.program is not None:
         lost, own = failed_guards(env, stacks), shape_env_of(outcome.program.graph_module)
         program = replace(
             program,

@@ -6,7 +6,7 @@ import time
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
-from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.factory import Exported, Recipe
 from trtdiag.frontend.failed_export import export_failure, failed_env
 from trtdiag.frontend.guard_stacks import recording
 from trtdiag.frontend.program import Program, SourceKind
@@ -27,13 +27,5 @@ def attempted(recipe: Recipe) -> Program:
         except Exception as error:  # torch raises anything here; every kind is read by the caller
             failure, env = export_failure(error, None), failed_env(error)
         seconds = time.perf_counter() - started
-    return program_of(
-        exported,
-        "the given module",
-        SourceKind.LIVE,
-        recipe=recipe,
-        stacks=stacks,
-        seconds=seconds,
-        failure=failure,
-        failed=env,
-    )
+    outcome = Exported(exported, recipe, failure, env, stacks, seconds)
+    return program_of(outcome, "the given module", SourceKind.LIVE)

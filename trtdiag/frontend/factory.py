@@ -59,18 +59,23 @@ Again = Callable[[BaseException], "Recipe | None"]
 
 @dataclass(frozen=True)
 class Exported:
-    """How an export ended.  ``program`` is ``None`` when neither the asked-for nor a relaxed export passed.
+    """How an export ended, or no more than the program of one that happened elsewhere.
 
-    ``recipe`` is what was exported last, before anything was relaxed; ``env`` is what a failed export left behind.
+    Attributes:
+        program: ``None`` when neither the asked-for nor a relaxed export passed.
+        recipe: What was exported last, before anything was relaxed.
+        failure: How the asked-for export failed.
+        env: What a failed export left behind.
+        stacks: The lines of its guards, noted meanwhile.
+        seconds: What all exports took.
     """
 
-    recipe: Recipe
-
     program: ExportedProgram | None
-    failure: ExportFailure | None
-    env: ShapeEnv | None
-    stacks: GuardStacks
-    seconds: float
+    recipe: Recipe | None = None
+    failure: ExportFailure | None = None
+    env: ShapeEnv | None = None
+    stacks: GuardStacks | None = None
+    seconds: float | None = None
 
 
 def load_factory(text: str) -> Callable[[], Any]:
@@ -166,7 +171,7 @@ def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Ex
             recipe = other
             progress("export")
             try:
-                return Exported(recipe, recipe.export(), None, None, stacks, time.perf_counter() - started)
+                return Exported(recipe.export(), recipe, None, None, stacks, time.perf_counter() - started)
             except Exception as error:  # torch raises anything here; every kind becomes a finding
                 first = error
             other = None if again is None else again(first)
@@ -185,8 +190,8 @@ def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Ex
                 except Exception:  # the first error is the one to report
                     continue
                 failure = export_failure(first, how)
-                return Exported(recipe, program, failure, env, stacks, time.perf_counter() - started)
-    return Exported(recipe, None, export_failure(first, None), env, stacks, time.perf_counter() - started)
+                return Exported(program, recipe, failure, env, stacks, time.perf_counter() - started)
+    return Exported(None, recipe, export_failure(first, None), env, stacks, time.perf_counter() - started)
 
 
 def as_auto(spec: Any) -> Any:

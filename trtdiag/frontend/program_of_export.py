@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch.export import ExportedProgram
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.archive.summary import ArchiveSummary
 from trtdiag.frontend.declared_dims import declared_dims
-from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.factory import Exported
 from trtdiag.frontend.failed_export import failed_guards
 from trtdiag.frontend.guard_stacks import GuardStacks, Noted
 from trtdiag.frontend.inputs import example_sizes, input_tensors
 from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
-from trtdiag.frontend.program import ExportFailure, Program, RawGuard, SourceKind, Versions
+from trtdiag.frontend.program import Program, RawGuard, SourceKind, Versions
 from trtdiag.frontend.recorded_conditions import recorded_guards
 from trtdiag.frontend.symbol_names import failed_names, program_names
 from trtdiag.frontend.torch_private import backed_hints, plain_ranges, replacements, running_schema, shape_env_of
@@ -25,33 +23,24 @@ from trtdiag.graph.source import NO_STACK
 
 
 def program_of(
-    exported: ExportedProgram | None,
+    outcome: Exported,
     label: str,
     kind: SourceKind,
     *,
-    recipe: Recipe | None = None,
-    stacks: GuardStacks | None = None,
-    seconds: float | None = None,
-    failure: ExportFailure | None = None,
-    failed: ShapeEnv | None = None,
     summary: ArchiveSummary | None = None,
     notes: tuple[str, ...] = (),
 ) -> Program:
     """The Program of an export; where torch refused it, without a graph, with all that is known of its dims.
 
     Args:
-        exported: torch's program; ``None`` where there is none.
+        outcome: How the export ended, with what it was exported from where that happened here: its declarations.
         label: As of ``Program``.
         kind: Where it came from.
-        recipe: What it was exported from, where that happened here: its declarations.
-        stacks: The lines of its guards, noted meanwhile.
-        seconds: What the export took.
-        failure: How an export failed.
-        failed: What that left behind.
         summary: What its file says.
         notes: As of ``Program``.
     """
-    env = failed if exported is None else shape_env_of(exported.graph_module)
+    exported, recipe, stacks = outcome.program, outcome.recipe, outcome.stacks
+    env = outcome.env if exported is None else shape_env_of(exported.graph_module)
     declared = () if recipe is None else declared_dims(recipe)
     hints = {} if env is None else backed_hints(env)
     if exported is None:
@@ -80,8 +69,8 @@ def program_of(
         guards=tuple(guards),
         origins={} if exported is None else op_origins(exported.graph_module),
         versions=versions,
-        failure=failure,
-        export_s=seconds,
+        failure=outcome.failure,
+        export_s=outcome.seconds,
         file_bytes=None if summary is None else summary.size_bytes,
         notes=notes,
         pins=pinned_dims(env, inputs, stacks),
