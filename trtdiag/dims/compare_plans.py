@@ -19,11 +19,9 @@ def same(before: Leaf, asked: Plan, after: Leaf, final: Plan) -> bool:
         return False
     if before.kind is not LeafKind.DIM:
         return before == after
-    return (before.scale, before.offset, asked_range(before, asked)) == (
-        after.scale,
-        after.offset,
-        asked_range(after, final),
-    )
+    pairs = ((before, asked), (after, final))
+    one, other = ((leaf.scale, leaf.offset, asked_range(leaf, plan)) for leaf, plan in pairs)
+    return one == other
 
 
 def same_plan(one: Plan, other: Plan) -> bool:

@@ -16,7 +16,7 @@ MOST_GUARD_CHARACTERS = 20_000
 
 FLOAT_WHY = "it is about a number with a fraction, no size"
 _FLOAT = re.compile(r"z[su]?f\d+$")  # torch's symbol of a number with a fraction
-_MOST_ENDS = 12  # line ends at which a guard may end that are tried
+MOST_ENDS = 12  # line ends at which a guard may end that are tried
 _ANY = Range()
 
 
@@ -56,21 +56,22 @@ def _parsed(text: str) -> Condition | str:
 
 def _readings(parts: Sequence[str]) -> list[str]:
     """Texts that may be the whole guard, the likeliest first: a sentence with a full stop, else the longest."""
-    open_ = 0
-    ends: list[int] = []
-    stopped: list[int] = []
-    for index, part in enumerate(parts):
-        open_ += part.count("(") + part.count("[") - part.count(")") - part.count("]")
-        if open_ <= 0 and part.strip():
-            ends.append(index)
-            if part.rstrip().endswith(".") and not stopped:
-                stopped.append(index)
-        if len(ends) == _MOST_ENDS:
-            break
+    ends = closed_ends(parts)
+    stopped = [end for end in ends if parts[end].rstrip().endswith(".")][:1]
     order = dict.fromkeys((*stopped, *reversed(ends)))
     spaced = [trimmed(" ".join(parts[: end + 1])) for end in order]
     # A terminal breaks a line in the middle of a word.
     return spaced + [trimmed("".join(parts[: end + 1])) for end in order if end]
+
+
+def closed_ends(parts: Sequence[str]) -> list[int]:
+    """The first lines behind which no bracket is open."""
+    open_, ends = 0, []
+    for index, part in enumerate(parts):
+        open_ += part.count("(") + part.count("[") - part.count(")") - part.count("]")
+        if open_ <= 0 and part.strip():
+            ends.append(index)
+    return ends[:MOST_ENDS]
 
 
 def trimmed(text: str) -> str:

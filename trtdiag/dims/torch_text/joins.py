@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from trtdiag.dims.torch_text.conditions import MOST_ENDS, closed_ends
 from trtdiag.dims.torch_text.facts import Created, Outside, Sentence, TextGuard
 from trtdiag.dims.torch_text.hints import read_hint
 from trtdiag.dims.torch_text.phrases import BEGINS
 from trtdiag.dims.torch_text.sentences import SOURCE, WHERE, read_sentence
 from trtdiag.symbolic import free_symbols
 
-_MOST_ENDS = 12
 _MOST_UNSURE = 4  # of so many joins all ways are tried, of more the uniform ones
 _TOKEN = re.compile(r"\w+$")
 # What cannot begin anything but the rest of a condition; a dash and a number may be an item of a list.
@@ -109,17 +109,8 @@ def settle(pieces: Sequence[Piece], following: str | None, *, unknown_before: bo
 
 def _ends(pieces: Sequence[Piece]) -> list[int]:
     """Numbers of pieces that may make up the sentence, the likeliest first."""
-    open_ = 0
-    ends: list[int] = []
-    for index, piece in enumerate(pieces):
-        text = piece.text
-        open_ += text.count("(") + text.count("[") - text.count(")") - text.count("]")
-        if open_ <= 0 and text.strip():
-            ends.append(index + 1)
-        if len(ends) == _MOST_ENDS and index + 1 < len(pieces):
-            break
-    order = dict.fromkeys((len(pieces), *reversed(ends), 1))
-    return list(order)
+    ends = [end + 1 for end in closed_ends([piece.text for piece in pieces])]
+    return list(dict.fromkeys((len(pieces), *reversed(ends), 1)))
 
 
 def _is_whole(text: str, found: Sentence | str | None) -> bool:
@@ -191,7 +182,7 @@ def _in_a_name(pieces: Sequence[Piece], chosen: Sentence) -> Piece | None:
 
 def _earlier_end(pieces: Sequence[Piece], end: int, chosen: Sentence, text: str) -> Piece | None:
     """The piece behind which the sentence may have ended, so that what follows was none of its own."""
-    for before in [e for e in _ends(pieces[:end]) if e < end][:_MOST_ENDS]:
+    for before in [e for e in _ends(pieces[:end]) if e < end][:MOST_ENDS]:
         last = pieces[before - 1]
         if last.sure or _GOES_ON.match(pieces[before].text.lstrip()):
             continue

@@ -52,9 +52,8 @@ def _loose_line(name: str, leaf: Leaf, plan: Plan) -> str:
     if leaf.kind is not LeafKind.DIM:
         word = name if name.isidentifier() else "size"
         return f"{word} = {spelled(leaf, plan)}  # wherever {name} is declared"
-    if (leaf.scale, leaf.offset) == (1, 0):
-        return f"# {leaf.root}: wherever {name} is declared"
-    return f"# {leaf.name or name}: wherever {name} is declared"
+    dim = leaf.root if (leaf.scale, leaf.offset) == (1, 0) else leaf.name or name
+    return f"# {dim}: wherever {name} is declared"
 
 
 def outside_code(outside: Iterable[Outside]) -> str:

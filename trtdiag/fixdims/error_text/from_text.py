@@ -44,6 +44,8 @@ _POSITIONAL = (
     "names of the parameters there"
 )
 _HINT = "torch refuses a plain Dim there, as it cannot see that its guards always hold; the hint has the same bounds"
+_NOTHING_READ = "what the text says could not be read, so nothing is suggested"
+_OF_DATA = "sizes that data decides are no input dims: no Dim helps, a torch._check in the model does"
 _SUGGESTED = "part of this is torch's own suggestion, for dims of which the text states no guard"
 
 
@@ -249,26 +251,19 @@ def _notes(
     held: list[str],
     final: Plan,
 ) -> tuple[str, ...]:
-    found = []
-    if system.conditions and final.leaves:
-        found.append(_NOT_ALL)
-    if any(solved.value > 1 for solved in read.solved):
-        found.append(_ONE_SIZE)
-    if any(_reaches_one(site, final) for change in changes for site in change.sites):
-        found.append(_ZERO_ONE)
-    if any(site.startswith(("args[", "flat_args[")) for site in system.sites_used()):
-        found.append(_POSITIONAL)
-    if held:
-        found.append(f"{', '.join(held)}: {_HINT}")
-    if system.hinted:
-        found.append(_SUGGESTED)
-    if chosen.open:
-        found.append(f"{len(chosen.open)} conditions could be neither shown to hold nor mended")
-    if not changes and system.unread and not system.conditions:
-        found.append("what the text says could not be read, so nothing is suggested")
-    if system.checks:
-        found.append("sizes that data decides are no input dims: no Dim helps, a torch._check in the model does")
-    return tuple(found)
+    used = [site for sites in system.sites.values() for site in sites]
+    notes: tuple[tuple[object, str], ...] = (
+        (system.conditions and final.leaves, _NOT_ALL),
+        (any(solved.value > 1 for solved in read.solved), _ONE_SIZE),
+        (any(_reaches_one(site, final) for change in changes for site in change.sites), _ZERO_ONE),
+        (any(site.startswith(("args[", "flat_args[")) for site in used), _POSITIONAL),
+        (held, f"{', '.join(held)}: {_HINT}"),
+        (system.hinted, _SUGGESTED),
+        (chosen.open, f"{len(chosen.open)} conditions could be neither shown to hold nor mended"),
+        (not changes and system.unread and not system.conditions, _NOTHING_READ),
+        (system.checks, _OF_DATA),
+    )
+    return tuple(note for holds, note in notes if holds)
 
 
 def _contradictory(label: str, system: TextSystem, box: dict[str, Range], asked: Plan, chosen: Chosen) -> Fix:

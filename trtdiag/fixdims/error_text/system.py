@@ -104,10 +104,6 @@ class TextSystem:
         """The symbols of which something is known."""
         return {name for condition in self.conditions for name in free_symbols(condition)} | self.pinned.keys()
 
-    def sites_used(self) -> list[str]:
-        """Every site, in order."""
-        return [site for sites in self.sites.values() for site in sites]
-
     def plan(self) -> Plan:
         """What was asked: a ``Dim`` where the text names one, else a hint."""
         defs = tuple(DimDef(name, self.asked.get(name, Range())) for name in self.sites if name in self.named)
@@ -184,8 +180,9 @@ def _take(system: TextSystem, guard: TextGuard) -> None:
         system.always.update({symbol_of(source): guard for source in subjects})
     else:
         system.conditions.setdefault(condition, guard)
-        if _asks_for_a_bound(condition):
-            system.unbounded.add(condition)
+        match condition:  # what ``_without_stand_ins`` makes of ``size != 9223372036854775807``
+            case Compare(Relation.LE, Sym(), Num(most)) if most in (INT64_MAX - 1, INT64_MAX - 2):
+                system.unbounded.add(condition)
         system.constants.update(dict([value] if value is not None else []))
 
 
@@ -217,15 +214,6 @@ def _without_stand_ins(condition: Condition) -> Condition:
             case _:
                 kept.append(part)
     return all_of(kept)
-
-
-def _asks_for_a_bound(condition: Condition) -> bool:
-    """Whether it is what ``_without_stand_ins`` makes of ``size != 9223372036854775807``."""
-    match condition:
-        case Compare(Relation.LE, Sym(), Num(value)):
-            return value in (INT64_MAX - 1, INT64_MAX - 2)
-        case _:
-            return False
 
 
 def _hint(system: TextSystem) -> None:
