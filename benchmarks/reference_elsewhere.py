@@ -12,8 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from trtdiag.engine import backend as registry
-from trtdiag.engine import reference
+from trtdiag.engine import backend as registry, reference
 from trtdiag.engine.manifest import Manifest
 from trtdiag.network import Network, from_bytes
 from trtdiag.network.run import PreparedRun

@@ -15,41 +15,17 @@ if TYPE_CHECKING:
     from trtdiag.benchmark.facts import Benchmark as Benchmark
     from trtdiag.errors import (
         ArgumentError as ArgumentError,
-    )
-    from trtdiag.errors import (
         ArtifactError as ArtifactError,
-    )
-    from trtdiag.errors import (
         CaptureError as CaptureError,
-    )
-    from trtdiag.errors import (
         DiagnosisError as DiagnosisError,
-    )
-    from trtdiag.errors import (
         DimsError as DimsError,
-    )
-    from trtdiag.errors import (
         EngineBuildError as EngineBuildError,
-    )
-    from trtdiag.errors import (
         InternalError as InternalError,
-    )
-    from trtdiag.errors import (
         PlatformError as PlatformError,
-    )
-    from trtdiag.errors import (
         ShapeOutOfRangeError as ShapeOutOfRangeError,
-    )
-    from trtdiag.errors import (
         TrtdiagError as TrtdiagError,
-    )
-    from trtdiag.errors import (
         UnsupportedOpError as UnsupportedOpError,
-    )
-    from trtdiag.errors import (
         UserError as UserError,
-    )
-    from trtdiag.errors import (
         VerificationError as VerificationError,
     )
     from trtdiag.fixdims.fix import Fix as Fix
@@ -59,14 +35,8 @@ if TYPE_CHECKING:
     from trtdiag.option_warnings import OptionWarning as OptionWarning
     from trtdiag.options import (
         AnalyzeOptions as AnalyzeOptions,
-    )
-    from trtdiag.options import (
         CompileOptions as CompileOptions,
-    )
-    from trtdiag.options import (
         PartitionOptions as PartitionOptions,
-    )
-    from trtdiag.options import (
         Precision as Precision,
     )
     from trtdiag.pipeline.analyze import analyze as analyze
@@ -131,8 +101,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that there
 
 
 def __dir__() -> list[str]:
-    """What there is, the public names that were not used yet among it."""
-    return sorted({*globals(), *__all__})
+    """The public names, those that were not used yet among them, and what every module has."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def _version() -> str:

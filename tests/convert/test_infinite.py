@@ -10,8 +10,7 @@ import torch
 from tests.convert.op_check import check_op
 from trtdiag.network import DType, Network
 from trtdiag.network.layers.constant import Constant
-from trtdiag.network.layers.elementwise import ElementWise, Select
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation as Op, Select
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import Slice
 from trtdiag.network.layers.unary import Unary, UnaryOperation

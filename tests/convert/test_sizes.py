@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.random_cases import cases
 from tests.symbolic.random_guards import Guard, expressions, guards, value_of

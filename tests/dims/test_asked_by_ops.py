@@ -11,8 +11,7 @@ from torch import nn
 from torch.export import Dim, export
 from torch.nn.functional import scaled_dot_product_attention
 
-from trtdiag.dims import op_conditions as asking
-from trtdiag.dims import op_trial
+from trtdiag.dims import op_conditions as asking, op_trial
 from trtdiag.dims.collect_conditions import gather
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.fixdims.run import fix_dims

@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.random_cases import cases
 from trtdiag.dims.torch_text.conditions import MOST_GUARD_CHARACTERS

@@ -10,8 +10,7 @@ import pytest
 from trtdiag.dims.torch_text.facts import Created, Outside, Solved
 from trtdiag.dims.torch_text.lines import bare, physical_lines
 from trtdiag.dims.torch_text.read import read_export_error
-from trtdiag.symbolic import Range, parse_condition
-from trtdiag.symbolic import holds as holds_at
+from trtdiag.symbolic import Range, holds as holds_at, parse_condition
 from trtdiag.symbolic.expr import Condition
 
 SIZE = "L['x'].size()[2]"

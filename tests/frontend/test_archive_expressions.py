@@ -6,8 +6,7 @@ import ast
 
 import pytest
 import sympy
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch.utils._sympy.functions import CeilToInt, CleanDiv, FloorDiv, IntTrueDiv, Mod, PowByNatural, PythonMod, Where
 
 from tests.random_cases import cases

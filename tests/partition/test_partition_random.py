@@ -6,8 +6,7 @@ import operator
 from dataclasses import dataclass
 
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch.fx import Graph, GraphModule
 
 from tests.partition.checks import assert_acyclic, assert_complete, assert_maximal, homes_of, torch_segments

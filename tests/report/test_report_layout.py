@@ -7,8 +7,7 @@ import subprocess
 from itertools import combinations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.random_cases import cases
 from trtdiag.errors import UserError

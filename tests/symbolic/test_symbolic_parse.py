@@ -6,8 +6,7 @@ import pickle
 from itertools import product
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.random_cases import cases
 from trtdiag.symbolic import ExpressionError, Sym, evaluate, free_symbols, number, parse_condition, parse_expr, to_text

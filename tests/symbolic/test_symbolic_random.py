@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import random_guards as rg
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from tests.random_cases import cases
 from trtdiag.symbolic import (

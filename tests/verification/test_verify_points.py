@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from trtdiag.symbolic import Range, holds, parse_condition
 from trtdiag.verification.points import points

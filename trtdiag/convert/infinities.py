@@ -14,8 +14,7 @@ import torch
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.constant import Constant
-from trtdiag.network.layers.elementwise import ElementWise, Select
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation as Op, Select
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze

@@ -12,8 +12,7 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.network.builder import NetworkBuilder
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.cast import Cast
-from trtdiag.network.layers.elementwise import ElementWise, Select
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation as Op, Select
 from trtdiag.network.layers.unary import Unary, UnaryOperation
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Condition, Expr, Num, Relation, Sym, floor, is_integer, mul, neg, to_text

@@ -8,8 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.symbolic import Condition, Expr, Num, Relation, compare, floordiv, maximum, minimum, mod, mul, negate, sub
-from trtdiag.symbolic import where as choice
+from trtdiag.symbolic import (
+    Condition,
+    Expr,
+    Num,
+    Relation,
+    compare,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    negate,
+    sub,
+    where as choice,
+)
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.expr import FloorDiv, Mul, Where
 

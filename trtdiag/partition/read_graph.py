@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Sequence, Set as AbstractSet
 from typing import TypeAlias, Union
 
 from torch.fx import Graph, Node

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from trtdiag.errors import UserError
-from trtdiag.report.strict_json import Json
-from trtdiag.report.strict_json import shown as told
+from trtdiag.report.strict_json import Json, shown as told
 from trtdiag.symbolic.text import in_words
 from trtdiag.wording import LONG_CHARS, SHOWN_NAME_CHARS, one_line
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from math import gcd, lcm
-from math import trunc as trunc_number
+from math import gcd, lcm, trunc as trunc_number
 
 from trtdiag.symbolic.expr import (
     Add,

@@ -12,9 +12,7 @@ from standin import TensorRT
 from tests.engine.linear_network import PROFILE, linear, linear_engine, linear_network
 from trtdiag.engine.backend import BuiltBy, get_backend
 from trtdiag.engine.build_watch import Watch
-from trtdiag.engine.tensorrt import backend as home
-from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt import lazy_import as doors
+from trtdiag.engine.tensorrt import backend as home, build as building, lazy_import as doors
 from trtdiag.engine.tensorrt.lazy_import import Door, open_door, require_gpu
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.options import CompileOptions

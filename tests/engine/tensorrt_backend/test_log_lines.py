@@ -11,8 +11,7 @@ from refusal_networks import REFUSALS
 from standin import TensorRT
 
 from trtdiag.engine.builds import build_engines
-from trtdiag.engine.tensorrt import backend as home
-from trtdiag.engine.tensorrt import build as building
+from trtdiag.engine.tensorrt import backend as home, build as building
 from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.log import Lines, logger_of
 from trtdiag.errors import EngineBuildError

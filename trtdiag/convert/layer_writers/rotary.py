@@ -20,8 +20,7 @@ from trtdiag.convert.writer import Writer
 from trtdiag.network.layers.activation import Activation
 from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.constant import Constant
-from trtdiag.network.layers.elementwise import ElementWise
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation as Op
 from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
 from trtdiag.network.layers.shuffle import Shuffle

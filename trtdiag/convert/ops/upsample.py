@@ -9,8 +9,11 @@ from trtdiag.convert.layer_writers.resize import axes_of, resized
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType
-from trtdiag.network.layers.resize import InterpolationMode, ResizeRoundMode
-from trtdiag.network.layers.resize import ResizeCoordinateTransformation as Coordinates
+from trtdiag.network.layers.resize import (
+    InterpolationMode,
+    ResizeCoordinateTransformation as Coordinates,
+    ResizeRoundMode,
+)
 from trtdiag.network.value import Value
 
 _SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
