@@ -25,8 +25,13 @@ def earliest_levels(before: Edges, supported: Sequence[bool]) -> list[int]:
     if all(supported):
         return [1] * len(before)
     levels: list[int] = []
-    for index in range(len(before)):
-        levels.append(earliest_level(index, before, supported, levels))
+    for index, inside in enumerate(supported):  # earliest_level, without a call for each op
+        earliest = int(inside)
+        for other in before[index]:
+            least = levels[other] + 1 if inside and not supported[other] else levels[other]
+            if least > earliest:
+                earliest = least
+        levels.append(earliest)
     return levels
 
 

@@ -11,7 +11,7 @@ from torch.fx import Graph, Node
 from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.limit import FROM_DATA, Limit
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.values import NodeReader, NumberValue, OtherValue, TensorValue, Value
+from trtdiag.graph.values import NodeReader, NodeValues, NumberValue, OtherValue, TensorValue, Value
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.partition.extents import Extents
 from trtdiag.partition.intrinsic_limits import (
@@ -169,14 +169,18 @@ class _Reading:
         work = kind is _OP and not (call.shares and alias_base(node, self._values) is not None)
         read = tuple(reads), tuple(sizes), tuple(constants)
         self._ops.append(Op(name, target, (), *read, work, nature, kind is not _ASSERT))
-        self._output_of(node, index)
+        found = self._values.node(node)
+        values = found.values
+        if values and type(values[0]) is TensorValue and not found.is_list and found.symbols <= self._backed:
+            self._tensors[node] = len(self._tensors), index, values[0], []  # as nearly all ops
+        else:
+            self._output_of(node, index, found)
 
-    def _output_of(self, node: Node, index: int) -> None:
+    def _output_of(self, node: Node, index: int, found: NodeValues) -> None:
         """Enter what an op or a getitem node yields, with the sizes that are born here.
 
         A number that only the data decides keeps the op out of engines; of a tensor of such a size its converter says.
         """
-        found = self._values.node(node)
         values = found.values
         if found.is_list:
             self._lists.add(node)
@@ -202,7 +206,7 @@ class _Reading:
         index = self._owner[source]  # type: ignore[index]
         self._owner[node] = index
         self._elements.setdefault(index, []).append(node.name)
-        self._output_of(node, index)
+        self._output_of(node, index, self._values.node(node))
 
     def _mark_whole_lists(self, node: Node, arguments: Sequence[Node]) -> None:
         for argument in arguments:

@@ -120,17 +120,19 @@ def _sizes(plan: Plan, ops: Sequence[int], inputs: Sequence[str]) -> _Sizes:
 def _segment(
     graph: OpGraph, home: int, ops: Sequence[int], inputs: tuple[str, ...], outputs: tuple[str, ...], sizes: _Sizes
 ) -> Segment:
-    held = [graph.ops[index] for index in ops]
-    return Segment(
-        home,
-        tuple([op.name for op in held]),
-        tuple([name for op in held for name in op.elements]),
-        inputs,
-        outputs,
-        tuple(dict.fromkeys([name for op in held for name in op.constants])),
-        *sizes,
-        sum([op.work for op in held]),
-    )
+    names: list[str] = []
+    elements: list[str] = []
+    constants: list[str] = []
+    work_ops = 0
+    every = graph.ops
+    for index in ops:  # one pass: there are as many ops as in the program
+        op = every[index]
+        names.append(op.name)
+        elements += op.elements
+        constants += op.constants
+        work_ops += op.work
+    once = tuple(dict.fromkeys(constants))
+    return Segment(home, tuple(names), tuple(elements), inputs, outputs, once, *sizes, work_ops)
 
 
 def _steps(graph: OpGraph, homes: Sequence[int], levels: Sequence[int]) -> tuple[Step, ...]:
