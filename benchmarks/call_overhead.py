@@ -18,8 +18,8 @@ from torch import nn
 from torch.export import Dim, export
 
 import trtdiag
+from trtdiag.engine.tensorrt.engine_bindings import input_name, output_name
 from trtdiag.engine.tensorrt.gpu import Replay, Work
-from trtdiag.engine.tensorrt.names import input_name, output_name
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import CACHE

@@ -22,9 +22,9 @@ from torch.export import Dim
 from trtdiag.engine.backend import Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.builds import build_engines
+from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.lazy_import import open_door
 from trtdiag.engine.tensorrt.log import Listeners
-from trtdiag.engine.timing_inputs import usual_inputs
 from trtdiag.errors import TrtdiagError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

@@ -10,7 +10,7 @@ from chromium import drive, needs_browser, open_page
 from tests.compiling.programs import exported, mlp
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.graph.source import Frame
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Origin
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.report import Report

@@ -14,8 +14,8 @@ import torch
 
 import trtdiag.pipeline.compile
 from tests.compiling.programs import mlp, saved
-from trtdiag.cli.build_options import BUILD_OPTIONS
 from trtdiag.cli.compile import GROUPS, compile_command
+from trtdiag.cli.engine_options import BUILD_OPTIONS
 from trtdiag.cli.main import main
 from trtdiag.engine.tensorrt.compatibility import LEVELS
 from trtdiag.options import HARDWARE, CompileOptions

@@ -11,7 +11,7 @@ from trtdiag.engine import backend as registry
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.manifest import Manifest
-from trtdiag.engine.timing_inputs import usual_inputs
+from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import PlatformError
 from trtdiag.network import Network
 

@@ -13,9 +13,9 @@ from tests.harness.rows import thinned
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind
 from trtdiag.dims.spelling.asked import asked_plan, structure_of
 from trtdiag.errors import CaptureError, DimsError
-from trtdiag.frontend.export_attempt import attempted
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.inputs import input_tensors
+from trtdiag.frontend.program_of_export import attempted
 from trtdiag.frontend.unexported_inputs import input_sketch
 from trtdiag.symbolic import Range
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from tests.random_cases import cases
 from tests.symbolic.random_guards import Guard, guards
 from trtdiag.dims.solver.choose import choose
-from trtdiag.dims.solver.sizes import PIN
+from trtdiag.dims.solver.volume import PIN
 from trtdiag.symbolic import Range, evaluate, free_symbols, parse_condition
 
 QUICK = settings(max_examples=cases(80), deadline=None, suppress_health_check=list(HealthCheck))

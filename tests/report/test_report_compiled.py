@@ -19,7 +19,7 @@ from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN, after_compiling
 from trtdiag.analysis.result import StageTiming
 from trtdiag.convert import registry
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Origin
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.compile_text import verification_text

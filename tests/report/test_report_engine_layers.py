@@ -13,7 +13,7 @@ from sample_analysis import FRAME, HOSTILE_NAMES
 
 from tests.compiling.programs import exported, mlp
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Origin
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.json_report import SCHEMA_PATH

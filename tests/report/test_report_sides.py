@@ -14,7 +14,7 @@ from torch.export import Dim, export
 import trtdiag
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Origin
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.drawing.build import graph_view

@@ -23,7 +23,7 @@ from trtdiag.errors import ArtifactError, CaptureError, PlatformError, UserError
 from trtdiag.frontend.archive.read import read_archive
 from trtdiag.frontend.archive.summary import EXTRA, inspect_archive
 from trtdiag.frontend.archive.zip_members import Container, open_container
-from trtdiag.frontend.devices import is_here
+from trtdiag.frontend.move_to_device import is_here
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device

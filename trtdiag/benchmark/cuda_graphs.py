@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trtdiag.benchmark.memory import unrecordable
 from trtdiag.benchmark.original import Original
-from trtdiag.benchmark.run import of_program
+from trtdiag.benchmark.run import of_program, unrecordable
 from trtdiag.benchmark.ways import Ready
 from trtdiag.errors import PlatformError
 from trtdiag.runtime.compiled import CompiledProgram

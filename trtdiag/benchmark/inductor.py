@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.benchmark.half import way_of
+from trtdiag.benchmark.eager import way_of
 from trtdiag.benchmark.original import Original
 from trtdiag.benchmark.ways import Ready
 from trtdiag.errors import PlatformError

@@ -1,9 +1,9 @@
-"""Times ways to run a program at given sizes."""
+"""Times ways to run a program at given sizes, and asks loaded engines what PyTorch does not count."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +11,14 @@ import torch
 
 from trtdiag.benchmark.clock import Call, Timed, error_text, peak_bytes, spread, take_turns, wait
 from trtdiag.benchmark.facts import AS_EXPORTED, SizeResult, WayResult
-from trtdiag.benchmark.memory import engines_bytes
 from trtdiag.benchmark.original import Original
 from trtdiag.benchmark.ways import Ready
+from trtdiag.engine.backend import Runner
 from trtdiag.graph.pytree import leaves_of
 from trtdiag.options import Precision
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.engine_cache import CACHE
+from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.wording import dtype_text
 
 _COMPUTES = {Precision.KEEP: AS_EXPORTED, Precision.FP16: "float16", Precision.BF16: "bfloat16"}
@@ -96,3 +98,24 @@ def of_program(compiled: CompiledProgram) -> Ready:
         return lambda: compiled(*args, **kwargs)
 
     return Ready(bind, _COMPUTES[precision], compiled.build_s, bytes=engines_bytes(compiled))
+
+
+def engines_bytes(compiled: CompiledProgram) -> int | None:
+    """Return the scratch memory of a program's engines; ``None`` where one does not say.
+
+    They share the memory of the one that needs most; it is there before a call that is not the first.
+    """
+    runners = list(_runners(compiled))
+    known: list[int] = [runner.scratch_bytes for runner in runners if hasattr(runner, "scratch_bytes")]
+    return max(known, default=0) if len(known) == len(runners) else None
+
+
+def unrecordable(compiled: CompiledProgram) -> str:
+    """Return why none of a program's engines can be recorded as a CUDA graph; empty where one can."""
+    found = [str(getattr(runner, "unrecordable", "it is no engine of TensorRT")) for runner in _runners(compiled)]
+    return found[0] if found and all(found) else ""
+
+
+def _runners(compiled: CompiledProgram) -> Iterator[Runner]:
+    for node in engine_nodes(compiled.exported_program):
+        yield CACHE.get(node.manifest, node.engine)

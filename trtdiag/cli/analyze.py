@@ -11,14 +11,13 @@ from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config, refuse_other
 from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
-from trtdiag.cli.list_options import listed
 from trtdiag.cli.option_groups import debug_option, quiet_option, with_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import users_options, working
-from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile, listed, seconds_option
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from trtdiag.cli.list_options import listed, sizes_of
 from trtdiag.cli.option_groups import Options, debug_option, quiet_option, several, with_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import step_line
@@ -15,7 +14,7 @@ from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import json_file, json_option, write_json
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import users_options, working
-from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile
+from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile, listed, sizes_of
 from trtdiag.files.same import Named, refuse_same
 
 _OPTIONS: Options = {

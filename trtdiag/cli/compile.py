@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trtdiag.cli.build_options import BUILD_OPTIONS
 from trtdiag.cli.config import read_config
 from trtdiag.cli.default_names import name_after
-from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
-from trtdiag.cli.list_options import sizes_of
+from trtdiag.cli.engine_options import BUILD_OPTIONS, ENGINE_OPTIONS, chosen_engine_options
 from trtdiag.cli.option_groups import (
     BACKENDS,
     GroupedCommand,
@@ -31,7 +29,7 @@ from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import users_options, working
-from trtdiag.cli.value_checks import MOST_COUNT, OutputFile
+from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from trtdiag.cli.config import refuse_other
-from trtdiag.cli.list_options import listed
-from trtdiag.cli.value_checks import CheckedCommand, Place
+from trtdiag.cli.value_checks import CheckedCommand, Place, listed
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 Options = Mapping[str, Mapping[str, Any]]

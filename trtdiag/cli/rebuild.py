@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from trtdiag.cli.build_options import BUILD_OPTIONS
 from trtdiag.cli.compile import caches
 from trtdiag.cli.config import read_config
 from trtdiag.cli.default_names import name_after
-from trtdiag.cli.engine_options import GPU_OPTION
+from trtdiag.cli.engine_options import BUILD_OPTIONS, GPU_OPTION
 from trtdiag.cli.option_groups import BACKENDS, chosen, debug_option, one_of, quiet_option, with_options
 from trtdiag.cli.output_paths import compiled_place, read_by, saved_line
 from trtdiag.cli.progress import step_line

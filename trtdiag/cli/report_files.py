@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from trtdiag.cli.list_options import listed
 from trtdiag.cli.option_groups import Options, flag, path, several
 from trtdiag.cli.streams import standard_output
-from trtdiag.cli.value_checks import OutputFile
+from trtdiag.cli.value_checks import OutputFile, listed
 from trtdiag.files.destination import is_written_through, open_descriptor
 from trtdiag.report.save import write_atomically
 from trtdiag.report.suffixes import SUFFIXES, format_of, format_unknown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,9 @@ MOST_MIB = 1 << 40
 
 MOST_COUNT = (1 << 31) - 1
 """What libraries take as a number of things."""
+_SIZE = re.compile(r"[+-]?[0-9]{1,18}")
+"""Of fewer digits than the integers of 64 bits that tensors count with; ASCII, for 5² is no size."""
+_SHOWN = 60
 
 
 class Place(click.Path):
@@ -122,3 +126,29 @@ def _whole(value: Any, kind: click.ParamType[Any], param: click.Parameter | None
     if any("\ud800" <= char <= "\udfff" for char in text):  # how Python keeps bytes that are no UTF-8
         kind.fail("it is no text in UTF-8: rename what it names", param, ctx)
     return value
+
+
+def listed(given: tuple[str, ...]) -> tuple[str, ...]:
+    """``--select GRD,SYM --select TYP401`` as one tuple."""
+    return tuple(word.strip() for item in given for word in item.split(",") if word.strip())
+
+
+def sizes_of(given: tuple[str, ...], option: str = "--opt") -> tuple[tuple[str, int], ...]:
+    """``--opt h=640,w=480`` as pairs.
+
+    Raises:
+        UserError: ``wrong-size``.
+    """
+    found = []
+    for word in listed(given):
+        name, _, size = word.rpartition("=")
+        if not name.strip() or not _SIZE.fullmatch(size.strip()):
+            shown = word if len(word) <= _SHOWN else f"{word[:_SHOWN]}..."
+            raise UserError(
+                f"{option}: {shown!r} is no size",
+                because="a size is asked for as DIM=SIZE, with a whole number of at most 18 digits",
+                fix=f"write for example {option} h=640",
+                reference="wrong-size",
+            )
+        found.append((name.strip(), int(size)))
+    return tuple(found)

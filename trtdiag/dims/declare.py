@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver.runs import along
-from trtdiag.dims.solver.solution import Chosen
 from trtdiag.dims.solver_input import LOWEST_HINTED, dims_in
 from trtdiag.dims.torch_text.read import read_export_error
 from trtdiag.frontend.dim_names import free_name, identifier

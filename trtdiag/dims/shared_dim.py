@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from trtdiag.dims.facts import GuardOrigin
-from trtdiag.dims.solver.choose import choose
-from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver.choose import Chosen, choose
 from trtdiag.symbolic import Range, Relation, compare
 from trtdiag.symbolic.expr import Compare, Condition, Sym
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trtdiag.dims.declare import dim_names
-from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import corner_points, dims_in
 from trtdiag.dims.suggestion import Binding
 from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner

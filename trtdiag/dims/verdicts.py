@@ -14,7 +14,7 @@ from trtdiag.dims.solved_sets import Solved
 from trtdiag.dims.solver.shares import share_held
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, substitute, to_text
-from trtdiag.symbolic.defined import shown_by_bounds
+from trtdiag.symbolic.check import shown_by_bounds
 from trtdiag.symbolic.expr import Condition, Expr
 
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from trtdiag import __version__
 from trtdiag.engine.backend import Backend, BuiltBy, Profile
 from trtdiag.engine.build_watch import Watch
-from trtdiag.engine.built_engines import note_built
 from trtdiag.engine.data_dependent_dims import counted_dims
 from trtdiag.engine.engine_key import engine_key
 from trtdiag.engine.manifest import Compatibility, EngineInput, Manifest
 from trtdiag.engine.profiles import size_value
-from trtdiag.engine.saved_engines import SavedEngines
+from trtdiag.engine.saved_engines import SavedEngines, note_built
 from trtdiag.errors import InternalError
 from trtdiag.network import Network, canonical_hash
 from trtdiag.network.facts import free_symbols_of

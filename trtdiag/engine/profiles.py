@@ -1,16 +1,21 @@
-"""The sizes that the engine of a network is built for."""
+"""The sizes that the engine of a network is built for, and inputs of those that it was tuned for, to time it with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
+
 from trtdiag.engine.backend import Profile
+from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.network import Network, Tensor
 from trtdiag.shapes.profile import DimProfile, input_profile
 from trtdiag.symbolic import Expr, bounds, evaluate, free_symbols
 
 # The numbers that a size can be where nothing bounds it; sizes are int64 in PyTorch.
 _LEAST = -(2**63)
+_SEED = 8191
+"""So that two timings read the same values."""
 
 
 def network_profile(network: Network, opt: Mapping[str, int]) -> Profile:
@@ -48,3 +53,21 @@ def _of_size(value: Expr, network: Network, usual: Mapping[str, int]) -> DimProf
     middle = int(evaluate(value, usual)) if names <= usual.keys() else max(low, 1)
     middle = max(low, middle)
     return DimProfile(low, middle if found.max is None else min(middle, found.max), found.max)
+
+
+def usual_inputs(manifest: Manifest, device: torch.device | str) -> list[torch.Tensor]:
+    """One tensor for each input, of its usual sizes; sizes as tensors without dims on the CPU, as runners take them.
+
+    Floats are normal; integers are 0, an index that every dim has.
+    """
+    generator = torch.Generator().manual_seed(_SEED)
+    return [_one(port, device, generator) for port in manifest.inputs]
+
+
+def _one(port: EngineInput, device: torch.device | str, generator: torch.Generator) -> torch.Tensor:
+    if port.is_size:
+        return torch.tensor(port.profile[0].opt, dtype=port.dtype)
+    shape = [dim.opt for dim in port.profile]
+    if not port.dtype.is_floating_point:
+        return torch.zeros(shape, dtype=port.dtype, device=device)
+    return torch.randn(shape, generator=generator).to(port.dtype).to(device)

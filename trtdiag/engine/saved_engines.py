@@ -2,6 +2,7 @@
 
 Any number of programs may use a folder at once.  A file is written in one step, and read only where it says of itself
 exactly what is asked for and its digest is that of its bytes; everything else counts as not there and is built anew.
+Beside it stands which engines this process built, or took from the folder that it was told to use.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _LENGTH_BYTES = 8
 _MOST_HEAD_BYTES = 2**20
 """Own choice: what is said of an engine takes a few KiB; more is a damaged length."""
 _MIB = 2**20
+_BUILT_HERE: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -197,3 +199,13 @@ def _touch(path: Path, file: BufferedReader) -> None:
         os.utime(file.fileno() if os.utime in os.supports_fd else path)
     except OSError as error:  # it then counts as unused for longer than it is
         _LOGGER.debug("%s keeps its time: %s", path, error)
+
+
+def note_built(engine_sha256: str) -> None:
+    """Remember an engine by the digest of its bytes."""
+    _BUILT_HERE.add(engine_sha256)
+
+
+def built_here(engine_sha256: str) -> bool:
+    """Whether this process made the engine: its code is then trusted as this process is."""
+    return engine_sha256 in _BUILT_HERE

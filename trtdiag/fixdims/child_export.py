@@ -21,9 +21,9 @@ from trtdiag.dims.spelling.spell import spell
 from trtdiag.fixdims.export_result import Corner, Tried, read_program
 from trtdiag.fixdims.run_on_data import run_on_data
 from trtdiag.frontend.data_dependent.torch_checks import assumed_checks, example_values
-from trtdiag.frontend.export_attempt import attempted
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner
+from trtdiag.frontend.program_of_export import attempted
 from trtdiag.frontend.torch_lock import TORCH_TURN
 
 SECONDS_ON_DATA = 10.0

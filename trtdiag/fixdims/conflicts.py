@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.dims.plan import Plan
-from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import System, asked_range, dims_in, stated
 from trtdiag.fixdims.changes import reason
 from trtdiag.fixdims.export_result import Tried

@@ -9,7 +9,7 @@ from trtdiag.dims.compare_plans import same_plan
 from trtdiag.dims.declare import declared, dim_names, refused_names, respelled
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.shared_dim import chosen_sizes
-from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import System, dims_in, stated, system_of
 from trtdiag.fixdims.changes import NO_PROOF
 from trtdiag.fixdims.conflicts import conflict_set

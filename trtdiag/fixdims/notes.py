@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from trtdiag.dims.compare_plans import counted_words, worth_naming
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import LeafKind, Plan
-from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import System, dims_in
 from trtdiag.fixdims.changes import Noted, reason, smallest_broken
 from trtdiag.fixdims.export_result import Tried

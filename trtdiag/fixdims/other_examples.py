@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from trtdiag.dims.plan import Plan
-from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import Alternative

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from trtdiag.arguments import checked, function, inputs as examples, mapping, optional, seconds, whole
-from trtdiag.dims.plan import Plan
-from trtdiag.dims.program_plan import program_plan
+from trtdiag.dims.plan import Plan, program_plan
 from trtdiag.dims.spelling.asked import asked_plan, structure_of
 from trtdiag.dims.spelling.spell import spell
 from trtdiag.errors import DimsError

@@ -12,6 +12,7 @@ from trtdiag.symbolic.expr import Expr, Num, Sym
 _SIZE = re.compile(r"(?P<tensor>.+?)(?:\.size\(\)|\.shape)\[(?P<dim>\d+)\]$|(?P<method>.+?)\.size\((?P<arg>\d+)\)$")
 _PART = re.compile(r"\['?([^\]']+)'?\]")
 _FLAT = re.compile(r"L\['flat_args'\]\[(\d+)\]$")
+_DIM = re.compile(r"(?P<input>.+)\.shape\[(?P<dim>\d+)\]", re.DOTALL)
 
 
 class InputsBySource:
@@ -102,3 +103,9 @@ class Sites:
     def static(dim: InputDim) -> int | None:
         """The size of a dim that has one value only."""
         return int(dim.expr.value) if isinstance(dim.expr, Num) else None
+
+
+def split_site(site: str) -> tuple[str, int | None]:
+    """The name of the input and the index of its dim, ``None`` where the site is an integer input."""
+    match = _DIM.fullmatch(site)
+    return (match["input"], int(match["dim"])) if match else (site, None)

@@ -20,7 +20,6 @@ from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_leaves, tree_map
 
 from trtdiag.errors import UserError
-from trtdiag.frontend.devices import is_here
 from trtdiag.frontend.moved_tensors import MovedTensors
 from trtdiag.frontend.rebuilt_program import rebuilt_program
 from trtdiag.graph.copies import copied_graph
@@ -206,3 +205,13 @@ def _name(node: Node) -> str:
     if isinstance(node.target, HigherOrderOperator):
         return str(node.target.name())  # type: ignore[no-untyped-call]
     return target_name(node.target)
+
+
+def is_here(device: torch.device) -> bool:
+    """Whether this machine has a device; tensors without content (``meta``) are everywhere."""
+    if device.type in ("cpu", "meta"):
+        return True
+    module = getattr(torch, device.type, None)
+    if module is None or not module.is_available():
+        return False
+    return device.index is None or bool(device.index < module.device_count())

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from io import StringIO
 
 import torch
 
 from trtdiag.frontend.archive.summary import ArchiveSummary
 from trtdiag.frontend.declared_dims import declared_dims
-from trtdiag.frontend.factory import Exported
-from trtdiag.frontend.failed_export import failed_guards
-from trtdiag.frontend.guard_stacks import GuardStacks, Noted
+from trtdiag.frontend.factory import Exported, Recipe
+from trtdiag.frontend.failed_export import export_failure, failed_env, failed_guards
+from trtdiag.frontend.guard_stacks import GuardStacks, Noted, recording
 from trtdiag.frontend.inputs import example_sizes, input_tensors
 from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
@@ -81,3 +84,21 @@ def program_of(
 def _with_stack(guard: RawGuard, stacks: GuardStacks | None) -> RawGuard:
     noted = Noted(NO_STACK, None) if stacks is None else stacks.of(guard.condition)
     return replace(guard, stack=noted.stack, op=noted.op) if noted.stack.frames else guard
+
+
+def attempted(recipe: Recipe) -> Program:
+    """Export once, exactly as ``recipe`` says, and keep the guards with their lines whatever happens.
+
+    Returns:
+        The program; without a graph and with ``failure`` where the export was refused.
+    """
+    started = time.perf_counter()
+    exported = failure = env = None
+    with recording() as stacks, redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # torch prints whole graphs
+        try:
+            exported = recipe.export()
+        except Exception as error:  # torch raises anything here; every kind is read by the caller
+            failure, env = export_failure(error, None), failed_env(error)
+        seconds = time.perf_counter() - started
+    outcome = Exported(exported, recipe, failure, env, stacks, seconds)
+    return program_of(outcome, "the given module", SourceKind.LIVE)

@@ -10,8 +10,7 @@ from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.file_format import from_bytes, from_json, to_bytes, to_json, to_parts
 from trtdiag.network.hashing import canonical_hash
 from trtdiag.network.layer import INPUT, Given, Layer, LayerError
-from trtdiag.network.network import Network, Placed, Port
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Network, Origin, Placed, Port
 from trtdiag.network.run import run
 from trtdiag.network.tensor import Tensor
 from trtdiag.network.value import Value

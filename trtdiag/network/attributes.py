@@ -8,7 +8,7 @@ from typing import Any
 from trtdiag.files.typed_json import JsonTypeError, TypedJson, required
 from trtdiag.graph.source import Frame
 from trtdiag.network.layer import Layer
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Origin
 from trtdiag.symbolic import Range
 
 

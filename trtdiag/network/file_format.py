@@ -22,8 +22,7 @@ from trtdiag.network.dtype import DType
 from trtdiag.network.layer import LayerError
 from trtdiag.network.layers import KINDS
 from trtdiag.network.layers.constant import Constant
-from trtdiag.network.network import Network
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Network, Origin
 from trtdiag.network.tensor import Tensor
 from trtdiag.network.value import Value
 from trtdiag.network.weights import ALIGNMENT, WeightKeys, weight_bytes, weight_from_bytes, weight_key

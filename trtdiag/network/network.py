@@ -8,8 +8,8 @@ from functools import cached_property
 
 import torch
 
+from trtdiag.graph.source import Frame
 from trtdiag.network.layer import Layer
-from trtdiag.network.origin import Origin
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Condition, Expr, Range
 
@@ -80,3 +80,16 @@ class Network:
     def describe(self, placed: Placed) -> str:
         """A layer in words: ``SoftMax for aten.softmax.int (softmax) at model.py:12``."""
         return f"{placed.layer.kind} for {placed.origin}"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The op that a layer was written for (``aten.relu.default``), its graph node, and the line it stands in."""
+
+    op: str
+    node: str
+    frame: Frame | None = None
+
+    def __str__(self) -> str:
+        where = f" at {self.frame}" if self.frame is not None else ""
+        return f"{self.op} ({self.node}){where}"

@@ -21,7 +21,7 @@ from trtdiag.frontend.program import ExportFailure, OpOrigin, Program
 from trtdiag.graph.segment import Segment
 from trtdiag.lower.facts import Checked, MetadataDefect
 from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Origin
 from trtdiag.partition.facts import Fallback
 from trtdiag.partition.what_if import WhatIf
 from trtdiag.report.compile_words import culprit_line, outcome, outcome_line

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.frontend.program import OpOrigin
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Origin
 from trtdiag.report.page import Part, cell, shown
 from trtdiag.report.source_context import short_place
 from trtdiag.runtime.engine_layers import ToldLayers

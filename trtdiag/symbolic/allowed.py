@@ -1,4 +1,4 @@
-"""The exact set of values of one symbol for which conditions hold."""
+"""The exact set of values of one symbol for which conditions hold, and the condition that says a set."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from trtdiag.symbolic import periodic, smt
-from trtdiag.symbolic.conditions import all_of
+import numpy as np
+
+from trtdiag.symbolic import patterns, periodic, smt
+from trtdiag.symbolic.build import mod
+from trtdiag.symbolic.conditions import all_of, any_of, compare, within
 from trtdiag.symbolic.evaluate_array import all_values, holds_array
-from trtdiag.symbolic.expr import Condition
-from trtdiag.symbolic.membership import membership
+from trtdiag.symbolic.expr import Condition, Relation, Sym
 from trtdiag.symbolic.patterns import PatternError
 from trtdiag.symbolic.polynomials import NotApplicableError
 from trtdiag.symbolic.proof import Proof, ProofKind
@@ -21,6 +23,7 @@ from trtdiag.symbolic.valueset import ValueSet
 FEW_VALUES = 1 << 14  # so many are faster tried than reasoned about
 MOST_VALUES = 1 << 22
 GUESS_VALUES = 1 << 16
+MOST_PARTS = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +116,26 @@ def _proved(condition: Condition, symbol: str, values: ValueSet, range_: Range, 
     box = {symbol: range_}
     missing = smt.find([condition], box, limit_s / 2, refuting=inside)
     return missing.status == "unsat" and smt.find([inside], box, limit_s / 2, refuting=condition).status == "unsat"
+
+
+def membership(values: ValueSet, symbol: str) -> Condition:
+    """A condition on ``symbol`` that holds exactly for the members of ``values``.
+
+    Raises:
+        PatternError: It would have more than about a thousand parts.
+    """
+    target = Sym(symbol)
+    parts: list[Condition] = []
+    size = 0
+    for stretch in values.stretches:
+        here = within(target, Range(stretch.low, stretch.high))
+        if stretch.mask is not patterns.ALL and not stretch.mask.all():
+            period = len(stretch.mask)
+            residues = np.flatnonzero(stretch.mask).tolist()
+            size += len(residues)
+            if size > MOST_PARTS:
+                raise PatternError(f"the set has more than {MOST_PARTS} residues")
+            rest = mod(target, period)
+            here.append(any_of(compare(Relation.EQ, rest, residue) for residue in residues))
+        parts.append(all_of(here))
+    return any_of(parts)

@@ -14,15 +14,14 @@ from trtdiag.symbolic.allowed import allowed
 from trtdiag.symbolic.bounds import BoundsCache
 from trtdiag.symbolic.build import sub
 from trtdiag.symbolic.conditions import all_of
-from trtdiag.symbolic.defined import always_defined, shown_by_bounds
 from trtdiag.symbolic.evaluate import holds
-from trtdiag.symbolic.expr import And, Compare, Condition, Or
+from trtdiag.symbolic.expr import And, Compare, Condition, Expr, FloorDiv, Mod, Num, Or, Pow, TrueDiv
 from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
 from trtdiag.symbolic.intervals import decided
 from trtdiag.symbolic.nearby import nearest_fitting, smallest_broken
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.tree import symbols_of
+from trtdiag.symbolic.tree import children, is_integer, is_total, symbols_of
 
 Box = Mapping[str, Range]
 Assignment = Mapping[str, int]
@@ -223,3 +222,31 @@ def _candidates(range_: Range, chooser: Random) -> list[int]:
     ends = [low, high, min(low + 1, high), max(high - 1, low), min(low + 2, high), min(low + 3, high)]
     near = list(range(low, min(low + 300, high + 1)))
     return ends + near + [chooser.randint(low, high) for _ in range(200)]
+
+
+def always_defined(node: Expr | Condition, box: Mapping[str, Range]) -> bool:
+    """Whether ``node`` is seen to be defined at all points of ``box`` (False where that is not seen)."""
+    return is_total(node) or _defined(node, BoundsCache(box))
+
+
+def shown_by_bounds(condition: Condition, box: Mapping[str, Range]) -> bool:
+    """Whether the bounds of both sides alone show that ``condition`` holds in the whole box."""
+    return bool(BoundsCache(box).intervals.decide(condition)) and always_defined(condition, box)
+
+
+def _defined(node: Expr | Condition, cache: BoundsCache) -> bool:
+    if is_total(node):
+        return True
+    match node:
+        case FloorDiv(_, right) | Mod(_, right) | TrueDiv(_, right):
+            found = cache.of(right).range
+            above, below = found.min is not None and found.min > 0, found.max is not None and found.max < 0
+            if not (above or below) or not is_integer(right):
+                return False
+        case Pow(_, exponent) if not (isinstance(exponent, Num) and exponent.value >= 0):
+            least = cache.of(exponent).range.min
+            if least is None or least < 0 or not is_integer(exponent):
+                return False
+        case _:
+            pass
+    return all(_defined(child, cache) for child in children(node))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Origin
 from trtdiag.wording import told_name
 
 

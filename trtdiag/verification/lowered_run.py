@@ -11,7 +11,7 @@ from torch.fx import Interpreter, Node
 from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.graph.operators import target_name
 from trtdiag.lower.lowered_facts import Lowered
-from trtdiag.network.origin import Origin
+from trtdiag.network.network import Origin
 
 
 class LoweredRun(Interpreter):

@@ -30,13 +30,13 @@ from seed_models import seeds
 
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build import build_engine
+from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.inspection import WatchedEngine, engine_text, new_stopwatch
 from trtdiag.engine.tensorrt.lazy_import import open_door
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.runner import EngineRunner
-from trtdiag.engine.timing_inputs import usual_inputs
 from trtdiag.graph.source import Frame
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions, PartitionOptions, Precision

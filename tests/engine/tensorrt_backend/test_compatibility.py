@@ -10,9 +10,9 @@ import pytest
 from standin import TensorRT
 
 from tests.engine.linear_network import linear, linear_engine
-from trtdiag.engine.built_engines import note_built
 from trtdiag.engine.manifest import Compatibility, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
+from trtdiag.engine.saved_engines import note_built
 from trtdiag.engine.tensorrt.compatibility import (
     HOST_CODE,
     allow_host_code,

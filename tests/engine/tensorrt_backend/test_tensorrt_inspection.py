@@ -13,8 +13,8 @@ from standin import Recorded, TensorRT
 from trtdiag.engine.built_layers import Layered
 from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.manifest import EngineInput, Manifest
+from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.inspection import WatchedEngine, engine_text, new_stopwatch
-from trtdiag.engine.timing_inputs import usual_inputs
 from trtdiag.errors import TrtdiagError
 from trtdiag.network import DType, NetworkBuilder, Origin
 from trtdiag.network.layers.reduce import Reduce, ReduceOperation

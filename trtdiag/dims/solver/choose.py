@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 
 from trtdiag.dims.solver.fitting import Fitted
@@ -16,7 +16,6 @@ from trtdiag.dims.solver.reduce import reduced
 from trtdiag.dims.solver.search import searched
 from trtdiag.dims.solver.shares import decisive_first
 from trtdiag.dims.solver.slices import sliced
-from trtdiag.dims.solver.solution import Chosen
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import (
@@ -164,3 +163,31 @@ def _joined(
         alternatives.update(alternatives_to(answer, solutions, example, sets))
         narrowed.update(narrowing(answer, solutions, example, sets))
     return Chosen(chosen, determined, solutions, alternatives, undecided, weakest(proofs.values()), None, narrowed)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Sizes for every symbol such that all conditions hold for every combination of the roots' values.
+
+    Attributes:
+        sets: Root symbol -> its values.  Fresh roots, where no symbol is the root of its group, are ``_root0``, ...
+        determined: Symbol -> its size over the roots.
+        allowed: Symbol -> the exact set that the conditions on it alone allow in its asked range.
+        alternatives: Symbol -> other sayable sets in the same allowed set, best first.
+        open: Conditions neither shown to hold nor mended over the chosen sizes.
+        proof: That every condition but the ``open`` ones holds over the chosen sizes; its kind is NONE where one is
+            open.
+        conflict: Where no choice exists: a smallest set of conditions that contradict each other in the box.
+            ``sets`` and ``determined`` are empty then.
+        narrowed_by: Symbol -> the conditions because of which it keeps less than its asked range, those that take
+            the most away first.
+    """
+
+    sets: Mapping[str, Progression]
+    determined: Mapping[str, Expr]
+    allowed: Mapping[str, Solution]
+    alternatives: Mapping[str, tuple[Progression, ...]]
+    open: tuple[Condition, ...]
+    proof: Proof
+    conflict: ConflictResult | None
+    narrowed_by: Mapping[str, tuple[Condition, ...]]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush, nlargest, nsmallest
 
 from trtdiag.dims.solver.runs import numbers_in
-from trtdiag.dims.solver.sizes import volume, words
+from trtdiag.dims.solver.volume import volume, words
 from trtdiag.symbolic import Progression, Range
 from trtdiag.symbolic.expr import Condition
 

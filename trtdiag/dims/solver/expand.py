@@ -11,7 +11,7 @@ from itertools import islice, permutations, product
 
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.runs import between
-from trtdiag.dims.solver.sizes import volume
+from trtdiag.dims.solver.volume import volume
 from trtdiag.symbolic import Progression
 from trtdiag.symbolic.progressions import single
 

@@ -9,9 +9,9 @@ from trtdiag.dims.solver.combinations import steps_of
 from trtdiag.dims.solver.joint import joint_runs
 from trtdiag.dims.solver.layout import Claim, Layout
 from trtdiag.dims.solver.runs import best_runs, keeps_all
-from trtdiag.dims.solver.sizes import Volume, volume, words
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.variants import affine
+from trtdiag.dims.solver.volume import Volume, volume, words
 from trtdiag.symbolic import Progression, ValueSet, free_symbols
 from trtdiag.symbolic.tied import tied_groups
 

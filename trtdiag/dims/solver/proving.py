@@ -14,7 +14,7 @@ from trtdiag.symbolic import (
     free_symbols,
     substitute,
 )
-from trtdiag.symbolic.defined import shown_by_bounds
+from trtdiag.symbolic.check import shown_by_bounds
 from trtdiag.symbolic.expr import Condition, Expr, Truth
 from trtdiag.symbolic.grid import tuple_count
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trtdiag.dims.solver.sizes import PIN
 from trtdiag.dims.solver.time_limit import Clock
+from trtdiag.dims.solver.volume import PIN
 from trtdiag.symbolic import Range, ValueSet, holds_array
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.expr import Condition

@@ -13,8 +13,8 @@ import numpy as np
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.rectangle import Index, Mask, around, worth_of
 from trtdiag.dims.solver.runs import between
-from trtdiag.dims.solver.sizes import volume
 from trtdiag.dims.solver.time_limit import Clock
+from trtdiag.dims.solver.volume import volume
 from trtdiag.dims.solver.whole_grid import Axes, along, laid_out
 from trtdiag.symbolic import Progression
 

@@ -15,9 +15,9 @@ from trtdiag.dims.solver.fitting import Fitted
 from trtdiag.dims.solver.joint import beside_others
 from trtdiag.dims.solver.layout import Layout
 from trtdiag.dims.solver.runs import best_runs
-from trtdiag.dims.solver.sizes import volume
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.time_limit import Clock
+from trtdiag.dims.solver.volume import volume
 from trtdiag.symbolic import Progression, ValueSet, free_symbols
 from trtdiag.symbolic.expr import Condition
 

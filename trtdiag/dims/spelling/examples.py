@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.dims.spelling.site_text import split_site
+from trtdiag.frontend.dim_sites import split_site
 from trtdiag.frontend.input_tree import map_inputs
 
 _REST = re.compile(r"(?P<top>\w+)(?P<below>\[\d+\].*)")

@@ -13,7 +13,6 @@ from torch.utils import _pytree as pytree
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.spelling.asked import DimReader, Structure, asked_plan
 from trtdiag.dims.spelling.code_text import assigned, import_lines, named_tuples
-from trtdiag.dims.spelling.site_text import split_site
 from trtdiag.dims.spelling.written_form import (
     as_written,
     hints_for_integers,
@@ -23,6 +22,7 @@ from trtdiag.dims.spelling.written_form import (
     range_of,
 )
 from trtdiag.frontend.dim_names import Names, bounds_text
+from trtdiag.frontend.dim_sites import split_site
 from trtdiag.symbolic.ranges import Range
 
 _Derived = tuple[str, int, int]

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind
 from trtdiag.dims.spelling.asked import DimReader, Structure, hint_kind
 from trtdiag.dims.spelling.fits import written_children
-from trtdiag.dims.spelling.site_text import split_site
+from trtdiag.frontend.dim_sites import split_site
 from trtdiag.frontend.input_tree import Node
 from trtdiag.symbolic.ranges import Range
 

@@ -15,9 +15,9 @@ from trtdiag.engine.tensorrt.compatibility import refused_lean
 from trtdiag.engine.tensorrt.config import new_config
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
+from trtdiag.engine.tensorrt.gpu import free_mib
 from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability
 from trtdiag.engine.tensorrt.log import Lines, logger_of, warnings_of
-from trtdiag.engine.tensorrt.memory import free_mib
 from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.negative_sizes import check_sizes
 from trtdiag.engine.tensorrt.peak_tensor import too_great

@@ -6,8 +6,8 @@ import os
 import re
 from typing import Any
 
-from trtdiag.engine.built_engines import built_here
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.saved_engines import built_here
 from trtdiag.engine.tensorrt.log import Lines, errors_of, last_lines
 from trtdiag.errors import ArtifactError, PlatformError, UserError
 from trtdiag.options import CompileOptions

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from trtdiag.engine.tensorrt.api_versions import Dialect
+from trtdiag.engine.tensorrt.engine_bindings import input_name, layer_name, output_name, tensor_name
 from trtdiag.engine.tensorrt.log import Lines
-from trtdiag.engine.tensorrt.names import input_name, layer_name, output_name, tensor_name
 from trtdiag.engine.tensorrt.refusal import lacking, refused_layer
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Layer, Network, Origin, Placed, Tensor

@@ -1,4 +1,7 @@
-"""The inputs and outputs of an engine, as TensorRT has them."""
+"""The inputs and outputs of an engine, as TensorRT has them, and the names that it is told.
+
+What it says of an engine leads back to the network through these names.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any
 import torch
 
 from trtdiag.engine.manifest import EngineInput, Manifest
-from trtdiag.engine.tensorrt.names import input_name, output_name
 from trtdiag.errors import UserError
 
 ALIGNMENT = 256
@@ -94,3 +96,23 @@ def _placed(port: EngineInput, tensor: torch.Tensor, device: torch.device) -> to
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
     row_major = tensor.contiguous()
     return row_major if row_major.data_ptr() % ALIGNMENT == 0 else row_major.clone()
+
+
+def input_name(index: int, name: str) -> str:
+    """The name of the engine's input of this index; unique also where an input is an output."""
+    return f"input {index}: {name}"
+
+
+def output_name(index: int, name: str) -> str:
+    """The name of the engine's output of this index."""
+    return f"output {index}: {name}"
+
+
+def layer_name(node: str, kind: str, number: int) -> str:
+    """The name of the layer of this kind and number, from 1, that was written for a node."""
+    return f"{node}/{kind}" if number == 1 else f"{node}/{kind}#{number}"
+
+
+def tensor_name(layer: str, index: int) -> str:
+    """The name of the output of this index of a layer."""
+    return f"{layer}:{index}"

@@ -1,6 +1,7 @@
 """The layers of an engine, joined back to the ops of its network.
 
-TensorRT keeps the names that it was told (``names.py``) and writes them into those of the layers that it makes of them:
+TensorRT keeps the names that it was told (``engine_bindings.py``) and writes them into those of the layers that it
+makes of them:
 ``a + b``, ``PWN(a, b)``, ``{ForeignNode[a...b]}``, ``a_myl0_3``, ``Reformatting CopyNode for Input Tensor 0 to a + b``.
 They also hand on what each layer was told, but 8.6 not for a ForeignNode.  Names get lost: of a ForeignNode only the
 ends are named, and what was folded into weights not at all.  What is not named by any layer is in the one whose outputs
@@ -15,7 +16,7 @@ from dataclasses import replace
 from statistics import median
 
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
-from trtdiag.engine.tensorrt.names import input_name, output_name
+from trtdiag.engine.tensorrt.engine_bindings import input_name, output_name
 from trtdiag.network import Network, Origin
 from trtdiag.network.layers.constant import Constant
 

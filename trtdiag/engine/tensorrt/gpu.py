@@ -1,4 +1,4 @@
-"""What an engine asks of PyTorch's CUDA: the current stream, and to record work as a graph."""
+"""What an engine asks of PyTorch's CUDA: the current stream, to record work as a graph, and which memory is free."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ Mark = Any
 
 _RECORDING = Lock()
 """All recordings of a device share a stream, and what another thread put there would become part of the graph."""
+_MIB = 1 << 20
 
 
 class Gpu:
@@ -68,3 +69,11 @@ def _recording_stream(index: int) -> torch.cuda.Stream:
     """A stream that no one else has: PyTorch hands out few, in turn, and seldom those of high priority."""
     made: torch.cuda.Stream = torch.cuda.Stream(index, priority=-1)  # type: ignore[no-untyped-call]  # as torch is
     return made
+
+
+def free_mib() -> int | None:
+    """The memory of the current GPU that nobody has; ``None`` where it does not tell."""
+    try:
+        return int(torch.cuda.mem_get_info()[0]) // _MIB
+    except (RuntimeError, AssertionError):  # too little even to ask, or no GPU
+        return None

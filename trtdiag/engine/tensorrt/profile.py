@@ -7,8 +7,8 @@ from typing import Any
 
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.profiles import size_value
+from trtdiag.engine.tensorrt.engine_bindings import input_name
 from trtdiag.engine.tensorrt.log import Lines, last_lines
-from trtdiag.engine.tensorrt.names import input_name
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
 from trtdiag.shapes.profile import DimProfile

@@ -12,16 +12,15 @@ import torch
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.graph_choice import chosen_graphs
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.contexts import Contexts, Place
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.inspection import engine_layers
-from trtdiag.engine.tensorrt.memory import scratch_bytes
-from trtdiag.engine.tensorrt.scratch import Scratch
+from trtdiag.engine.tensorrt.scratch import Scratch, scratch_bytes
 from trtdiag.engine.tensorrt.single_context import OneContext, has_one_context
-from trtdiag.engine.timing_inputs import usual_inputs
 from trtdiag.errors import UserError
 from trtdiag.network import Network
 

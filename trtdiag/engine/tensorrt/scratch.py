@@ -1,4 +1,4 @@
-"""Scratch memory of execution contexts, taken from PyTorch: contexts that never run at once share it."""
+"""Scratch memory of engines, taken from PyTorch: execution contexts that never run at once share it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from weakref import ref
 import torch
 
 from trtdiag.engine.gil_lock import TURNS
-from trtdiag.engine.tensorrt.memory import scratch_bytes
 from trtdiag.errors import PlatformError
 
 _SMALLEST_BYTES = 512
@@ -109,3 +108,9 @@ def _capsule(address: int) -> Any:
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return new(address, None, None)
+
+
+def scratch_bytes(engine: Any) -> int:
+    """The memory that a run of an engine takes beside weights, inputs and outputs."""
+    newer = getattr(engine, "device_memory_size_v2", None)
+    return int(engine.device_memory_size if newer is None else newer)

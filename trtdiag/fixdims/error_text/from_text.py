@@ -8,8 +8,7 @@ from dataclasses import replace
 from trtdiag.dims.compare_plans import same, same_plan
 from trtdiag.dims.declare import declared, respelled
 from trtdiag.dims.plan import LeafKind, Plan
-from trtdiag.dims.solver.choose import choose
-from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver.choose import Chosen, choose
 from trtdiag.dims.solver_input import LOWEST_HINTED, LOWEST_NAMED, asked_range
 from trtdiag.dims.torch_text.facts import ExportErrorText
 from trtdiag.dims.torch_text.lines import errors_apart

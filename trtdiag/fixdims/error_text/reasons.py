@@ -7,7 +7,7 @@ from time import thread_time
 
 from trtdiag.dims.compare_plans import LEAST_SHARE, counted_words
 from trtdiag.dims.plan import LeafKind, Plan
-from trtdiag.dims.solver.solution import Chosen
+from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.torch_text.facts import TextGuard
 from trtdiag.fixdims.changes import Noted, smallest_broken
 from trtdiag.fixdims.error_text.system import TextSystem, over

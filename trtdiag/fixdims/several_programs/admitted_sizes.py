@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import Plan
+from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver.runs import along
-from trtdiag.dims.solver.solution import Chosen
 from trtdiag.dims.solver_input import from_data, system_of
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.several_programs.coordinates import Coordinate

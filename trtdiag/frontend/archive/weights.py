@@ -14,7 +14,7 @@ from torch._export.serde import schema, serialize
 from trtdiag.frontend.archive.errors import refusal, unsafe_pickle
 from trtdiag.frontend.archive.safe_load import UnsafePickleError, load_plain
 from trtdiag.frontend.archive.zip_members import Container
-from trtdiag.frontend.devices import is_here
+from trtdiag.frontend.move_to_device import is_here
 
 Progress = Callable[[str, int, int], None]
 # Weights saved without content (a program exported under fake tensors) are declared in a few bytes, so that their

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 
 from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
-from trtdiag.frontend.devices import is_here
+from trtdiag.frontend.move_to_device import is_here
 from trtdiag.graph.operators import writes
 from trtdiag.lower.draft import Draft
 from trtdiag.lower.graph_copy import constant_tensors, identity
