@@ -18,8 +18,7 @@ from trtdiag.engine.build import Engine
 from trtdiag.engine.builds import build_engines
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError
-from trtdiag.frontend.rebuilt_program import rebuilt_program
-from trtdiag.graph.copies import copied_graph
+from trtdiag.frontend.rebuilt_program import copied_graph, rebuilt_program
 from trtdiag.graph.fake_values import FakeValues
 from trtdiag.network import Network, canonical_hash, from_bytes, to_bytes
 from trtdiag.option_keywords import EngineKeywords, shows_options

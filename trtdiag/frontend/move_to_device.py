@@ -21,8 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from trtdiag.errors import UserError
 from trtdiag.frontend.moved_tensors import MovedTensors
-from trtdiag.frontend.rebuilt_program import rebuilt_program
-from trtdiag.graph.copies import copied_graph
+from trtdiag.frontend.rebuilt_program import copied_graph, rebuilt_program
 from trtdiag.graph.operators import HigherOrderOperator, target_name
 from trtdiag.graph.walk import attribute_of, walk
 from trtdiag.wording import listed

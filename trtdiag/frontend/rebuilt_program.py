@@ -1,4 +1,4 @@
-"""An ExportedProgram with another graph; everything else is that of the program it was made from."""
+"""An ExportedProgram with another graph, such as a copy; everything else is that of the program it was made from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature
-from torch.fx import Graph, GraphModule
+from torch.fx import Graph, GraphModule, Node
 
 
 def rebuilt_program(
@@ -49,3 +49,15 @@ def rebuilt_program(
     )
     made._guards_code = list(exported._guards_code)
     return made
+
+
+def copied_graph(source: Graph) -> tuple[Graph, dict[Node, Node]]:
+    """A graph with nodes and metadata of its own, and the copy of each node; values are shared."""
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    returned = graph.graph_copy(source, copies)
+    for old, new in copies.items():
+        new.name = old.name  # a new graph would rename ``input``, which the signature names
+    end: Node = next(iter(reversed(source.nodes)))
+    graph.output(returned).meta.update(end.meta)
+    return graph, copies

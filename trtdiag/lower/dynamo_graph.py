@@ -10,7 +10,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import guard_float
 from torch.fx.node import map_arg
 
-from trtdiag.graph.copies import copied_graph
+from trtdiag.frontend.rebuilt_program import copied_graph
 
 
 def traceable_graph(graph_module: GraphModule) -> GraphModule:

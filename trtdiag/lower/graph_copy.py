@@ -22,7 +22,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.errors import InternalError
 from trtdiag.frontend.program import Program
-from trtdiag.graph.copies import copied_graph
+from trtdiag.frontend.rebuilt_program import copied_graph
 
 
 def graph_of(program: Program, who: str, reference: str) -> ExportedProgram:

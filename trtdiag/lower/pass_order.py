@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trtdiag.lower.draft import Draft
-from trtdiag.lower.passes.assertions import take_assertions_out
 from trtdiag.lower.passes.axes import count_from_the_front
 from trtdiag.lower.passes.constants import fold_constants
 from trtdiag.lower.passes.copies import take_copies_out
-from trtdiag.lower.passes.dead_code import take_dead_code_out
+from trtdiag.lower.passes.dead_code import take_assertions_out, take_dead_code_out
 from trtdiag.lower.passes.decompose import decompose
 from trtdiag.lower.passes.identity_outputs import copy_returned_inputs
 from trtdiag.lower.passes.in_place import in_place

@@ -1,4 +1,4 @@
-"""Takes out what nothing uses: sizes computed for assertions, outputs of ops that nobody takes."""
+"""Takes out assertions, which guards and ranges say as well, and what nothing uses, such as outputs nobody takes."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ def _acts(node: Node) -> bool:
     op = operator_of(node)
     # Drawing a random number moves the generator on for those that draw after it.
     return op is not None and (torch.Tag.nondeterministic_seeded in op.tags or node.is_impure())
+
+
+def take_assertions_out(draft: Draft) -> int:
+    """Remove nodes that only check; what was computed for them alone goes with the dead code."""
+    found = [node for node in draft.graph.nodes if classify(node) is NodeKind.ASSERT and not node.users]
+    for node in found:
+        draft.graph.erase_node(node)
+    return len(found)
