@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.runtime.after_import import after_import
+from trtdiag.runtime.import_hook import after_import
 
 TYPE_CHECKING = False  # typing takes longer than all of this file
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _register_op() -> None:
     """Make saved programs loadable by ``torch.export.load``."""
     from importlib import import_module
 
-    import_module("trtdiag.runtime.op")
+    import_module("trtdiag.runtime.custom_op")
 
 
 def _offer_backend() -> None:

@@ -20,7 +20,7 @@ from sample_tables import TABLE
 import trtdiag
 from tests.whole_file_kinds import NOT_FILES, NOT_TEXTS
 from trtdiag.cli.main import main
-from trtdiag.engine.tensorrt.timings import give_timings, keep_timings
+from trtdiag.engine.tensorrt.timing_cache import give_timings, keep_timings
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.report.fix_module import may_write
 from trtdiag.report.saved import read_report

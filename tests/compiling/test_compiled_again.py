@@ -21,8 +21,8 @@ from trtdiag.options import CompileOptions
 from trtdiag.partition.intrinsic_limits import ENGINE_OP
 from trtdiag.pipeline.bench import bench
 from trtdiag.report.saved import read_report
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.earlier_engines import refuse_on_other_devices
-from trtdiag.runtime.op import EXECUTE_ENGINE
 from trtdiag.targets import get_target
 
 

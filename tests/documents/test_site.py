@@ -51,7 +51,7 @@ def test_links_lead_to_files(page: Path) -> None:
 
 
 def test_paths_in_the_pages_exist() -> None:
-    """``trtdiag/dims/rows.py`` and the like, in the pages that say where things are."""
+    """``trtdiag/dims/dims_table.py`` and the like, in the pages that say where things are."""
     for page in ("architecture.md", "proven.md", "files.md", "benchmarks.md", "limits.md"):
         text = (DOCS / page).read_text(encoding="utf-8")
         for path in re.findall(r"`((?:trtdiag|tests|benchmarks)/\w[\w/.-]+?)(?:::\w+)?`", text):

@@ -16,8 +16,8 @@ from network_cases import Case, In
 
 from tests.harness.rows import each
 from trtdiag.network import canonical_hash, from_bytes, run, size_at, to_bytes, to_json
-from trtdiag.network.binding import bind
 from trtdiag.network.layers import KINDS
+from trtdiag.network.symbol_values import bind
 from trtdiag.symbolic import Sym
 
 CASES = {

@@ -13,7 +13,7 @@ from tests.random_cases import cases
 from trtdiag.errors import UserError
 from trtdiag.report.drawing import layout_builtin, layout_dot
 from trtdiag.report.drawing.layout import lay_out
-from trtdiag.report.drawing.plan import Layout, LevelGraph
+from trtdiag.report.drawing.layout_types import Layout, LevelGraph
 
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz dot is not installed on this machine")
 # Coordinates are rounded to a hundredth of a pixel, and dot prints five digits of inches.

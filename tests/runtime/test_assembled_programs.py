@@ -18,7 +18,7 @@ from tests.runtime import models_to_assemble as models
 from tests.runtime.agreeing import assert_agrees
 from tests.runtime.compiling import NARROW, compiled
 from trtdiag.runtime.compiled import CompiledProgram
-from trtdiag.runtime.op import EXECUTE_ENGINE
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 
 BATCH = Dim("batch", min=4, max=8)
 

@@ -12,8 +12,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ShapeOutOfRangeError
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_counts import check_counts
-from trtdiag.runtime.op import EXECUTE_ENGINE
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Num, Range, parse_condition, parse_expr, symbol
 

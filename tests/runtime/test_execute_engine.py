@@ -17,8 +17,8 @@ from trtdiag.engine.manifest import EngineInput
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ArtifactError, InternalError, ShapeOutOfRangeError, TrtdiagError, UserError
 from trtdiag.runtime import engine_cache
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_cache import EngineCache
-from trtdiag.runtime.op import EXECUTE_ENGINE
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import symbol
 

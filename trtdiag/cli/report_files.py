@@ -13,8 +13,8 @@ from trtdiag.cli.option_groups import Options, flag, path, several
 from trtdiag.cli.streams import standard_output
 from trtdiag.cli.value_checks import OutputFile, listed
 from trtdiag.files.destination import is_written_through, open_descriptor
+from trtdiag.report.format_names import SUFFIXES, format_of, format_unknown
 from trtdiag.report.save import write_atomically
-from trtdiag.report.suffixes import SUFFIXES, format_of, format_unknown
 
 if TYPE_CHECKING:
     from trtdiag.report.formats import Saveable

@@ -16,8 +16,8 @@ from trtdiag.graph.operators import target_name
 from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import TensorValue
 from trtdiag.network import DType, NetworkBuilder, ShapeConstraints, WeightKeys
-from trtdiag.network.binding import solvable
 from trtdiag.network.facts import product
+from trtdiag.network.symbol_values import solvable
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Range, Relation, Sym, bounds, compare, free_symbols, implied
 

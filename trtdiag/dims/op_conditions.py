@@ -31,7 +31,7 @@ from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import CheckResult, Relation, check, compare, free_symbols, holds
 from trtdiag.symbolic.expr import Condition, Truth
 from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.tied import related
+from trtdiag.symbolic.shared_symbols import related
 
 FOUND_IN = "an op's sizes"
 MOST_CALLS = 4

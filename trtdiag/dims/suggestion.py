@@ -19,7 +19,7 @@ from trtdiag.frontend.program import InputTensor, Program
 from trtdiag.symbolic import Range, free_symbols
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Condition, Num
-from trtdiag.symbolic.tied import tied_groups
+from trtdiag.symbolic.shared_symbols import tied_groups
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from trtdiag.dims.collect_conditions import Gathered, gather
 from trtdiag.dims.corrections import corrections
+from trtdiag.dims.dims_table import dim_rows
 from trtdiag.dims.facts import Conflict, Constraint, Declaration, DimSystem, Verdict
 from trtdiag.dims.forced_equalities import tied
 from trtdiag.dims.narrowed_dims import narrowed
 from trtdiag.dims.pinned_dims import pinned
-from trtdiag.dims.rows import dim_rows
 from trtdiag.dims.solved_sets import Solved
 from trtdiag.dims.solver_input import tied_symbols
 from trtdiag.dims.suggestion import Binding, asked_of, binding_of
@@ -24,7 +24,7 @@ from trtdiag.symbolic import conflict, evaluate, free_symbols
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.tied import tied_groups
+from trtdiag.symbolic.shared_symbols import tied_groups
 
 
 def dim_system(program: Program) -> DimSystem:

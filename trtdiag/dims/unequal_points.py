@@ -9,8 +9,8 @@ from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.conditions import TRUE
 from trtdiag.symbolic.expr import Compare, Condition, Relation, Sym
 from trtdiag.symbolic.nearby import nearest_fitting
+from trtdiag.symbolic.shared_symbols import related
 from trtdiag.symbolic.smt import find
-from trtdiag.symbolic.tied import related
 
 Point = dict[str, int]
 OPEN_END = 4

@@ -3,7 +3,6 @@
 A converter writes with ``NetworkBuilder``; a backend reads a ``Network``; layer kinds are in ``layers``.
 """
 
-from trtdiag.network.binding import bind, size_at
 from trtdiag.network.builder import NetworkBuilder
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import ShapeConstraints
@@ -12,6 +11,7 @@ from trtdiag.network.hashing import canonical_hash
 from trtdiag.network.layer import INPUT, Given, Layer, LayerError
 from trtdiag.network.network import Network, Origin, Placed, Port
 from trtdiag.network.run import run
+from trtdiag.network.symbol_values import bind, size_at
 from trtdiag.network.tensor import Tensor
 from trtdiag.network.value import Value
 from trtdiag.network.weights import WeightKeys

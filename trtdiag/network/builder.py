@@ -9,12 +9,12 @@ from math import prod
 import torch
 
 from trtdiag.errors import InternalError
-from trtdiag.network.binding import unbound
 from trtdiag.network.dtype import INDICES, QUANTIZED, DType
 from trtdiag.network.facts import ShapeConstraints, free_symbols_of
 from trtdiag.network.layer import Layer, LayerError, require, require_dtype, require_rank
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network, Origin, Placed, Port
+from trtdiag.network.symbol_values import unbound
 from trtdiag.network.tensor import MOST_VALUES, Tensor, shape_of
 from trtdiag.network.value import Arithmetic, Value
 from trtdiag.network.weights import WeightKeys

@@ -25,7 +25,7 @@ from trtdiag.symbolic import (
 )
 from trtdiag.symbolic.conditions import Tree
 from trtdiag.symbolic.expr import Compare, Mul, Pow, Truth
-from trtdiag.symbolic.tied import related, tied_groups
+from trtdiag.symbolic.shared_symbols import related, tied_groups
 
 _LIMIT_S = 1.0
 """Own choice: for z3, where two sizes of several symbols are neither equal by their form nor by trying them."""

@@ -6,8 +6,8 @@ import hashlib
 import json
 
 from trtdiag.network.attributes import attributes_to_json
-from trtdiag.network.binding import readable, solvable
 from trtdiag.network.network import Network
+from trtdiag.network.symbol_values import readable, solvable
 from trtdiag.symbolic import Expr, Sym, free_symbols, substitute, to_text
 
 

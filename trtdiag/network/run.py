@@ -9,10 +9,10 @@ from typing import TypeAlias
 import torch
 
 from trtdiag.errors import InternalError, UserError
-from trtdiag.network.binding import bind, size_at
 from trtdiag.network.layer import numbers
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.network import Network, Placed
+from trtdiag.network.symbol_values import bind, size_at
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Range, Sym, free_symbols, holds, to_text
 

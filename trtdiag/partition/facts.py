@@ -16,7 +16,7 @@ from trtdiag.shapes.opt_sizes import EngineSizes
 from trtdiag.targets.target import Target
 
 if TYPE_CHECKING:
-    from trtdiag.partition.plan import Plan
+    from trtdiag.partition.op_graph import Plan
 
 
 @dataclass(frozen=True, slots=True)

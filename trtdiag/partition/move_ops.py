@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.levels import earliest_level, latest_level
-from trtdiag.partition.plan import OpGraph
+from trtdiag.partition.op_graph import OpGraph
 
 _FEW_LEVELS = 8
 

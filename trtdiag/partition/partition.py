@@ -16,7 +16,7 @@ from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Cause, Fallback, Partitioned
 from trtdiag.partition.levels import earliest_levels, without_small
 from trtdiag.partition.move_ops import placed
-from trtdiag.partition.plan import Op, OpGraph, Plan
+from trtdiag.partition.op_graph import Op, OpGraph, Plan
 from trtdiag.partition.read_graph import read_graph
 from trtdiag.partition.segments import assemble
 from trtdiag.partition.traffic import ByteCounts

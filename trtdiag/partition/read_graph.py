@@ -26,7 +26,7 @@ from trtdiag.partition.intrinsic_limits import (
     Memory,
     called,
 )
-from trtdiag.partition.plan import Op, OpGraph, SizeNode, Tensor, edges_after
+from trtdiag.partition.op_graph import Op, OpGraph, SizeNode, Tensor, edges_after
 from trtdiag.shapes.symbols import is_backed
 
 # Read once: before Python 3.12 a member of an enumeration is looked up slowly.

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from trtdiag.graph.segment import LocalSize, Segment, SizeInput
 from trtdiag.partition.facts import Boundary, Step
-from trtdiag.partition.plan import OpGraph, Plan, Tensor
+from trtdiag.partition.op_graph import OpGraph, Plan, Tensor
 from trtdiag.partition.segment_sizes import outside_sizes, segment_sizes
 from trtdiag.partition.sizes_from_tensors import shown_sizes
 from trtdiag.partition.traffic import ByteCounts

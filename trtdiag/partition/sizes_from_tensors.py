@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trtdiag.graph.segment import DimSource, LocalSize
-from trtdiag.partition.plan import OpGraph, Tensor
+from trtdiag.partition.op_graph import OpGraph, Tensor
 
 
 def shown_sizes(

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from trtdiag.partition.facts import Partitioned
+from trtdiag.partition.op_graph import Plan
 from trtdiag.partition.partition import decide
-from trtdiag.partition.plan import Plan
 
 
 @dataclass(frozen=True)

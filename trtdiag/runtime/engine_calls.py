@@ -17,8 +17,8 @@ from trtdiag.errors import InternalError
 from trtdiag.graph.operators import CAST
 from trtdiag.graph.unbacked_symbols import BINDINGS, bindings, borne
 from trtdiag.graph.values import leaves
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.draft import CompiledDraft
-from trtdiag.runtime.op import EXECUTE_ENGINE
 from trtdiag.runtime.sizes_as_shapes import carrier_shape
 
 Fetch = Callable[[str], Any]

@@ -14,7 +14,7 @@ from torch.fx import Node
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.errors import ArtifactError
-from trtdiag.runtime.op import EXECUTE_ENGINE
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 
 
 @dataclass(frozen=True)

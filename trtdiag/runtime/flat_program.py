@@ -11,7 +11,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.graph.pytree import rebuilt
 from trtdiag.runtime import execution
-from trtdiag.runtime.op import EXECUTE_ENGINE
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.single_engine import PLAIN, SingleEngine
 
 

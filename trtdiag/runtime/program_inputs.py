@@ -14,7 +14,7 @@ from trtdiag.frontend.capture import capture
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import InputDim, InputTensor, Program
 from trtdiag.frontend.read_guards import read_guards
-from trtdiag.network.binding import solvable
+from trtdiag.network.symbol_values import solvable
 from trtdiag.symbolic import (
     Condition,
     Num,

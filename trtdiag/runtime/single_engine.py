@@ -12,8 +12,8 @@ from torch.fx import Graph, GraphModule, Node
 from trtdiag.engine.backend import Runner
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.graph.operators import CAST
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_cache import CACHE
-from trtdiag.runtime.op import EXECUTE_ENGINE
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Types of tensors that are what they seem; those of tracers are others."""

@@ -9,7 +9,7 @@ import torch
 from torch.fx import Node
 
 from trtdiag.graph.segment import DimSource, LocalSize
-from trtdiag.network.binding import solvable
+from trtdiag.network.symbol_values import solvable
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.size_calls import computed
 from trtdiag.symbolic import Sym

@@ -15,8 +15,8 @@ from trtdiag.shapes.profile import DimProfile
 from trtdiag.shapes.user_sizes import Ask, conflicting, read_ask, refused
 from trtdiag.symbolic import Condition, Range, ValueSet, allowed, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
+from trtdiag.symbolic.shared_symbols import tied_groups
 from trtdiag.symbolic.smt import find
-from trtdiag.symbolic.tied import tied_groups
 
 _SEARCH_LIMIT_S = 2.0
 """Own choice: for z3, where asked sizes and guards of several symbols leave nothing near the example."""

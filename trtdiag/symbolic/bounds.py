@@ -24,7 +24,7 @@ from trtdiag.symbolic.grid import Grid, tuple_count
 from trtdiag.symbolic.intervals import Intervals
 from trtdiag.symbolic.polynomials import NotApplicableError
 from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.tied import tied_groups
+from trtdiag.symbolic.shared_symbols import tied_groups
 from trtdiag.symbolic.tree import free_symbols, is_integer, is_total
 
 MOST_TRIED = 1 << 20

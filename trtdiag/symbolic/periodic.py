@@ -8,7 +8,7 @@ from trtdiag.symbolic.conditions import normalise
 from trtdiag.symbolic.expr import And, Condition, Expr, Not, Or, Truth
 from trtdiag.symbolic.patterns import PatternError
 from trtdiag.symbolic.polynomials import NotApplicableError, Poly
-from trtdiag.symbolic.quasi import Piece, condition_regions, expression_pieces
+from trtdiag.symbolic.quasi_polynomials import Piece, condition_regions, expression_pieces
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.roots import extremes
 from trtdiag.symbolic.stretch import Stretch

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trtdiag.engine.tensorrt.timings import give_timings, keep_timings
+from trtdiag.engine.tensorrt.timing_cache import give_timings, keep_timings
 from trtdiag.errors import UserError
 
 

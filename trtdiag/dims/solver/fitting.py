@@ -13,7 +13,7 @@ from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.variants import affine
 from trtdiag.dims.solver.volume import Volume, volume, words
 from trtdiag.symbolic import Progression, ValueSet, free_symbols
-from trtdiag.symbolic.tied import tied_groups
+from trtdiag.symbolic.shared_symbols import tied_groups
 
 
 @dataclass(frozen=True)

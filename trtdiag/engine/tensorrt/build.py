@@ -23,7 +23,7 @@ from trtdiag.engine.tensorrt.negative_sizes import check_sizes
 from trtdiag.engine.tensorrt.peak_tensor import too_great
 from trtdiag.engine.tensorrt.profile import add_profile
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder
-from trtdiag.engine.tensorrt.timings import keep_timings
+from trtdiag.engine.tensorrt.timing_cache import keep_timings
 from trtdiag.engine.tensorrt.type_check import check_agreement
 from trtdiag.engine.tensorrt.type_constraint_relaxation import build_network
 from trtdiag.errors import EngineBuildError

@@ -10,7 +10,7 @@ from typing import Any
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.compatibility import set_compatibility
 from trtdiag.engine.tensorrt.single_context import SHARING
-from trtdiag.engine.tensorrt.timings import give_timings
+from trtdiag.engine.tensorrt.timing_cache import give_timings
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
 

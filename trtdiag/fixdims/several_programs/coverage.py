@@ -13,7 +13,7 @@ from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.symbolic import free_symbols, holds_array
 from trtdiag.symbolic.grid import Grid, tuple_count
 from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.tied import tied_groups
+from trtdiag.symbolic.shared_symbols import tied_groups
 
 MOST_GRID = 1 << 22
 """Combinations of coordinates that conditions tie together; more of them are not counted."""

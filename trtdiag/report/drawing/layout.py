@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from trtdiag.errors import UserError
 from trtdiag.report.drawing import layout_builtin, layout_dot
+from trtdiag.report.drawing.layout_types import Layout, LevelGraph
 from trtdiag.report.drawing.lone_boxes import connected_part, with_lone_boxes
-from trtdiag.report.drawing.plan import Layout, LevelGraph
 
 ENGINES = ("auto", "dot", "builtin")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from trtdiag.report.drawing.plan import Layout, LevelGraph, Point
+from trtdiag.report.drawing.layout_types import Layout, LevelGraph, Point
 
 _BOX_GAP = 22.0
 _BEND_GAP = 12.0

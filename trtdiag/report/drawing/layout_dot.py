@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import graphviz
 
-from trtdiag.report.drawing.plan import Layout, LevelGraph, Point
+from trtdiag.report.drawing.layout_types import Layout, LevelGraph, Point
 
 _POINTS_PER_INCH = 72
 _TIMEOUT_S = 30

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from unicodedata import east_asian_width
 
 from trtdiag.report.drawing.graph_model import Group, Item, all_groups
+from trtdiag.report.drawing.layout_types import LevelGraph
 from trtdiag.report.drawing.nodes import DrawnNode, Role
-from trtdiag.report.drawing.plan import LevelGraph
 from trtdiag.wording import amount, one_line
 
 MOST_ARROWS = 6

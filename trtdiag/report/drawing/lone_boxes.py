@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.report.drawing.plan import Layout, LevelGraph, Point
+from trtdiag.report.drawing.layout_types import Layout, LevelGraph, Point
 
 _GAP = 18.0
 _MARGIN = 8.0

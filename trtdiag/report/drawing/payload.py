@@ -10,10 +10,10 @@ from typing import Any
 from trtdiag.analysis.finding import Finding
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.drawing.engine_layers import EngineLayers
+from trtdiag.report.drawing.layout_types import Layout, LevelGraph
 from trtdiag.report.drawing.levels import Level
 from trtdiag.report.drawing.marks import Marks
 from trtdiag.report.drawing.nodes import DrawnNode, Role
-from trtdiag.report.drawing.plan import Layout, LevelGraph
 from trtdiag.report.drawing.sides import Side, Sides
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.verdict import severity_word

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trtdiag.runtime.after_import import after_import
+from trtdiag.runtime.import_hook import after_import
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -79,7 +79,7 @@ def test_a_module_that_is_missing_stays_missing(folder: Path) -> None:
         # Slow: each imports torch again.  test_saved_programs.py has this order in the quick run.
         pytest.param("import sys, trtdiag; assert 'torch' not in sys.modules; import torch", marks=pytest.mark.slow),
         pytest.param("import torch, trtdiag", marks=pytest.mark.slow),
-        pytest.param("import trtdiag.runtime.op, torch, trtdiag", marks=pytest.mark.slow),
+        pytest.param("import trtdiag.runtime.custom_op, torch, trtdiag", marks=pytest.mark.slow),
     ],
 )
 def test_the_op_is_there_in_any_order_of_imports(code: str) -> None:
