@@ -40,7 +40,12 @@ def test_an_unknown_name_is_refused() -> None:
 
 
 def test_dir_has_the_public_names_before_any_is_used() -> None:
-    code = "import trtdiag, sys; assert set(trtdiag.__all__) == {n for n in dir(trtdiag) if not n.startswith('__')} | {'__version__'}; assert 'torch' not in sys.modules"
+    code = (
+        "import trtdiag, sys; "
+        "public = {n for n in dir(trtdiag) if not n.startswith('__')} | {'__version__'}; "
+        "assert set(trtdiag.__all__) == public; "
+        "assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
