@@ -21,7 +21,7 @@ from torch.export import Dim
 
 from trtdiag.engine.backend import Profile, get_backend
 from trtdiag.engine.build import Engine
-from trtdiag.engine.builds import build_engines
+from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.lazy_import import open_door
 from trtdiag.engine.tensorrt.log import Listeners

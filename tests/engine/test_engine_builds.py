@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from tests.engine.linear_network import PROFILE, linear, linear_network
-from trtdiag.engine import builds as building
+from trtdiag.engine import parallel_builds as building
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build_watch import BuildStep, Watch
-from trtdiag.engine.builds import build_engines, engine_name, jobs_of, unfinished
+from trtdiag.engine.parallel_builds import build_engines, engine_name, jobs_of, unfinished
 from trtdiag.errors import EngineBuildError, InternalError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from trtdiag.files.atomic_write import begin, whole_file, write_entry, write_whole
 from trtdiag.files.destination import check_destination, open_descriptor, written_through
 from trtdiag.files.unfinished import SUFFIX, make_unfinished, remove_abandoned, unfinished_name
-from trtdiag.files.whole import begin, whole_file, write_entry, write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="devices, pipes and locks of POSIX")
@@ -187,7 +187,7 @@ def test_an_open_file_is_written_where_it_stands(way: str, tmp_path: Path) -> No
     log = tmp_path / "log"
     log.write_text("old\n")
     code = (
-        "import os, sys; from trtdiag.files.whole import write_whole;"
+        "import os, sys; from trtdiag.files.atomic_write import write_whole;"
         "write_whole(sys.argv[1].format(pid=os.getpid()), [b'new\\n']); print('after')"
     )
     with log.open("a") as out:
@@ -215,7 +215,7 @@ def test_open_files_are_told_from_others(tmp_path: Path) -> None:
 @posix
 def test_what_a_killed_program_left_goes_and_all_else_stays(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from trtdiag.files.whole import begin\n"
+        "import os, sys; from trtdiag.files.atomic_write import begin\n"
         "with begin(sys.argv[1]) as writing:\n"
         "    writing.file.write(b'x' * 100_000)\n"
         "    print('begun', flush=True)\n"

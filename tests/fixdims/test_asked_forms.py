@@ -10,8 +10,8 @@ from torch.export import Dim, ShapesCollection, export
 
 from tests.fixdims.structure_cases import CASES, Args, One, Rest, Times, Two, t
 from tests.harness.rows import thinned
+from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind
-from trtdiag.dims.spelling.asked import asked_plan, structure_of
 from trtdiag.errors import CaptureError, DimsError
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.inputs import input_tensors

@@ -10,8 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.fixdims.structure_cases import CASES, Box, Pair, Rest, Sample, Two, t
-from trtdiag.dims.spelling.asked import structure_of
-from trtdiag.dims.spelling.examples import resized
+from trtdiag.dims.dynamic_shapes.asked import structure_of
+from trtdiag.dims.dynamic_shapes.examples import resized
 from trtdiag.frontend.factory import Recipe
 
 

@@ -12,8 +12,8 @@ from torch.export import Dim, ExportedProgram, export
 
 from tests.fixdims.structure_cases import CASES, t
 from tests.harness.rows import thinned
+from trtdiag.dims.dynamic_shapes.asked import structure_of
 from trtdiag.dims.plan import LeafKind, program_plan
-from trtdiag.dims.spelling.asked import structure_of
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.reexport import program_recipe

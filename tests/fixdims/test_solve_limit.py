@@ -12,11 +12,11 @@ from torch.export import Dim
 
 from tests.fixdims import small_models as models
 from trtdiag import fix_dims
+from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.solver.time_limit import Clock
-from trtdiag.dims.spelling.asked import asked_plan, structure_of
 from trtdiag.fixdims.child_export import planned, trial
+from trtdiag.fixdims.export_loop import Search
 from trtdiag.fixdims.fix import Outcome
-from trtdiag.fixdims.loop import Search
 from trtdiag.fixdims.time_budget import Allowance
 from trtdiag.frontend.factory import recipe_of
 

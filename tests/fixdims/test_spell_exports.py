@@ -10,9 +10,9 @@ from torch.export import Dim, export
 
 from tests.fixdims.structure_cases import CASES, Args, One, Pair, Rest, Sample, Times, Two, t
 from tests.harness.rows import thinned
+from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
+from trtdiag.dims.dynamic_shapes.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.spelling.asked import asked_plan, structure_of
-from trtdiag.dims.spelling.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.frontend.factory import Recipe
 from trtdiag.symbolic import Range
 

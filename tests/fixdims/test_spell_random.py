@@ -11,9 +11,9 @@ from torch.export import Dim, export
 
 from tests.fixdims.structure_cases import Pair, Sample, Two
 from tests.random_cases import cases
+from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
+from trtdiag.dims.dynamic_shapes.spell import asked_code, plan_diff, spell, spell_sites
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.spelling.asked import asked_plan, structure_of
-from trtdiag.dims.spelling.spell import asked_code, plan_diff, spell, spell_sites
 from trtdiag.frontend.factory import Recipe
 from trtdiag.symbolic import Range
 

@@ -13,9 +13,9 @@ import pytest
 from torch.export import Dim, export
 
 from tests.fixdims.structure_cases import CASES, One, Pair, Two, t
+from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
+from trtdiag.dims.dynamic_shapes.spell import plan_diff, spell, spell_sites
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.spelling.asked import asked_plan, structure_of
-from trtdiag.dims.spelling.spell import plan_diff, spell, spell_sites
 from trtdiag.frontend.dim_names import Names
 from trtdiag.frontend.factory import Recipe
 from trtdiag.symbolic import Range

@@ -11,7 +11,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.runtime.compiling import compiled
-from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, chosen_graphs, chosen_rtx
+from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, chosen_graphs, chosen_rtx
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
 from trtdiag.runtime import execution

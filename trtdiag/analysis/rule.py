@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Hit, Severity
-from trtdiag.analysis.page import Page, parse_page
+from trtdiag.analysis.rule_page import Page, parse_page
 from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.facts import DtypeFacts

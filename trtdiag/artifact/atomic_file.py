@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import IO
 
 from trtdiag.errors import ArtifactError
-from trtdiag.files.whole import whole_file
+from trtdiag.files.atomic_write import whole_file
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Yields what takes the bytes of a file that is at ``path`` when the block ends without an error.
 
-    Whatever stops the machine or the program, ``path`` is as it was or new as a whole; see ``trtdiag.files.whole``.
+    Whatever stops the machine or the program, ``path`` is as it was or new as a whole: see ``files/atomic_write.py``.
 
     Raises:
         ArtifactError: ``file-not-written`` where the system refuses; ``path`` is as it was.

@@ -15,8 +15,8 @@ from trtdiag.arguments import checked, function, instance, optional, path_or, un
 from trtdiag.artifact.load import load_anywhere
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine
-from trtdiag.engine.builds import build_engines
 from trtdiag.engine.manifest_text import manifest_to_text
+from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.errors import ArtifactError
 from trtdiag.frontend.rebuilt_program import copied_graph, rebuilt_program
 from trtdiag.graph.fake_values import FakeValues

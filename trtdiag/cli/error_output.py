@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trtdiag.errors import InternalError, TrtdiagError, UserError
-from trtdiag.files.whole import write_whole
+from trtdiag.files.atomic_write import write_whole
 from trtdiag.wording import first_line
 
 

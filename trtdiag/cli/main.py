@@ -78,7 +78,7 @@ def _code(arguments: list[str], guard: Guard | None) -> int:
 
 def _leave(guard: Guard | None) -> None:
     """End at once after Ctrl-C where TensorRT builds what cannot be stopped; an ordinary end would wait for it."""
-    builds = sys.modules.get("trtdiag.engine.builds")
+    builds = sys.modules.get("trtdiag.engine.parallel_builds")
     if builds is None or not builds.unfinished():
         return
     sys.stderr.write("TensorRT is still building, and cannot be stopped: the build ends with this process\n")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from trtdiag.dims.compare_plans import same_plan
 from trtdiag.dims.declare import declared, refused_names, respelled
+from trtdiag.dims.dynamic_shapes.asked import Structure, asked_plan, structure_of
+from trtdiag.dims.dynamic_shapes.spell import spell, spell_sites
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import LeafKind, Plan, program_plan
 from trtdiag.dims.shared_dim import chosen_sizes
 from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import dims_in, stated, system_of
-from trtdiag.dims.spelling.asked import Structure, asked_plan, structure_of
-from trtdiag.dims.spelling.spell import spell, spell_sites
 from trtdiag.errors import TrtdiagError
 from trtdiag.frontend.program import InputTensor, Program
 from trtdiag.symbolic import Range, free_symbols

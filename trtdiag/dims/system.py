@@ -19,7 +19,7 @@ from trtdiag.dims.suggestion_run import run_binding
 from trtdiag.dims.verdicts import Judge
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import Program
-from trtdiag.lower.replay import replay_guards
+from trtdiag.lower.guard_replay import replay_guards
 from trtdiag.symbolic import conflict, evaluate, free_symbols
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.proof import Proof, ProofKind

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from trtdiag.errors import UserError
+from trtdiag.files.atomic_write import write_entry
 from trtdiag.files.regular import open_regular
-from trtdiag.files.whole import write_entry
 
 _LOGGER = logging.getLogger("trtdiag.engine_cache")
 _MAGIC = b"trtdiag saved engine 1\n"

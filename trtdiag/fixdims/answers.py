@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trtdiag.dims.compare_plans import same_plan
+from trtdiag.dims.dynamic_shapes.asked import Structure
+from trtdiag.dims.dynamic_shapes.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver_input import dims_in
-from trtdiag.dims.spelling.asked import Structure
-from trtdiag.dims.spelling.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child_export import exported_alone, planned

@@ -13,11 +13,11 @@ from math import inf
 import torch
 from torch.export import Dim, ExportedProgram
 
+from trtdiag.dims.dynamic_shapes.asked import Structure
+from trtdiag.dims.dynamic_shapes.examples import resized
+from trtdiag.dims.dynamic_shapes.spell import spell
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver_input import corner_points, dims_in, system_of
-from trtdiag.dims.spelling.asked import Structure
-from trtdiag.dims.spelling.examples import resized
-from trtdiag.dims.spelling.spell import spell
 from trtdiag.fixdims.export_result import Corner, Tried, read_program
 from trtdiag.fixdims.run_on_data import run_on_data
 from trtdiag.frontend.data_dependent.torch_checks import assumed_checks, example_values

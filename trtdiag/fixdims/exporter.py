@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
+from trtdiag.dims.dynamic_shapes.asked import Structure
 from trtdiag.dims.plan import Plan
-from trtdiag.dims.spelling.asked import Structure
-from trtdiag.fixdims.child import no_child, run_in_child
 from trtdiag.fixdims.child_export import import_for_exports, planned, trial
+from trtdiag.fixdims.child_process import no_child, run_in_child
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import DataCheck
 from trtdiag.fixdims.time_budget import Allowance

@@ -11,7 +11,7 @@ from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import Reason
 
 if TYPE_CHECKING:
-    from trtdiag.fixdims.loop import Search
+    from trtdiag.fixdims.export_loop import Search
 
 MOST_TRIES = 6
 _ALL_STATIC = "with every dim static"

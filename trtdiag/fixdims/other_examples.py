@@ -19,7 +19,7 @@ from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mod, Num, Relation
 
 if TYPE_CHECKING:
-    from trtdiag.fixdims.loop import Search
+    from trtdiag.fixdims.export_loop import Search
 
 COLLAPSED = Fraction(1, 50)
 """A dim that keeps less than this share because of a Python condition is worth an export with another example.

@@ -9,18 +9,18 @@ from typing import Any
 import torch
 
 from trtdiag.arguments import checked, function, inputs as examples, mapping, optional, seconds, whole
+from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
+from trtdiag.dims.dynamic_shapes.spell import spell
 from trtdiag.dims.plan import Plan, program_plan
-from trtdiag.dims.spelling.asked import asked_plan, structure_of
-from trtdiag.dims.spelling.spell import spell
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.answers import answer_of, answer_unconfirmed
-from trtdiag.fixdims.child import run_in_child
 from trtdiag.fixdims.child_export import planned, ran
+from trtdiag.fixdims.child_process import run_in_child
 from trtdiag.fixdims.error_text.from_text import fix_text
+from trtdiag.fixdims.export_loop import Search
 from trtdiag.fixdims.export_result import Tried, read_program
 from trtdiag.fixdims.exporter import Exporter, Progress
 from trtdiag.fixdims.fix import Fix, Outcome
-from trtdiag.fixdims.loop import Search
 from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.assemble import MOST_PROGRAMS, OFFERED, several_of
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trtdiag.graph.operators import target_name
 from trtdiag.lower.local_trace import as_template
-from trtdiag.lower.nested import ENTERS, LEAVES, Modes, modes_of_nodes
+from trtdiag.lower.nested_calls import ENTERS, LEAVES, Modes, modes_of_nodes
 from trtdiag.lower.template import Keys, Template, UntraceableError, filled, stand_in
 from trtdiag.lower.tracing_conditions import asking
 

@@ -10,7 +10,7 @@ from trtdiag.graph.walk import NodeKind, classify, subgraph_of, walk
 from trtdiag.lower.autocast import Autocast
 from trtdiag.lower.draft import Draft, insert_call, insert_steps
 from trtdiag.lower.graph_copy import copied, free_attribute
-from trtdiag.lower.nested import ENTERS, LEAVES, Modes, is_on, modes_of_nodes, opened
+from trtdiag.lower.nested_calls import ENTERS, LEAVES, Modes, is_on, modes_of_nodes, opened
 from trtdiag.lower.template import Ref, Template, UntraceableError, filled, with_refs
 
 _AUTOCAST_BLOCK = "wrap_with_autocast"

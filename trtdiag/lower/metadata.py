@@ -15,7 +15,7 @@ from trtdiag.lower.graph_copy import graph_of
 from trtdiag.lower.lstm_steps import torch_fault
 from trtdiag.lower.metadata_recheck import Recheck, Suspect, recheck
 from trtdiag.lower.metadata_repair import repaired_copy
-from trtdiag.lower.nested import Modes, nested_graphs
+from trtdiag.lower.nested_calls import Modes, nested_graphs
 from trtdiag.lower.specialization_check import frozen_sizes
 
 

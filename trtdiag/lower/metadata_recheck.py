@@ -16,7 +16,7 @@ from trtdiag.graph.walk import attribute_of
 from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError, same, spell
 from trtdiag.lower.facts import Defect
-from trtdiag.lower.nested import Modes
+from trtdiag.lower.nested_calls import Modes
 from trtdiag.lower.template import frozen, replaced
 from trtdiag.wording import first_line
 

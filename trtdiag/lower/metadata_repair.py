@@ -18,7 +18,7 @@ from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete_values import spell
 from trtdiag.lower.graph_copy import brought_tensors, copied
 from trtdiag.lower.metadata_recheck import Suspect
-from trtdiag.lower.nested import Modes
+from trtdiag.lower.nested_calls import Modes
 
 
 def repaired_copy(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine, build_engine
-from trtdiag.engine.builds import build_engines
+from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network, to_bytes

@@ -16,10 +16,10 @@ from trtdiag.analysis.tried_builds import Refusal, TriedBuilds, TriedEngine
 from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.build_watch import Watch
-from trtdiag.engine.builds import engine_name
+from trtdiag.engine.parallel_builds import engine_name
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import EngineBuildError
-from trtdiag.fixdims.child import run_in_child
+from trtdiag.fixdims.child_process import run_in_child
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions
 from trtdiag.partition.facts import EnginePlan

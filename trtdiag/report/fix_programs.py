@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from trtdiag import __version__
 from trtdiag.arguments import checked, instance, path
-from trtdiag.files.whole import begin
+from trtdiag.files.atomic_write import begin
 from trtdiag.fixdims.fix import Fix
 from trtdiag.fixdims.programs import routing_code
 from trtdiag.report.fix_json import fix_json

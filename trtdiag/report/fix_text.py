@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from trtdiag.dims.spelling.spell import plan_diff
+from trtdiag.dims.dynamic_shapes.spell import plan_diff
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Change, Fix, Outcome, Reason
 from trtdiag.fixdims.programs import Several, routing_code
 from trtdiag.graph.source import Frame, Stack

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trtdiag.errors import UserError
-from trtdiag.files.whole import write_whole
+from trtdiag.files.atomic_write import write_whole
 
 
 def write_atomically(path: Path, text: str, *, what: str = "report") -> None:
-    """Write ``text`` to ``path``, whole or not at all; see ``trtdiag.files.whole``.
+    """Write ``text`` to ``path``, whole or not at all; see ``trtdiag.files.atomic_write``.
 
     Args:
         path: Where the file goes.

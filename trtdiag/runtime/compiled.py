@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from trtdiag.arguments import checked, flag, instance, one_of, optional, place, whole
-from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
+from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.frontend.bounds_checked_run import has_trusting_calls, sizes_vary, trusted_calls_checked
 from trtdiag.frontend.program import Program

@@ -14,7 +14,7 @@ import torch
 from tests.engine.linear_network import PROFILE, linear, linear_network
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build import Engine
-from trtdiag.engine.builds import build_engines
+from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.errors import PlatformError, UserError
 from trtdiag.network import DType, Network, NetworkBuilder, Origin, run
 from trtdiag.network.layers.activation import Activation, ActivationType

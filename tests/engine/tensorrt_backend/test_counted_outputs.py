@@ -10,7 +10,7 @@ import torch
 from host_engine import HostGpu
 from standin import Recorded, TensorRT
 
-from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
+from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.errors import InternalError, UserError

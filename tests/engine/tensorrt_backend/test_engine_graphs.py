@@ -11,7 +11,7 @@ import pytest
 import torch
 from host_engine import Engine, HostGpu
 
-from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
+from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.errors import UserError
 from trtdiag.targets import TARGETS

@@ -10,7 +10,7 @@ import pytest
 from refusal_networks import REFUSALS
 from standin import TensorRT
 
-from trtdiag.engine.builds import build_engines
+from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.tensorrt import backend as home, build as building
 from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.log import Lines, logger_of

@@ -11,7 +11,7 @@ import torch
 from host_engine import Engine, HostGpu, manifest
 from standin import Recorded
 
-from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
+from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.engine.tensorrt.single_context import SHARING, has_one_context
 from trtdiag.errors import PlatformError, UserError

@@ -15,7 +15,7 @@ import torch
 from host_engine import Engine, HostGpu, manifest
 from standin import Recorded, TensorRT, surface
 
-from trtdiag.engine.graph_choice import GraphChoice, RtxChoice, choosing_graphs
+from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Compatibility
 from trtdiag.engine.tensorrt import rtx
 from trtdiag.engine.tensorrt.engine_per_gpu import packed

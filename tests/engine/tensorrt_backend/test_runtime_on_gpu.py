@@ -17,7 +17,7 @@ from torch import Tensor
 import trtdiag
 from trtdiag.engine.backend import Runner, get_backend
 from trtdiag.engine.build import build_engine
-from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
+from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.engine_bindings import Ports
 from trtdiag.engine.tensorrt.lazy_import import open_door

@@ -11,7 +11,7 @@ from host_engine import Engine
 from standin import Recorded, TensorRT
 
 from trtdiag.engine.built_layers import Layered
-from trtdiag.engine.graph_choice import GraphChoice, choosing_graphs
+from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.inspection import WatchedEngine, engine_text, new_stopwatch

@@ -13,8 +13,8 @@ from standin import TensorRT
 
 from tests.engine.linear_network import PROFILE, linear, linear_network
 from trtdiag.engine.build_watch import Watch
-from trtdiag.engine.builds import build_engines
 from trtdiag.engine.gil_lock import Turns
+from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.tensorrt import backend as home, build as building
 from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.errors import EngineBuildError

@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 
 from trtdiag.errors import UserError
+from trtdiag.files.atomic_write import write_whole
 from trtdiag.files.regular import read_whole, reason
-from trtdiag.files.whole import write_whole
 
 _MOST_BYTES = 1 << 30
 

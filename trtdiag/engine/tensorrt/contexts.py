@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from cachetools import LRUCache
 
-from trtdiag.engine.graph_choice import GraphChoice, running_call
+from trtdiag.engine.cuda_graph_choice import GraphChoice, running_call
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key

@@ -9,7 +9,7 @@ import torch
 
 from trtdiag.engine.backend import Runner
 from trtdiag.engine.built_layers import LayerInfo
-from trtdiag.engine.graph_choice import choosing_graphs
+from trtdiag.engine.cuda_graph_choice import choosing_graphs
 from trtdiag.engine.tensorrt.fused_layers import joined
 from trtdiag.engine.tensorrt.layer_text import read_layers
 from trtdiag.errors import TrtdiagError

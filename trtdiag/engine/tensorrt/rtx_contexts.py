@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary, finalize
 
 import torch
 
+from trtdiag.engine.cuda_graph_choice import RtxChoice, chosen_graphs, chosen_rtx
 from trtdiag.engine.gil_lock import TURNS
-from trtdiag.engine.graph_choice import RtxChoice, chosen_graphs, chosen_rtx
 from trtdiag.engine.tensorrt.cache_files import not_kept, read_cache, write_cache
 from trtdiag.engine.tensorrt.scratch import Scratch
 

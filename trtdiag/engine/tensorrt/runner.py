@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from trtdiag.engine.built_layers import LayerInfo
-from trtdiag.engine.graph_choice import chosen_graphs
+from trtdiag.engine.cuda_graph_choice import chosen_graphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.context import EngineContext

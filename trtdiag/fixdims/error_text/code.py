@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from trtdiag.dims.compare_plans import spelled
+from trtdiag.dims.dynamic_shapes.spell import Spelled, spell_sites
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.spelling.spell import Spelled, spell_sites
 from trtdiag.dims.torch_text.facts import Outside
 from trtdiag.fixdims.error_text.symbols import split
 

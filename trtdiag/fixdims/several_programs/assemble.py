@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from trtdiag.dims.plan import Plan
 from trtdiag.fixdims.child_export import exported_alone
 from trtdiag.fixdims.confirmation import confirmation
+from trtdiag.fixdims.export_loop import Try
 from trtdiag.fixdims.fix import Confirmation
-from trtdiag.fixdims.loop import Try
 from trtdiag.fixdims.programs import FixedProgram, Several
 from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.admitted_sizes import taken_by_plan, view_of

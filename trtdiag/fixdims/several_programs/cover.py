@@ -10,8 +10,8 @@ from trtdiag.dims.declare import declared
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver.choose import choose
 from trtdiag.dims.solver_input import stated, system_of
+from trtdiag.fixdims.export_loop import Search, Try
 from trtdiag.fixdims.export_result import Tried
-from trtdiag.fixdims.loop import Search, Try
 from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions, View, taken_by_choice, taken_by_plan, view_of
 from trtdiag.fixdims.several_programs.coordinates import Coordinate

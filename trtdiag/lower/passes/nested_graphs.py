@@ -12,7 +12,7 @@ from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.draft import Draft
 from trtdiag.lower.explicit_casts import ExplicitCasts
 from trtdiag.lower.graph_copy import free_attribute
-from trtdiag.lower.nested import is_on, opened
+from trtdiag.lower.nested_calls import is_on, opened
 from trtdiag.lower.template import UntraceableError, replaced
 
 

@@ -10,7 +10,7 @@ from torch.export import Dim, export, save
 from torch.nn import functional as F
 
 from trtdiag.frontend.capture import capture
-from trtdiag.lower.replay import replay_guards
+from trtdiag.lower.guard_replay import replay_guards
 from trtdiag.symbolic import parse_condition
 from trtdiag.symbolic.expr import Condition
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from trtdiag.errors import DimsError
-from trtdiag.fixdims import child
-from trtdiag.fixdims.child import run_in_child
+from trtdiag.fixdims import child_process
 from trtdiag.fixdims.child_export import import_for_exports
+from trtdiag.fixdims.child_process import run_in_child
 from trtdiag.fixdims.fix import Outcome
 from trtdiag.fixdims.run import fix_dims
 
@@ -89,7 +89,7 @@ def test_an_export_that_hangs_or_crashes_ends_in_an_answer(model: nn.Module, wor
 
 
 def test_without_a_child_the_export_runs_here_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "no_child", lambda: "CUDA is in use in this process")
+    monkeypatch.setattr(child_process, "no_child", lambda: "CUDA is in use in this process")
     monkeypatch.setattr("trtdiag.fixdims.exporter.no_child", lambda: "CUDA is in use in this process")
     ended = run_in_child(os.getpid, ENOUGH_S)
     assert (ended.value, ended.here) == (os.getpid(), True)

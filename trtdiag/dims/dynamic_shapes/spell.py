@@ -10,10 +10,9 @@ from typing import Any
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.spelling.asked import DimReader, Structure, asked_plan
-from trtdiag.dims.spelling.code_text import assigned, import_lines, named_tuples
-from trtdiag.dims.spelling.written_form import (
+from trtdiag.dims.dynamic_shapes.asked import DimReader, Structure, asked_plan
+from trtdiag.dims.dynamic_shapes.code_text import assigned, import_lines, named_tuples
+from trtdiag.dims.dynamic_shapes.nested_form import (
     as_written,
     hints_for_integers,
     laid,
@@ -21,6 +20,7 @@ from trtdiag.dims.spelling.written_form import (
     leaves_in,
     range_of,
 )
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.frontend.dim_names import Names, bounds_text
 from trtdiag.frontend.dim_sites import split_site
 from trtdiag.symbolic.ranges import Range

@@ -10,8 +10,8 @@ from typing import Any
 
 from torch.export import Dim
 
+from trtdiag.dims.dynamic_shapes.fits import written_children, written_dims
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.spelling.fits import written_children, written_dims
 from trtdiag.errors import DimsError
 from trtdiag.frontend.dim_names import free_name
 from trtdiag.frontend.factory import Recipe

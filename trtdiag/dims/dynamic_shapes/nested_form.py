@@ -9,9 +9,9 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
+from trtdiag.dims.dynamic_shapes.asked import DimReader, Structure, hint_kind
+from trtdiag.dims.dynamic_shapes.fits import written_children
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind
-from trtdiag.dims.spelling.asked import DimReader, Structure, hint_kind
-from trtdiag.dims.spelling.fits import written_children
 from trtdiag.frontend.dim_sites import split_site
 from trtdiag.frontend.input_tree import Node
 from trtdiag.symbolic.ranges import Range
