@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -192,3 +193,9 @@ def test_our_own_fault_says_so_and_leaves_a_reproducer(
     assert "Traceback" not in done.stderr
     (crash,) = tmp_path.glob("trtdiag-crash-*.txt")
     assert "ZeroDivisionError: planted" in crash.read_text()
+
+
+def test_the_commands_are_there_without_torch() -> None:
+    """Help and completion ask for all of them; torch alone takes ten times as long as they do."""
+    code = "import sys, trtdiag.cli.commands; assert not {'torch', 'sympy', 'numpy'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=True)

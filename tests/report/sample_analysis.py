@@ -8,7 +8,8 @@ from functools import lru_cache
 import torch
 
 from trtdiag.analysis.finding import Applicability, Evidence, Finding, Fix, Place, Severity
-from trtdiag.analysis.result import Analysis, StageTiming
+from trtdiag.analysis.result import Analysis
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.dims.facts import (
     Conflict,
     Constraint,

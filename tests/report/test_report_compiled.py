@@ -17,7 +17,7 @@ from sample_analysis import FRAME, HOSTILE_NAMES, clean_analysis
 from tests.compiling.programs import exported, mlp, registry_with_wrong_relu
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN, after_compiling
-from trtdiag.analysis.result import StageTiming
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.convert import registry
 from trtdiag.network.network import Origin
 from trtdiag.options import CompileOptions, PartitionOptions

@@ -26,7 +26,8 @@ from sample_analysis import (
 
 import trtdiag
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
-from trtdiag.analysis.result import Analysis, StageTiming
+from trtdiag.analysis.result import Analysis
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.dims.facts import DimRow, UnparsedGuard, Verdict
 from trtdiag.frontend.program import ExportFailure, OpOrigin
 from trtdiag.graph.source import Frame, Stack

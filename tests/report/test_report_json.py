@@ -20,7 +20,7 @@ from sample_analysis import (
 )
 
 from trtdiag.analysis.finding import Evidence, Place, Severity
-from trtdiag.analysis.result import StageTiming
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.frontend.program import ExportFailure
 from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH
 

@@ -8,7 +8,7 @@ import pytest
 from sample_analysis import FINDINGS, analysis, clean_analysis, finding
 
 from trtdiag.analysis.finding import Impact, Severity
-from trtdiag.analysis.result import StageTiming
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.report.verdict import cause_trees, verdict
 
 NOTE = finding(1, "MET103", Severity.INFO, "12 ops have no user source line")

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trtdiag.analysis.compilation import CompilationFacts
-from trtdiag.analysis.result import Analysis, StageTiming
+from trtdiag.analysis.result import Analysis
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.wording import amount
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Finding
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.facts import DtypeFacts
@@ -16,16 +17,6 @@ from trtdiag.lower.facts import Checked
 from trtdiag.options import AnalyzeOptions, CompileOptions
 from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts, SymbolTable
 from trtdiag.shapes.profile import DimProfile
-
-
-@dataclass(frozen=True)
-class StageTiming:
-    """How one stage went: ``state`` is ``ok``, ``failed`` or ``not run``; wall seconds; the failure's message."""
-
-    name: str
-    state: str
-    seconds: float
-    message: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
-from trtdiag.analysis.result import StageTiming
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.errors import TrtdiagError
 
 DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trtdiag.analysis.registry import rules
-from trtdiag.analysis.result import Analysis, StageTiming
+from trtdiag.analysis.result import Analysis
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.frontend.program import Program

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.not_checked import after_compiling
-from trtdiag.analysis.result import StageTiming
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.arguments import checked, function, instance, optional, path_or
 from trtdiag.artifact.load import load
 from trtdiag.engine.backend import get_backend

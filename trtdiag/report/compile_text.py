@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from trtdiag.analysis.result import StageTiming
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import Manifest

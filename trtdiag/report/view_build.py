@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from trtdiag.analysis.finding import Finding
-from trtdiag.analysis.result import Analysis, StageTiming
+from trtdiag.analysis.result import Analysis
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.report.comparison import Body
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.page import Part, shown
