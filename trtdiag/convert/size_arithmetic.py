@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import reduce
 from math import lcm
 
 import torch
@@ -138,10 +139,7 @@ class SizeArithmetic:
         return self._builder.add_single(ElementWise(op), left, right)
 
     def _folded(self, op: Op, parts: Sequence[Value]) -> Value:
-        result = parts[0]
-        for part in parts[1:]:
-            result = self.two(op, result, part)
-        return result
+        return reduce(lambda left, right: self.two(op, left, right), parts)
 
     def _negated(self, value: Value) -> Value:
         return self.two(Op.SUB, self.numbers([0]), value)

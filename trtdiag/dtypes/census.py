@@ -19,6 +19,7 @@ from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts
 from trtdiag.targets.target import Target
+from trtdiag.wording import dtype_text
 
 
 def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: Target) -> DtypeFacts:
@@ -37,7 +38,7 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
         dtype = dtype_of_tensor(located.node)
         if dtype is None or located.kind is NodeKind.OUTPUT or roles.is_unread(located):
             continue
-        name = dtype_name(dtype)
+        name = dtype_text(dtype)
         counts[name] += 1
         if dtype == torch.int64:
             wide.append(_wide(program, located, roles.of(located), found.spans[located.name]))
@@ -65,11 +66,6 @@ def _like(dtype: torch.dtype) -> Callable[[torch.dtype], bool]:
     return lambda other: other == dtype or (other.is_complex and dtype.is_complex)
 
 
-def dtype_name(dtype: torch.dtype) -> str:
-    """Return a dtype without ``torch.``."""
-    return str(dtype).removeprefix("torch.")
-
-
 def fit_of(span: Span) -> Fit:
     """Return whether int32 holds a span; overflow is only stated of values that are surely there."""
     if span.fits_int32:
@@ -87,7 +83,7 @@ def _wide(program: Program, located: LocatedNode, role: Role, span: Span) -> Wid
 def _odd(program: Program, located: LocatedNode, role: Role, same: Callable[[torch.dtype], bool]) -> OddTensor:
     inherited = any(same(dtype) for source in located.node.all_input_nodes for dtype in _dtypes(source))
     op = located.node.op if located.node.op != "call_function" else target_name(located.node.target)
-    name = dtype_name(dtype_of_tensor(located.node) or torch.float64)
+    name = dtype_text(dtype_of_tensor(located.node) or torch.float64)
     return OddTensor(located.name, role, name, op, not inherited, _line(program, located))
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Node
 
-from trtdiag.dtypes.census import dtype_name
 from trtdiag.dtypes.facts import Role
 from trtdiag.dtypes.intervals import Constants
 from trtdiag.dtypes.plan_doubles import Doubles
@@ -23,6 +22,7 @@ from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.symbolic.ranges import Range
 from trtdiag.targets.target import Target
+from trtdiag.wording import dtype_text
 
 # What networks compute with; int8 and smaller stand for quantized values in TensorRT, not for numbers.
 _COMPUTED = frozenset({torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool})
@@ -95,18 +95,18 @@ class _Planning:
 
     def _planned(self, node: Node, value: torch.Tensor) -> _Tensor:
         dtype = value.dtype
-        if dtype in _COMPUTED and dtype_name(dtype) in self.target.dtypes:
+        if dtype in _COMPUTED and dtype_text(dtype) in self.target.dtypes:
             planned = Planned(dtype)
         elif dtype == torch.float64:
             planned = self._doubles.planned(node, value)
         elif dtype == torch.uint8 and "uint8" in self.target.edge_dtypes and is_uint8_at_the_edge(node, self._held):
             planned = Planned(torch.uint8, "enters or leaves next to its cast")
         elif dtype in NARROW:
-            planned = Planned(torch.int32, f"int32 holds every {dtype_name(dtype)}")
+            planned = Planned(torch.int32, f"int32 holds every {dtype_text(dtype)}")
         elif dtype == torch.int64:
             planned = self.integers.narrowed(node)
         else:
-            planned = no_counterpart(dtype, self.target.name_without(dtype_name(dtype)))
+            planned = no_counterpart(dtype, self.target.name_without(dtype_text(dtype)))
         return _Tensor(dtype, planned)
 
     def _limit(self, node: Node) -> Limit | None:

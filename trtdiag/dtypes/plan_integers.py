@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch.fx import Node
 
-from trtdiag.dtypes.census import dtype_name, dtype_of_tensor
+from trtdiag.dtypes.census import dtype_of_tensor
 from trtdiag.dtypes.intervals import Constants, GraphSpans, graph_spans
 from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.dtypes.planned_dtype import Planned
@@ -21,6 +21,7 @@ from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.shapes.ranges import graph_sizes
 from trtdiag.symbolic.ranges import Range
+from trtdiag.wording import dtype_text
 
 NARROW = frozenset({torch.int8, torch.uint8, torch.int16, torch.uint16})
 """Integers that int32 holds, but that wrap around earlier."""
@@ -91,7 +92,7 @@ class Integers:
             why = "" if before is not None and not leaves_dtype(to_integers(before), dtype) else "a cast from any float"
         if not why:
             return None
-        text = f"its result is {dtype_name(dtype)} and may wrap around, which int32 does not do there: {why}"
+        text = f"its result is {dtype_text(dtype)} and may wrap around, which int32 does not do there: {why}"
         return Limit("integer-width", text, "compute with int32 in the model, or clamp the operands to what fits")
 
     def _fix(self, node: Node, span: Span | None) -> str:

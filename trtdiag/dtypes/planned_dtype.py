@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from trtdiag.dtypes.census import dtype_name
 from trtdiag.graph.limit import Limit
+from trtdiag.wording import dtype_text
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Planned:
 
     def limit(self, tensor: str, dtype: torch.dtype) -> Limit:
         """Return the limit of an op that touches ``tensor`` (``its input x``)."""
-        return Limit(self.code, f"{tensor} is {dtype_name(dtype)}, {self.why}", self.fix)
+        return Limit(self.code, f"{tensor} is {dtype_text(dtype)}, {self.why}", self.fix)
 
 
 def no_counterpart(dtype: torch.dtype, target: str) -> Planned:

@@ -66,12 +66,6 @@ def refuse_same(reads: Sequence[Named], writes: Sequence[Named]) -> None:
         seen.append((named, file, written))
 
 
-def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether writing to one path would write over what the other leads to; of devices never."""
-    first, second = _file(os.fspath(one), True), _file(os.fspath(other), False)
-    return first is not None and second is not None and _same(first, second)
-
-
 def _file(path: str, written: bool) -> _File | None:
     """What a path leads to; ``None`` for a device, which keeps nothing, and for what reading or writing refuses."""
     try:

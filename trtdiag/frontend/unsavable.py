@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from trtdiag.frontend.archive.treespecs import UnknownTypeError, UnsafeSpecError, check_treespec
 from trtdiag.frontend.inputs import user_arguments, user_names
+from trtdiag.wording import dtype_text
 
 _SAVED_LAYOUTS = (torch.strided, torch.sparse_coo)
 """Others have no strides, which torch writes of every tensor but these (torch 2.11 to 2.15)."""
@@ -80,7 +81,7 @@ def _input_layout(exported: ExportedProgram) -> Unsavable | None:
             part = (
                 f"the input {names[node.name]}" if node.name in names else f"the weight {_weight(exported, node.name)}"
             )
-            layout = str(value.layout).removeprefix("torch.")
+            layout = dtype_text(value.layout)
             return Unsavable(part, f"it is {layout}, which torch.export does not save", "make it dense, or sparse_coo")
     return None
 

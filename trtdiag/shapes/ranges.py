@@ -15,6 +15,7 @@ from trtdiag.symbolic import BoundsCache, build
 from trtdiag.symbolic.expr import Expr, Num, Sym
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols, is_condition
+from trtdiag.wording import dtype_text
 
 _NOT_NEGATIVE = Range(0, None)
 _ANY = Range(None, None)
@@ -81,7 +82,7 @@ class _Sizes:
         return TensorSizes(
             node=name,
             output=output,
-            dtype=str(value.dtype).removeprefix("torch."),
+            dtype=dtype_text(value.dtype),
             dims=tuple(self.of(dim) for dim in value.dims),
             volume=volume,
             element_bytes=value.element_bytes,

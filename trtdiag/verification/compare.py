@@ -8,6 +8,7 @@ import torch
 
 from trtdiag.options import Precision
 from trtdiag.verification.facts import OutputError, Tolerance
+from trtdiag.wording import dtype_text
 
 FLOAT32 = Tolerance(
     1e-4,
@@ -33,7 +34,7 @@ def compare(name: str, expected: Any, actual: Any, tolerance: Tolerance) -> Outp
         same = type(expected) is type(actual) and expected == actual
         why = "" if same else f"expected {expected!r}, got {actual!r}"
         return OutputError(name, type(expected).__name__, (), 0.0, 0.0, 0.0, same, why)
-    dtype, shape = str(expected.dtype).removeprefix("torch."), tuple(expected.shape)
+    dtype, shape = dtype_text(expected.dtype), tuple(expected.shape)
     if actual.dtype != expected.dtype:
         return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"it is {actual.dtype}")
     if tuple(actual.shape) != shape:

@@ -14,6 +14,7 @@ from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.families import BATCH_NORMS, REDUCTIONS, STAYS
 from trtdiag.lower.precision.floats import added_up, argument, float32_inputs, is_op, name_of, tensors
+from trtdiag.wording import dtype_text
 
 _KNOWN_NAMESPACES = frozenset({"aten", "prims"})
 
@@ -30,7 +31,7 @@ class OwnReasons:
 
     def __init__(self, dtype: torch.dtype, constants: Constants, entries: Entries, written: set[Node]) -> None:
         self.dtype = dtype
-        self._kind = str(dtype).removeprefix("torch.")
+        self._kind = dtype_text(dtype)
         self._limits = torch.finfo(dtype)
         self._constants = constants
         self._entries = entries

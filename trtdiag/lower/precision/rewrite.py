@@ -21,6 +21,7 @@ from trtdiag.lower.precision.decide import Decision
 from trtdiag.lower.precision.families import STAYS
 from trtdiag.lower.precision.floats import is_float32, is_heavy, is_plain_cast, maker, name_of, tensors
 from trtdiag.lower.template import written_size
+from trtdiag.wording import dtype_text
 
 _ATEN = torch.ops.aten
 
@@ -128,7 +129,7 @@ class Rewriter:
         return self._versions[key]
 
     def _new_version(self, source: Node, dtype: torch.dtype, at: Node, clamped: bool) -> Node:
-        word = str(dtype).removeprefix("torch.")
+        word = dtype_text(dtype)
         origin = source.args[0] if is_plain_cast(source) else None
         if isinstance(origin, Node) and dtype == self._dtype and tensors(origin)[0].dtype == dtype and not clamped:
             return origin  # it was widened from there, which changed no value
