@@ -12,6 +12,7 @@ from trtdiag.analysis.places import at_origin
 from trtdiag.dims.facts import Constraint, DimSystem, Verdict
 from trtdiag.frontend.program import Program
 from trtdiag.graph.limit import Limit
+from trtdiag.grouping import grouped
 from trtdiag.lower.lowered_facts import whole_of
 from trtdiag.partition.facts import Bytes, Cause, EnginePlan, Fallback, Partitioned
 from trtdiag.partition.intrinsic_limits import COMPILED
@@ -145,14 +146,11 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
     """
     parts = plan.partitioned
     small = tuple(_left(f, program, plan) for f in parts.fallback if f.cause is Cause.SMALL)
-    members: dict[tuple[str, str], list[Fallback]] = {}
-    kept: dict[tuple[str, str], list[Fallback]] = {}
-    for fallback in parts.fallback:
-        if fallback.computes and fallback.cause is Cause.KEPT:
-            kept.setdefault((fallback.limit.code, fallback.op), []).append(fallback)
-        if fallback.computes and fallback.cause in (Cause.LIMIT, Cause.NATURE) and fallback.limit is not COMPILED:
-            code = _SAME.get(fallback.limit.code, fallback.limit.code)
-            members.setdefault((code, "" if code in _OF_TYPES else fallback.op), []).append(fallback)
+    left = [f for f in parts.fallback if f.computes]
+    kept = grouped(((f.limit.code, f.op), f) for f in left if f.cause is Cause.KEPT)
+    limited = [f for f in left if f.cause in (Cause.LIMIT, Cause.NATURE) and f.limit is not COMPILED]
+    coded = ((_SAME.get(f.limit.code, f.limit.code), f) for f in limited)
+    members = grouped(((code, "" if code in _OF_TYPES else f.op), f) for code, f in coded)
     every = {**members, **kept}
     asked = sorted(every, key=lambda key: -len(every[key]))[:MOST_ASKED]
     lifted = [fallback.node for key in asked for fallback in every[key]]

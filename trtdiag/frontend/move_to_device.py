@@ -24,6 +24,7 @@ from trtdiag.frontend.moved_tensors import MovedTensors
 from trtdiag.frontend.rebuilt_program import copied_graph, rebuilt_program
 from trtdiag.graph.operators import HigherOrderOperator, target_name
 from trtdiag.graph.walk import attribute_of, walk
+from trtdiag.grouping import grouped
 from trtdiag.wording import listed
 
 _VALUES = ("val", "example_value", "eager_input_vals")
@@ -44,12 +45,12 @@ def program_device(exported: ExportedProgram, *, but: Collection[str] = ()) -> t
     Raises:
         UserError: ``program-devices`` where they are on several devices.
     """
-    names: dict[torch.device, list[str]] = {}
     placeholders = exported.graph.find_nodes(op="placeholder")
-    for node, spec in zip(placeholders, exported.graph_signature.input_specs, strict=True):
-        value = node.meta.get("val")
-        if spec.kind in _HELD and node.name not in but and isinstance(value, torch.Tensor):
-            names.setdefault(value.device, []).append(spec.target or node.name)
+    names = grouped(
+        (value.device, spec.target or node.name)
+        for node, spec in zip(placeholders, exported.graph_signature.input_specs, strict=True)
+        if spec.kind in _HELD and node.name not in but and isinstance(value := node.meta.get("val"), torch.Tensor)
+    )
     if len(names) > 1:
         told = "; ".join(f"{listed(found, 3)} on {device}" for device, found in names.items())
         raise UserError(

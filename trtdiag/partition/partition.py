@@ -12,6 +12,7 @@ from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.user_entries import Entries
 from trtdiag.graph.values import NodeReader
+from trtdiag.grouping import grouped
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Cause, Fallback, Partitioned
 from trtdiag.partition.levels import earliest_levels, without_small
@@ -174,11 +175,8 @@ def _too_small(least: int) -> Limit:
 
 
 def _check_full(plan: Plan) -> None:
-    reasons: dict[Limit, list[int]] = {}
-    for index, op in enumerate(plan.graph.ops):
-        reason = _reason(plan, index)
-        if reason is not None and op.computes:
-            reasons.setdefault(reason[1], []).append(index)
+    found = ((_reason(plan, index), index) for index, op in enumerate(plan.graph.ops) if op.computes)
+    reasons = grouped((reason[1], index) for reason, index in found if reason is not None)
     if not reasons:
         return
     count = sum(map(len, reasons.values()))

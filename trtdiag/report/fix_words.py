@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
-from trtdiag.graph.source import Frame
 from trtdiag.report.source_context import place
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import LONG_CHARS, amount, joined, one_line, share_text
@@ -209,13 +209,10 @@ MOST_CHECKS = 12
 
 def many_checks(checks: Sequence[DataCheck]) -> str:
     """What to do where a model needs more checks than anybody would write: one sentence about the line of most."""
-    lines: dict[Frame | None, int] = {}
-    for check in checks:
-        lines[check.where.best] = lines.get(check.where.best, 0) + 1
-    frame = max(lines, key=lambda line: lines[line])
+    frame, most = Counter(check.where.best for check in checks).most_common(1)[0]
     where = "in torch's own code" if frame is None else f"at {place(frame)}"
     return (
-        f"the export stops at {len(checks)} or more conditions on values that data decides, {lines[frame]} of them "
+        f"the export stops at {len(checks)} or more conditions on values that data decides, {most} of them "
         f"{where}: compute these numbers from shapes (x.shape[i]) and not from the values of a tensor (.item(), "
         ".tolist(), int()), or as tensors without a Python number; then no check is needed"
     )

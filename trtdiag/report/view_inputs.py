@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import Constraint, Pinned, Verdict
 from trtdiag.frontend.program import InputTensor
+from trtdiag.grouping import grouped
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.page import Part, folding_table
 from trtdiag.report.source_context import short_place
@@ -38,15 +38,15 @@ def inputs_view(analysis: Analysis) -> Part:
     dims = analysis.dims
     pinned = [_pinned(pin) for pin in dims.pinned]
     symbols = () if analysis.symbols is None else analysis.symbols.symbols
-    guards: defaultdict[str, list[Constraint]] = defaultdict(list)
-    for constraint in dims.constraints:
-        for symbol in constraint.symbols:
-            guards[symbol].append(constraint)
-    states: defaultdict[str | None, set[str]] = defaultdict(set)
-    for row in dims.rows:
-        states[row.symbol].add(row.state)
+    guards = grouped((symbol, constraint) for constraint in dims.constraints for symbol in constraint.symbols)
+    states = grouped((row.symbol, row.state) for row in dims.rows)
     rows = [
-        _symbol(facts, guards[facts.symbol], states[facts.symbol], analysis.profiles.get(facts.symbol))
+        _symbol(
+            facts,
+            guards.get(facts.symbol, ()),
+            states.get(facts.symbol, ()),
+            analysis.profiles.get(facts.symbol),
+        )
         for facts in symbols
     ]
     every = pinned + sorted(rows, key=lambda row: row["state"] == "ok")

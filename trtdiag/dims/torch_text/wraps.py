@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from trtdiag.dims.torch_text.lines import Physical, prefix_end
 from trtdiag.dims.torch_text.phrases import MENDED, STARTS
+from trtdiag.grouping import grouped
 
 _CHUNK = 32
 """Widths are compared among so many lines, and as many before and behind them: a log has parts of several tools."""
@@ -35,12 +36,11 @@ _HYPHENATED = re.compile(r"[^\W\d_]-$")
 
 def _broken_phrases() -> tuple[re.Pattern[str], dict[str, list[tuple[str, str]]]]:
     """A pattern of what may end a line inside a phrase, and what then follows, with what stood between."""
-    heads: dict[str, list[tuple[str, str]]] = {}
-    for phrase in MENDED:
-        for at in range(1, len(phrase.rstrip())):
-            head, rest = phrase[:at], phrase[at:]
-            glue = " " * (len(head) - len(head.rstrip()) + len(rest) - len(rest.lstrip()))
-            heads.setdefault(head.rstrip(), []).append((rest.strip(), glue))
+    parts = ((phrase[:at], phrase[at:]) for phrase in MENDED for at in range(1, len(phrase.rstrip())))
+    heads = grouped(
+        (head.rstrip(), (rest.strip(), " " * (len(head) - len(head.rstrip()) + len(rest) - len(rest.lstrip()))))
+        for head, rest in parts
+    )
     ordered = sorted(heads, key=len, reverse=True)
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, ordered))})$"), heads
 

@@ -14,6 +14,7 @@ from trtdiag.fixdims.error_text.suggested import Suggested, read_suggested
 from trtdiag.fixdims.error_text.symbols import SYMBOL, Symbols, site_of, split
 from trtdiag.fixdims.fix import UnreadCondition
 from trtdiag.frontend.program import InputDim, InputTensor
+from trtdiag.grouping import grouped
 from trtdiag.symbolic import Relation, all_of, compare, conjuncts, free_symbols, substitute
 from trtdiag.symbolic.expr import Compare, Condition, Num, Sym, Truth
 from trtdiag.symbolic.ranges import Range
@@ -116,12 +117,11 @@ class TextSystem:
 
     def inputs(self) -> list[InputTensor]:
         """The inputs that the text names, every dim with its symbol for a size."""
-        dims: dict[str, list[InputDim]] = {}
-        for symbol, sites in self.sites.items():
-            for site in sites:
-                owner, index = split(site)
-                made = NamedDim(site, 0, Sym(symbol)) if index is None else InputDim(owner, index, Sym(symbol))
-                dims.setdefault(owner, []).append(made)
+        placed = ((symbol, site, *split(site)) for symbol, sites in self.sites.items() for site in sites)
+        dims = grouped(
+            (owner, NamedDim(site, 0, Sym(symbol)) if index is None else InputDim(owner, index, Sym(symbol)))
+            for symbol, site, owner, index in placed
+        )
         return [
             InputTensor(owner, owner, None, tuple(sorted(found, key=lambda dim: dim.index)))
             for owner, found in dims.items()
